@@ -1,0 +1,84 @@
+//! Who makes a call.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{AccountId, Role, Scope, ScopeSet};
+
+/// What kind of caller it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum CallerKind {
+    /// A person, in the console or through an app.
+    Person,
+    /// An API key or an API token.
+    Client,
+    /// Portico itself, or its operator.
+    Service,
+}
+
+impl CallerKind {
+    /// The name on the wire and in the database.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Client => "client",
+            Self::Service => "service",
+        }
+    }
+}
+
+/// The key or API token behind a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CallerKey {
+    /// The id of the key or API token.
+    pub id: String,
+    /// The parent key of a sub-key.
+    pub parent: Option<String>,
+}
+
+/// Who makes a call, as the gateway read it from the token. Areas see this and never the token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The id of the key, API token or person.
+    pub subject: String,
+    /// What kind of caller it is.
+    pub kind: CallerKind,
+    /// The granted scopes; `None` for a person whose role decides.
+    pub scopes: Option<ScopeSet>,
+    /// The OAuth client the call came through.
+    pub client_id: Option<String>,
+    /// The person's e-mail address, when the token carries one.
+    pub email: Option<String>,
+    /// A display name.
+    pub name: Option<String>,
+    /// The account that the call counts against.
+    pub org: Option<AccountId>,
+    /// The role that the consent step stamped.
+    pub role: Option<Role>,
+    /// The key or API token; none for a person.
+    pub key: Option<CallerKey>,
+}
+
+impl Caller {
+    /// Portico's operator, at the command line.
+    pub fn operator() -> Self {
+        Self {
+            subject: "operator".to_owned(),
+            kind: CallerKind::Service,
+            scopes: None,
+            client_id: None,
+            email: None,
+            name: None,
+            org: None,
+            role: None,
+            key: None,
+        }
+    }
+
+    /// May the caller use `scope`? A person without scopes may: roles bind persons.
+    pub fn holds(&self, scope: Scope) -> bool {
+        self.scopes.is_none_or(|scopes| scopes.contains(scope))
+    }
+}

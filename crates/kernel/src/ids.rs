@@ -1,0 +1,176 @@
+//! Ids: a prefix that says the kind, and a ULID.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use ulid::Ulid;
+
+use crate::Timestamp;
+
+/// What an [`Id`] names.
+pub trait Kind: 'static {
+    /// The letters before the underscore.
+    const PREFIX: &'static str;
+    /// The kind in words, for messages and schemas.
+    const WHAT: &'static str;
+}
+
+/// The id of one thing of kind `K`. Made only from a clock and a source of randomness.
+pub struct Id<K>(Ulid, PhantomData<fn() -> K>);
+
+macro_rules! kinds {
+    ($($(#[doc = $what:literal])+ $kind:ident = $prefix:literal, $id:ident;)+) => {
+        /// One type for each kind of id.
+        pub mod kind {
+            $($(#[doc = $what])+ #[derive(Debug)] pub enum $kind {}
+            impl super::Kind for $kind {
+                const PREFIX: &'static str = $prefix;
+                const WHAT: &'static str = concat!($($what),+).trim_ascii();
+            })+
+        }
+        $(#[doc = concat!("The id of", $($what),+)] pub type $id = Id<kind::$kind>;)+
+    };
+}
+
+kinds! {
+    /// an account
+    Account = "acc", AccountId;
+    /// an audit entry
+    AuditEntry = "aud", AuditId;
+    /// an event
+    Event = "evt", EventId;
+    /// an API key
+    Key = "key", KeyId;
+    /// a person
+    Person = "usr", PersonId;
+    /// a request
+    Request = "req", RequestId;
+    /// an API token
+    Token = "tok", TokenId;
+}
+
+const RANDOM_BYTES: usize = 10;
+
+impl<K: Kind> Id<K> {
+    /// The id made at `now` with these random bytes.
+    pub fn from_parts(now: Timestamp, random: [u8; RANDOM_BYTES]) -> Self {
+        let random = random.iter().fold(0u128, |all, byte| (all << 8) | u128::from(*byte));
+        Self(Ulid::from_parts(now.as_millis().unsigned_abs(), random), PhantomData)
+    }
+}
+
+impl<K: Kind> fmt::Display for Id<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut buffer = [0; ulid::ULID_LEN];
+        write!(f, "{}_{}", K::PREFIX, self.0.array_to_str(&mut buffer))
+    }
+}
+
+impl<K: Kind> FromStr for Id<K> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.strip_prefix(K::PREFIX)
+            .and_then(|rest| rest.strip_prefix('_'))
+            .and_then(|rest| Ulid::from_string(rest).ok())
+            .map(|ulid| Self(ulid, PhantomData))
+            // The decoder also takes small letters; an id has one spelling only.
+            .filter(|id| id.to_string() == text)
+            .ok_or_else(|| format!("must be the id of {}: `{}_` and 26 characters", K::WHAT, K::PREFIX))
+    }
+}
+
+impl<K: Kind> fmt::Debug for Id<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<K> Clone for Id<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Id<K> {}
+
+impl<K> PartialEq for Id<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<K> Eq for Id<K> {}
+
+impl<K> PartialOrd for Id<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K> Ord for Id<K> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl<K> Hash for Id<K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl<K: Kind> Serialize for Id<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de, K: Kind> Deserialize<'de> for Id<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl<K: Kind> JsonSchema for Id<K> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Id_{}", K::PREFIX).into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let pattern = format!("^{}_[0-7][0-9A-HJKMNP-TV-Z]{{25}}$", K::PREFIX);
+        json_schema!({ "type": "string", "pattern": pattern })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_one_spelling() {
+        let id = AccountId::from_parts(Timestamp::from_micros(1_700_000_000_000_000), [7; 10]);
+        let text = id.to_string();
+        assert_eq!(text.parse(), Ok(id));
+        assert!(text.to_lowercase().parse::<AccountId>().is_err(), "small letters");
+        assert!(text.replace("acc_", "key_").parse::<AccountId>().is_err(), "another kind");
+        assert!(text[..text.len() - 1].parse::<AccountId>().is_err(), "too short");
+        assert!("acc_80000000000000000000000000".parse::<AccountId>().is_err(), "over 128 bits");
+    }
+
+    #[test]
+    fn later_ids_sort_after_earlier_ones_as_text() {
+        let at = |micros| AccountId::from_parts(Timestamp::from_micros(micros), [9; 10]).to_string();
+        assert!(at(1_700_000_000_000_000) < at(1_700_000_000_001_000));
+    }
+}

@@ -1,0 +1,32 @@
+//! Values without I/O that every crate of Portico shares.
+//!
+//! Nothing here opens a socket, a file or a transaction. What an operation takes and answers is built from
+//! these types, so that a bound, a format or a status is said in one place and holds on every transport.
+//!
+//! Invariant: this crate depends on no other crate of the workspace.
+
+mod caller;
+mod category;
+mod clock;
+mod entropy;
+mod ids;
+mod int64;
+mod page;
+mod problem;
+mod role;
+mod scope;
+mod secret;
+mod timestamp;
+
+pub use caller::{Caller, CallerKey, CallerKind};
+pub use category::Category;
+pub use clock::{Clock, Sleep};
+pub use entropy::{Entropy, SystemEntropy};
+pub use ids::*;
+pub use int64::Int64;
+pub use page::{Cursor, Page, PageRequest, PageSize};
+pub use problem::{Code, Detail, Problem};
+pub use role::Role;
+pub use scope::{Scope, ScopeSet, UnknownScope};
+pub use secret::Secret;
+pub use timestamp::{Timestamp, seconds};

@@ -1,0 +1,26 @@
+//! The few texts that differ between the two databases: the only file with two of anything.
+
+/// Which database runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+impl Dialect {
+    /// Holds every other process back until the transaction ends. On SQLite a write transaction does so by itself.
+    pub(crate) const fn lock_for_migration(self) -> Option<&'static str> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres => Some("select pg_advisory_xact_lock(8247192750341)"),
+        }
+    }
+
+    /// Begins a transaction that sees one state of the database from its first statement to its last.
+    pub(crate) const fn begin_read(self) -> &'static str {
+        match self {
+            Self::Sqlite => "begin deferred",
+            Self::Postgres => "begin transaction isolation level repeatable read, read only",
+        }
+    }
+}

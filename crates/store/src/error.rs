@@ -1,0 +1,96 @@
+//! What can go wrong between us and the database.
+
+use std::fmt;
+use std::sync::Arc;
+
+use portico_kernel::{Problem, seconds};
+
+/// A failure of the database or of our talk with it.
+#[derive(Debug, Clone)]
+pub enum StoreError {
+    /// A row of that name exists already.
+    Conflict(Arc<sqlx::Error>),
+    /// The database cannot be used right now: gone, full, or busy for too long. Trying again may help.
+    Unavailable(Arc<dyn std::error::Error + Send + Sync>),
+    /// A fault of ours: a statement that does not fit, or a value that does not read.
+    Fault(Arc<dyn std::error::Error + Send + Sync>),
+}
+
+/// SQLite's primary result codes for a database that is busy, locked, full, read-only or failing to read or write.
+const SQLITE_NOT_USABLE: [i64; 7] = [5, 6, 8, 10, 13, 14, 15];
+/// Classes of PostgreSQL's codes: connection, resources, operator intervention, system, and rolled back by it.
+const POSTGRES_NOT_USABLE: [&str; 5] = ["08", "53", "57", "58", "40"];
+
+impl StoreError {
+    /// A fault in these words.
+    pub fn fault(words: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Fault(Arc::from(words.into()))
+    }
+
+    /// The database cannot be used, in these words.
+    pub fn unavailable(words: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Unavailable(Arc::from(words.into()))
+    }
+}
+
+fn is_unusable(error: &dyn sqlx::error::DatabaseError) -> bool {
+    let Some(code) = error.code() else { return false };
+    if error.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
+        // The low byte is the primary code.
+        return code.parse::<i64>().is_ok_and(|code| SQLITE_NOT_USABLE.contains(&(code & 0xff)));
+    }
+    POSTGRES_NOT_USABLE.iter().any(|class| code.starts_with(class))
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Database(inner) if inner.is_unique_violation() => Self::Conflict(Arc::new(error)),
+            sqlx::Error::Database(inner) if is_unusable(inner.as_ref()) => Self::Unavailable(Arc::new(error)),
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => Self::Unavailable(Arc::new(error)),
+            _ => Self::Fault(Arc::new(error)),
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict(cause) => write!(f, "the row exists already: {cause}"),
+            Self::Unavailable(cause) => write!(f, "the database cannot be used: {cause}"),
+            Self::Fault(cause) => write!(f, "the database refused: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => {
+                Self::unavailable("The database cannot be reached right now.", seconds(1)).because(error)
+            }
+            _ => Self::internal(error),
+        }
+    }
+}
+
+/// Turns a row that exists already into the refusal that its operation means.
+pub trait OnConflict<T> {
+    /// `problem` when the row exists already; any other failure as it is.
+    fn on_conflict(self, problem: impl FnOnce() -> Problem) -> Result<T, Problem>;
+}
+
+impl<T> OnConflict<T> for Result<T, StoreError> {
+    fn on_conflict(self, problem: impl FnOnce() -> Problem) -> Result<T, Problem> {
+        self.map_err(|error| match error {
+            StoreError::Conflict(_) => problem(),
+            other => other.into(),
+        })
+    }
+}

@@ -1,0 +1,29 @@
+//! Two databases behind one SQL text.
+//!
+//! [`Db`] is SQLite, embedded, or PostgreSQL; [`Tx`] is one transaction on either. A statement is written once,
+//! with `$1` placeholders and columns of TEXT, BIGINT, BOOLEAN and BYTEA; time is BIGINT microseconds and JSON is
+//! TEXT. The few texts that differ stand in `dialect.rs`.
+//!
+//! Secrets are sealed by the [`Keyring`] before they reach a statement.
+//!
+//! Invariant: this is the only crate that names sqlx, and only `dialect.rs` knows which database runs.
+
+mod db;
+mod dialect;
+mod error;
+mod keyring;
+mod migrate;
+mod row;
+mod seal;
+mod sqlite;
+mod tx;
+mod value;
+
+pub use db::Db;
+pub use error::{OnConflict, StoreError};
+pub use keyring::{Keyring, KeyringError};
+pub use migrate::Migrated;
+pub use row::{FromRow, Row};
+pub use seal::{Context, SealError};
+pub use tx::Tx;
+pub use value::{Arg, Value};

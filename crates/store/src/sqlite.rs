@@ -1,0 +1,207 @@
+//! SQLite: readers beside one writer whose commits are shared.
+//!
+//! A synced commit costs up to milliseconds, so callers share it. The writer's connection is a lane behind a fair
+//! lock. Who comes first opens a transaction; each takes its turn inside a savepoint and leaves; the committer
+//! stands in the same line, so it commits for everyone who was in line before it, and only then are they answered.
+//! Whoever comes later rides with the next commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Executor, Sqlite, Transaction};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::StoreError;
+use crate::dialect::Dialect;
+
+/// Readers at once; each is a thread of its own.
+const READERS_MAX: u32 = 8;
+/// How long another process (an operator's command) may hold the file before we give up.
+const BUSY_MAX: Duration = Duration::from_secs(10);
+
+pub(crate) struct SqliteDb {
+    readers: SqlitePool,
+    lane: Arc<Mutex<Lane>>,
+    work: Arc<Notify>,
+    committer: JoinHandle<()>,
+}
+
+impl SqliteDb {
+    pub(crate) async fn open(options: SqliteConnectOptions) -> Result<Self, StoreError> {
+        let options = options
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_MAX)
+            .foreign_keys(true);
+        // The writer comes first: it makes the file, which the readers may not.
+        let connection = options.connect().await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS_MAX)
+            .acquire_timeout(BUSY_MAX)
+            .test_before_acquire(false)
+            .connect_with(options.create_if_missing(false).read_only(true))
+            .await?;
+        let lane = Lane { connection, open: false, dangling: false, riders: Vec::new() };
+        let (lane, work) = (Arc::new(Mutex::new(lane)), Arc::new(Notify::new()));
+        let committer = tokio::spawn(commit_for_all(lane.clone(), work.clone()));
+        Ok(Self { readers, lane, work, committer })
+    }
+
+    pub(crate) async fn read(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        Ok(self.readers.begin_with(Dialect::Sqlite.begin_read()).await?)
+    }
+
+    pub(crate) async fn write(&self) -> Result<Turn, StoreError> {
+        let mut lane = self.lane.clone().lock_owned().await;
+        lane.take_back_dangling().await?;
+        if !lane.open {
+            lane.run("begin immediate").await?;
+            lane.open = true;
+        }
+        // From here on the turn's end calls the committer, even when the savepoint fails.
+        let mut turn = Turn { lane, work: self.work.clone(), ended: true };
+        turn.lane.run("savepoint turn").await?;
+        turn.ended = false;
+        Ok(turn)
+    }
+
+    /// Commits what is in the lane, folds the log into the file, and closes it.
+    pub(crate) async fn close(&self) {
+        let mut lane = self.lane.lock().await;
+        lane.settle().await;
+        self.readers.close().await;
+        if let Err(error) = lane.run("pragma wal_checkpoint(truncate)").await {
+            tracing::warn!(%error, "The write-ahead log could not be folded into the database; the next start will");
+        }
+    }
+}
+
+impl Drop for SqliteDb {
+    fn drop(&mut self) {
+        self.committer.abort();
+    }
+}
+
+/// The writer's connection and who rides with its open transaction.
+struct Lane {
+    connection: SqliteConnection,
+    /// Is a transaction open?
+    open: bool,
+    /// Did a turn end without a word, its savepoint still open?
+    dangling: bool,
+    /// Those whose turn is over and who wait for the commit.
+    riders: Vec<oneshot::Sender<Result<(), StoreError>>>,
+}
+
+impl Lane {
+    async fn run(&mut self, sql: &'static str) -> Result<(), StoreError> {
+        self.connection.execute(sqlx::query(sql)).await?;
+        Ok(())
+    }
+
+    async fn take_back_dangling(&mut self) -> Result<(), StoreError> {
+        if self.dangling {
+            self.dangling = false;
+            self.take_turn_back().await?;
+        }
+        Ok(())
+    }
+
+    /// Undoes the turn that is open. SQLite ends the whole transaction by itself on some failures (a full disk);
+    /// then the savepoint is gone, and with it the work of everyone who rides along.
+    async fn take_turn_back(&mut self) -> Result<(), StoreError> {
+        let undone = match self.run("rollback to turn").await {
+            Ok(()) => self.run("release turn").await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &undone {
+            self.abandon(&StoreError::unavailable(error.to_string())).await;
+        }
+        undone
+    }
+
+    /// Ends the transaction without a trace and tells everyone who rode along.
+    async fn abandon(&mut self, error: &StoreError) {
+        self.open = false;
+        // It may be over already; what counts is that none is open afterwards.
+        let _ = self.run("rollback").await;
+        self.answer(&Err(error.clone()));
+    }
+
+    /// Commits for everyone who rides along.
+    async fn settle(&mut self) {
+        if self.take_back_dangling().await.is_err() || !self.open {
+            return;
+        }
+        match self.run("commit").await {
+            Ok(()) => {
+                self.open = false;
+                self.answer(&Ok(()));
+            }
+            Err(error) => self.abandon(&StoreError::unavailable(error.to_string())).await,
+        }
+    }
+
+    fn answer(&mut self, outcome: &Result<(), StoreError>) {
+        for rider in self.riders.drain(..) {
+            // A rider that went away has nobody to tell; its work stands all the same.
+            let _ = rider.send(outcome.clone());
+        }
+    }
+}
+
+async fn commit_for_all(lane: Arc<Mutex<Lane>>, work: Arc<Notify>) {
+    loop {
+        work.notified().await;
+        lane.lock().await.settle().await;
+    }
+}
+
+/// One caller's turn at the writer.
+pub(crate) struct Turn {
+    lane: OwnedMutexGuard<Lane>,
+    work: Arc<Notify>,
+    ended: bool,
+}
+
+impl Turn {
+    pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
+        &mut self.lane.connection
+    }
+
+    /// Leaves the lane and waits for the commit that holds this turn.
+    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+        if let Err(error) = self.lane.run("release turn").await {
+            self.ended = true;
+            let _ = self.lane.take_turn_back().await;
+            return Err(error);
+        }
+        let (rider, outcome) = oneshot::channel();
+        self.lane.riders.push(rider);
+        self.ended = true;
+        drop(self);
+        outcome
+            .await
+            .unwrap_or_else(|_| Err(StoreError::unavailable("the database was closed before the commit")))
+    }
+
+    pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
+        self.ended = true;
+        self.lane.take_turn_back().await
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.lane.dangling = true;
+        }
+        self.work.notify_one();
+    }
+}
