@@ -64,10 +64,15 @@ pub struct Caller {
 impl Caller {
     /// Portico's operator, at the command line.
     pub fn operator() -> Self {
+        Self { subject: "operator".to_owned(), kind: CallerKind::Service, scopes: None, ..Self::anonymous() }
+    }
+
+    /// Nobody: a caller without a token, of an operation that asks for none. Belongs nowhere and holds nothing.
+    pub fn anonymous() -> Self {
         Self {
-            subject: "operator".to_owned(),
-            kind: CallerKind::Service,
-            scopes: None,
+            subject: String::new(),
+            kind: CallerKind::Client,
+            scopes: Some(ScopeSet::default()),
             client_id: None,
             email: None,
             name: None,

@@ -3,7 +3,7 @@
 //! One line a key, the first is active; older ones still open what they sealed. A canary in the database tells a
 //! wrong keyring at start, before anything is sealed with it.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use portico_kernel::{Entropy, Secret};
+use portico_kernel::{Entropy, Secret, hex};
 
 use crate::{Context, Db, StoreError, args};
 
@@ -83,10 +83,7 @@ impl Key {
     }
 
     fn hex(&self) -> String {
-        self.id.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hex(&self.id)
     }
 }
 

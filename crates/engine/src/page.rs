@@ -1,6 +1,6 @@
 //! Pages of a list.
 
-use crate::Problem;
+use portico_kernel::Problem;
 
 /// Where a page ends: the sort key of its last item, in a form that only its operation reads.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,40 @@
+# Every target makes its own set-up; Rust, Node 20 and Python 3.11 are all that must be there before.
+
+# Clean clones on a build machine share one target folder, so that each does not build every dependency again.
+ifneq ($(CI),)
+ifeq ($(CARGO_TARGET_DIR),)
+export CARGO_TARGET_DIR := $(HOME)/.cache/portico/target
+endif
+endif
+target := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: help run test check bench docs clean
+
+help: ## Show this list (the default)
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+run: ## Build and start the server; data goes to ./data
+	cargo build --release -p portico --locked
+	$(target)/release/portico serve
+
+# The cheap judges come first: whoever forgot to format should not wait for a build to learn it.
+test: ## Format, lints and every test, on both databases
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@cargo nextest --version >/dev/null 2>&1 || cargo install cargo-nextest --locked --version 0.9.143
+	scripts/with-postgres cargo nextest run --workspace --locked
+
+check: ## The slower judges from outside (see check/README.md)
+	check/run
+
+bench: ## Measure, on both databases
+	scripts/with-postgres cargo run --release -p portico-bench --locked
+
+# By way of a second file, so that a failed build does not leave an empty document behind.
+docs: ## Write the OpenAPI document anew
+	mkdir -p docs/api
+	cargo run -p portico --locked -- openapi > docs/api/openapi.json.new
+	mv docs/api/openapi.json.new docs/api/openapi.json
+
+clean: ## Remove what was built, the judges' tools included
+	cargo clean

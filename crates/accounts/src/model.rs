@@ -1,0 +1,97 @@
+//! What an account is.
+
+use portico_kernel::AccountId;
+
+use crate::limits;
+
+macro_rules! names {
+    ($($(#[doc = $meaning:literal])+ $type:ident { $($(#[doc = $what:literal])+ $variant:ident = $name:literal,)+ })+) => {$(
+        $(#[doc = $meaning])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $type {
+            $($(#[doc = $what])+ $variant,)+
+        }
+
+        impl $type {
+            /// Every value.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The name on the wire and in the database.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+    )+};
+}
+
+names! {
+    /// What kind of account it is.
+    AccountKind {
+        /// One person's own.
+        Personal = "personal",
+        /// With members and roles.
+        Team = "team",
+    }
+    /// Whether it may be used.
+    AccountStatus {
+        /// In use.
+        Active = "active",
+        /// Stopped by the operator.
+        Suspended = "suspended",
+        /// To be erased when its grace is over.
+        Erasing = "erasing",
+    }
+    /// What it may spend.
+    Plan {
+        /// 100,000 units a month.
+        Free = "free",
+        /// 2,000,000 units a month.
+        Team = "team",
+        /// 50,000,000 units a month.
+        Scale = "scale",
+    }
+}
+
+impl Plan {
+    /// The plan of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|plan| plan.name() == name)
+    }
+}
+
+/// An account that is to be made.
+pub(crate) struct NewAccount {
+    pub(crate) id: AccountId,
+    pub(crate) kind: AccountKind,
+    pub(crate) slug: String,
+    pub(crate) name: String,
+    pub(crate) plan: Plan,
+}
+
+/// A slug from the name, with the end of the id behind it so that two accounts may have one name.
+pub(crate) fn slug(name: &str, id: AccountId) -> String {
+    let letters = name.to_lowercase();
+    let words = letters.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words: String =
+        words.collect::<Vec<_>>().join("-").chars().take(limits::SLUG_CHARACTERS_MAX).collect();
+    let id = id.to_string().to_lowercase();
+    let end = &id[id.len() - 6..];
+    let words = words.trim_matches('-');
+    if words.is_empty() { format!("account-{end}") } else { format!("{words}-{end}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use portico_kernel::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn slugs_are_made_of_small_letters_digits_and_hyphens() {
+        let id = AccountId::from_parts(Timestamp::from_seconds(1), [0xff; 10]);
+        assert_eq!(slug("Acme, Inc.", id), "acme-inc-zzzzzz");
+        assert_eq!(slug("  ", id), "account-zzzzzz");
+        assert_eq!(slug("日本", id), "account-zzzzzz");
+        assert_eq!(slug(&"a-".repeat(90), id).len(), 46);
+    }
+}

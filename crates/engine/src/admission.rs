@@ -1,0 +1,98 @@
+//! May this caller make this call? Scope first, then account.
+
+use std::sync::Arc;
+
+use portico_kernel::{AccountId, Caller, CallerKind, Code, Problem, Role};
+use portico_store::Tx;
+
+use crate::input::{Fault, Fields, Node};
+use crate::{ACCOUNT_VARIABLE, Access, Engine, Spec};
+
+/// A caller that may make the call, and the account that it acts in.
+#[derive(Debug, Clone)]
+pub struct Admitted {
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) account: Option<AccountId>,
+}
+
+impl Admitted {
+    /// Nobody, for an operation that is open to all.
+    pub fn anonymous() -> Self {
+        Self { caller: Arc::new(Caller::anonymous()), account: None }
+    }
+
+    /// Who calls.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The account that the call acts in.
+    pub fn account(&self) -> Option<AccountId> {
+        self.account
+    }
+}
+
+impl Engine {
+    /// Admits `caller` to an operation, whose path variables are `path`; refuses with 403 otherwise.
+    pub async fn admit(&self, spec: &Spec, caller: Arc<Caller>, path: &Fields) -> Result<Admitted, Problem> {
+        if let Access::Scope(scope) = spec.access
+            && !caller.holds(scope)
+        {
+            return Err(Problem::new(
+                Code::Forbidden,
+                format!("The token lacks the scope `{}`.", scope.name()),
+            )
+            .with_info("SCOPE_REQUIRED", "gateway", [("scope", scope.name().to_owned())]));
+        }
+        let account = match path.get(ACCOUNT_VARIABLE) {
+            Some(named) => Some(account_id(named)?),
+            None => caller.org,
+        };
+        if let Some(account) = account {
+            self.belongs(&caller, account, spec.role, None).await?;
+        }
+        Ok(Admitted { caller, account })
+    }
+
+    /// Refuses a caller that does not belong to `account`, or not with that role.
+    pub(crate) async fn belongs(
+        &self,
+        caller: &Caller,
+        account: AccountId,
+        least: Role,
+        tx: Option<&mut Tx>,
+    ) -> Result<(), Problem> {
+        let role = match caller.kind {
+            CallerKind::Service => Some(Role::Owner),
+            CallerKind::Client => (caller.org == Some(account)).then_some(Role::Owner),
+            // The own account is the common case and needs no look-up.
+            CallerKind::Person if caller.org == Some(account) && caller.role.is_none() => Some(Role::Owner),
+            CallerKind::Person => match tx {
+                Some(tx) => self.memberships.role(tx, account, &caller.subject).await?,
+                None => self.memberships.role(&mut self.db.read().await?, account, &caller.subject).await?,
+            },
+        };
+        match role {
+            None => {
+                Err(Problem::new(Code::Forbidden, format!("The token is not for the account {account}.")))
+            }
+            Some(role) if role < least => {
+                let words = format!("This needs the role {} in the account {account}.", least.name());
+                Err(Problem::new(Code::Forbidden, words).with_info(
+                    "ROLE_REQUIRED",
+                    "gateway",
+                    [("role", least.name().to_owned())],
+                ))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+fn account_id(node: &Node) -> Result<AccountId, Fault> {
+    let malformed = |description: String| Fault::of(ACCOUNT_VARIABLE, description);
+    match node {
+        Node::Words(words) if words.len() == 1 => words[0].parse().map_err(malformed),
+        _ => Err(malformed("must be one account id".to_owned())),
+    }
+}

@@ -1,0 +1,244 @@
+//! What an operation may use while it runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use portico_kernel::{AccountId, Caller, Id, Kind, Problem, Timestamp};
+use portico_store::{StoreError, Tx};
+use serde_json::{Value, json};
+
+use crate::event::AuditEvent;
+use crate::paging::{self, Paging};
+use crate::{Admitted, Cursor, Engine, Event, Method, PageRequest, Spec, sql};
+
+/// What an operation may use while it runs: the caller, the time, ids, and the transaction.
+pub struct Ctx {
+    engine: Arc<Engine>,
+    spec: Spec,
+    caller: Arc<Caller>,
+    account: Option<AccountId>,
+    request_id: String,
+    now: Timestamp,
+    paging: Option<Paging>,
+    tx: Option<Tx>,
+    records: Vec<Record>,
+    queries: u32,
+}
+
+/// Something to be written at the end of the transaction, numbered within its account.
+pub(crate) struct Record {
+    pub(crate) account: AccountId,
+    pub(crate) event_type: &'static str,
+    pub(crate) data: Value,
+    pub(crate) audit: Option<AuditRecord>,
+}
+
+/// The audit entry whose event the record is.
+pub(crate) struct AuditRecord {
+    pub(crate) id: portico_kernel::AuditId,
+    pub(crate) action: &'static str,
+    pub(crate) target: String,
+    pub(crate) metadata: Value,
+}
+
+impl Ctx {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        spec: &Spec,
+        admitted: Admitted,
+        request_id: &str,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            engine: engine.clone(),
+            spec: spec.clone(),
+            caller: admitted.caller,
+            account: admitted.account,
+            request_id: request_id.to_owned(),
+            now,
+            paging: None,
+            tx: None,
+            records: Vec::new(),
+            queries: 0,
+        }
+    }
+
+    /// For the operator at the command line, outside of any call. Ends with [`Ctx::finish`].
+    pub fn operator(engine: &Arc<Engine>) -> Self {
+        const OPERATOR: Spec = Spec::post("operator", "/");
+        let admitted = Admitted { caller: Arc::new(Caller::operator()), account: None };
+        Self::new(engine, &OPERATOR, admitted, "", engine.clock.now())
+    }
+
+    pub(crate) fn with_paging(mut self, paging: Option<Paging>) -> Self {
+        self.paging = paging;
+        self
+    }
+
+    /// The operation's own `Spec`.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Who calls.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// When the call began; the same however often it is asked.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// A new id.
+    pub fn new_id<K: Kind>(&self) -> Id<K> {
+        self.engine.entropy.id(self.now)
+    }
+
+    /// Seals, opens, and gives randomness.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The account to act in: the one that is named, if the caller belongs to it, or else the call's own.
+    pub async fn account(&mut self, named: Option<AccountId>) -> Result<AccountId, Problem> {
+        let account = match (named, self.account) {
+            (Some(named), Some(own)) if named == own => own,
+            (Some(named), _) => {
+                let least = self.spec.role;
+                let (engine, caller) = (self.engine.clone(), self.caller.clone());
+                engine.belongs(&caller, named, least, Some(self.tx().await?)).await?;
+                named
+            }
+            (None, Some(own)) => own,
+            (None, None) => {
+                return Err(Problem::new(
+                    portico_kernel::Code::Forbidden,
+                    "The token belongs to no account.",
+                ));
+            }
+        };
+        self.account = Some(account);
+        Ok(account)
+    }
+
+    /// The transaction, begun at its first use: one that only reads for an operation that reads.
+    pub async fn tx(&mut self) -> Result<&mut Tx, StoreError> {
+        let tx = match self.tx.take() {
+            Some(tx) => tx,
+            None if self.spec.method == Method::Get => self.engine.db.read().await?,
+            None => self.engine.db.write().await?,
+        };
+        Ok(self.tx.insert(tx))
+    }
+
+    /// The page that the caller asks for; only in operations whose `Spec` says `list`.
+    pub fn page(&self) -> Result<PageRequest, Problem> {
+        self.paging.as_ref().map(|paging| paging.request.clone()).ok_or_else(paging::missing)
+    }
+
+    pub(crate) fn seal_page_token(&self, cursor: &Cursor) -> Result<String, Problem> {
+        let paging = self.paging.as_ref().ok_or_else(paging::missing)?;
+        Ok(paging.seal(cursor, &self.engine.keyring, self.engine.entropy.as_ref(), self.now))
+    }
+
+    /// Sends an event of the account that the call acts in, with the commit.
+    pub fn emit<E: Event>(&mut self, event: &E) -> Result<(), Problem> {
+        let data = serde_json::to_value(event).map_err(Problem::internal)?;
+        self.record(E::TYPE, data, None)
+    }
+
+    /// Writes what was done to the audit log, with the commit.
+    pub fn audit(&mut self, action: &'static str, target: &dyn fmt::Display) -> Result<(), Problem> {
+        self.audit_with(action, target, json!({}))
+    }
+
+    /// The same, with values that belong to the entry. They are ids and names, never content.
+    pub fn audit_with(
+        &mut self,
+        action: &'static str,
+        target: &dyn fmt::Display,
+        metadata: Value,
+    ) -> Result<(), Problem> {
+        let id = self.new_id();
+        let event = AuditEvent {
+            audit_event_id: id.to_string(),
+            action: action.to_owned(),
+            actor: self.caller.subject.clone(),
+        };
+        let data = serde_json::to_value(event).map_err(Problem::internal)?;
+        let audit = AuditRecord { id, action, target: target.to_string(), metadata };
+        self.record(AuditEvent::TYPE, data, Some(audit))
+    }
+
+    fn record(
+        &mut self,
+        event_type: &'static str,
+        data: Value,
+        audit: Option<AuditRecord>,
+    ) -> Result<(), Problem> {
+        let account = self
+            .account
+            .ok_or_else(|| Problem::internal("an event or audit entry outside of any account"))?;
+        self.records.push(Record { account, event_type, data, audit });
+        Ok(())
+    }
+
+    /// Writes what was recorded. It comes last in the transaction, because it holds the account's sequence from here
+    /// to the commit.
+    pub(crate) async fn write_records(&mut self) -> Result<(), StoreError> {
+        let mut records = std::mem::take(&mut self.records);
+        if records.is_empty() {
+            return Ok(());
+        }
+        // Always in the same order, so that two transactions never wait for each other.
+        records.sort_by_key(|record| record.account);
+        let (engine, now) = (self.engine.clone(), self.now);
+        let actor = sql::Actor {
+            subject: self.caller.subject.clone(),
+            kind: self.caller.kind.name(),
+            request_id: self.request_id.clone(),
+        };
+        let tx = self.tx().await?;
+        for of_one_account in records.chunk_by(|a, b| a.account == b.account) {
+            let last = sql::take_sequence(tx, of_one_account[0].account, of_one_account.len()).await?;
+            let first = last - i64::try_from(of_one_account.len()).unwrap_or(0) + 1;
+            for (sequence, record) in (first..).zip(of_one_account) {
+                if let Some(audit) = &record.audit {
+                    sql::insert_audit(tx, record.account, sequence, now, &actor, audit).await?;
+                }
+                let event_id = engine.entropy.id(now);
+                sql::insert_event(tx, record.account, sequence, event_id, now, record).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction, if one was begun, and keeps what it did.
+    pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
+        let Some(tx) = self.tx.take() else { return Ok(()) };
+        self.queries += tx.queries();
+        tx.commit().await
+    }
+
+    /// Ends the transaction, if one was begun, and forgets what it did.
+    pub(crate) async fn rollback(&mut self) {
+        self.records.clear();
+        let Some(tx) = self.tx.take() else { return };
+        self.queries += tx.queries();
+        if let Err(error) = tx.rollback().await {
+            // The database forgets it all the same; only the connection is lost.
+            tracing::warn!(%error, operation = self.spec.name, "A transaction could not be taken back in order");
+        }
+    }
+
+    pub(crate) fn queries(&self) -> u32 {
+        self.queries
+    }
+
+    /// Ends what [`Ctx::operator`] began, and keeps what it did.
+    pub async fn finish(mut self) -> Result<(), Problem> {
+        self.write_records().await?;
+        Ok(self.commit().await?)
+    }
+}

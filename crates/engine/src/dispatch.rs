@@ -1,0 +1,201 @@
+//! How a call runs, on every transport.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use portico_kernel::{Code, Problem, Secret};
+
+use crate::idempotency::{Claim, Claimed, is_kept};
+use crate::input::Fields;
+use crate::operation::Ready;
+use crate::paging::Paging;
+use crate::{Admitted, Answered, Ctx, Engine, Entry, IdempotencyKey, Method};
+
+/// The longest that an operation may run. Shorter than the lease of an Idempotency-Key.
+pub const OPERATION_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// A call that was admitted.
+pub struct Call {
+    /// Who calls, in which account.
+    pub admitted: Admitted,
+    /// The call's id.
+    pub request_id: String,
+    /// The message.
+    pub fields: Fields,
+    /// The caller's Idempotency-Key, if the operation takes one.
+    pub idempotency_key: Option<IdempotencyKey>,
+}
+
+/// What goes back.
+#[derive(Debug)]
+pub struct Reply {
+    /// The JSON text: the answer, or the `Problem` of a refusal that was kept.
+    pub body: Bytes,
+    /// The code and the `Retry-After` of a refusal that was kept.
+    pub refused: Option<(Code, Option<i64>)>,
+    /// Is this an answer that was kept?
+    pub replayed: bool,
+    /// The token of the next page.
+    pub next_page_token: Option<String>,
+    /// How many statements it took.
+    pub queries: u32,
+}
+
+impl Reply {
+    fn new(answered: Answered, queries: u32) -> Self {
+        let Answered { body, next_page_token } = answered;
+        Self { body: body.into(), refused: None, replayed: false, next_page_token, queries }
+    }
+
+    /// How an answer is kept: a line that says how it ended, then the text as it went out.
+    fn keep(outcome: &str, body: &[u8]) -> Secret<Vec<u8>> {
+        Secret::new([outcome.as_bytes(), b"\n", body].concat())
+    }
+
+    pub(crate) fn from_kept(kept: &[u8]) -> Option<Self> {
+        let end = kept.iter().position(|byte| *byte == b'\n')?;
+        let outcome = str::from_utf8(&kept[..end]).ok()?;
+        let refused = match outcome.split_once(' ') {
+            None => None,
+            Some((code, retry)) => {
+                Some((*Code::ALL.iter().find(|known| known.name() == code)?, retry.parse().ok()))
+            }
+        };
+        let body = Bytes::copy_from_slice(&kept[end + 1..]);
+        Some(Self { body, refused, replayed: true, next_page_token: None, queries: 0 })
+    }
+}
+
+/// Runs a call. What it writes is kept if and only if it succeeds; a panic is a refusal like any other.
+pub async fn dispatch(engine: &Arc<Engine>, entry: &Arc<Entry>, call: Call) -> Result<Reply, Problem> {
+    if entry.spec.method == Method::Get {
+        return run(engine, entry, call).await;
+    }
+    // A caller that goes away does not stop a write half-way, nor leave its answer unkept.
+    let (engine, entry) = (engine.clone(), entry.clone());
+    let task = tokio::spawn(async move { run(&engine, &entry, call).await });
+    task.await.unwrap_or_else(|error| Err(Problem::internal(error)))
+}
+
+async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Reply, Problem> {
+    let (spec, now) = (&entry.spec, engine.clock.now());
+    let whole = call.idempotency_key.is_some().then(|| call.fields.clone());
+    let paging = match spec.list {
+        Some(_) => {
+            let Admitted { caller, account } = &call.admitted;
+            Some(Paging::take(spec, caller, *account, &mut call.fields, &engine.keyring, now)?)
+        }
+        None => None,
+    };
+    let ready = entry.prepare(call.fields)?;
+    let ctx = Ctx::new(engine, spec, call.admitted, &call.request_id, now).with_paging(paging);
+    let result = match (call.idempotency_key, whole) {
+        (Some(key), Some(fields)) => run_once(engine, ctx, ready, &key, &fields, &call.request_id).await,
+        _ => run_always(ctx, ready).await,
+    };
+    if let Err(problem) = &result {
+        log(problem, spec.name, &call.request_id);
+    }
+    result
+}
+
+/// A failure is logged once, here, where it is handled.
+fn log(problem: &Problem, operation: &str, request_id: &str) {
+    if let Some(cause) = problem.cause() {
+        tracing::error!(operation, request_id, code = problem.code().name(), %cause, "A call failed");
+    }
+}
+
+async fn run_always(mut ctx: Ctx, ready: Box<dyn Ready>) -> Result<Reply, Problem> {
+    let result = match attempt(&mut ctx, ready).await {
+        Ok(answered) => match ctx.write_records().await {
+            Ok(()) => Ok(answered),
+            Err(error) => Err(error.into()),
+        },
+        Err(problem) => Err(problem),
+    };
+    match result {
+        Ok(answered) => {
+            ctx.commit().await?;
+            Ok(Reply::new(answered, ctx.queries()))
+        }
+        Err(problem) => {
+            ctx.rollback().await;
+            Err(problem)
+        }
+    }
+}
+
+async fn run_once(
+    engine: &Arc<Engine>,
+    mut ctx: Ctx,
+    ready: Box<dyn Ready>,
+    key: &IdempotencyKey,
+    fields: &Fields,
+    request_id: &str,
+) -> Result<Reply, Problem> {
+    let spec = ctx.spec().clone();
+    let claim = match Claim::take(engine, &spec, &ctx, key, fields).await? {
+        Claimed::Ours(claim) => claim,
+        Claimed::Kept(reply) => return Ok(reply),
+    };
+    let outcome = match attempt(&mut ctx, ready).await {
+        Ok(answered) => keep_answer(engine, &mut ctx, &claim, answered).await,
+        Err(problem) if is_kept(problem.code()) => {
+            ctx.rollback().await;
+            return keep_refusal(engine, &mut ctx, &claim, problem, request_id).await;
+        }
+        Err(problem) => Err(problem),
+    };
+    if outcome.is_err() {
+        ctx.rollback().await;
+        claim.release(engine).await;
+    }
+    outcome
+}
+
+async fn keep_answer(
+    engine: &Engine,
+    ctx: &mut Ctx,
+    claim: &Claim,
+    answered: Answered,
+) -> Result<Reply, Problem> {
+    claim.keep(engine, ctx, &Reply::keep("ok", &answered.body)).await?;
+    ctx.write_records().await?;
+    ctx.commit().await?;
+    Ok(Reply::new(answered, ctx.queries()))
+}
+
+/// A refusal by the operation is an answer too. It is kept in a transaction of its own, since its own was taken back.
+async fn keep_refusal(
+    engine: &Engine,
+    ctx: &mut Ctx,
+    claim: &Claim,
+    problem: Problem,
+    request_id: &str,
+) -> Result<Reply, Problem> {
+    let retry = problem.retry_seconds().map(|seconds| seconds.to_string()).unwrap_or_default();
+    let kept = Reply::keep(&format!("{} {retry}", problem.code().name()), &problem.to_json(request_id));
+    claim.keep(engine, ctx, &kept).await?;
+    ctx.commit().await?;
+    Err(problem)
+}
+
+/// Runs the operation itself, within its time, and turns a panic into a refusal.
+async fn attempt(ctx: &mut Ctx, ready: Box<dyn Ready>) -> Result<Answered, Problem> {
+    let running = AssertUnwindSafe(ready.run(ctx)).catch_unwind();
+    match tokio::time::timeout(OPERATION_TIME_MAX, running).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => {
+            let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
+            let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            Err(Problem::internal(format!("a panic: {words}")))
+        }
+        Err(_) => {
+            Err(Problem::new(Code::Timeout, "The call took too long.").retry_after(Duration::from_secs(1)))
+        }
+    }
+}

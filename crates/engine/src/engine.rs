@@ -1,0 +1,25 @@
+//! What every call needs, held once.
+
+use std::sync::Arc;
+
+use portico_kernel::{Clock, Entropy};
+use portico_store::{Db, Keyring};
+
+use crate::Registry;
+use crate::ports::Memberships;
+
+/// The database, the clock, the source of randomness, the keyring, and who belongs where.
+pub struct Engine {
+    /// The database.
+    pub db: Db,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Gives randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// Seals and opens.
+    pub keyring: Keyring,
+    /// Who belongs to which account.
+    pub memberships: Arc<dyn Memberships>,
+    /// Every operation, event and job there is.
+    pub registry: Registry,
+}

@@ -1,0 +1,101 @@
+//! Typed events and the catalogue of their types.
+
+use portico_kernel::{AccountId, EventId, Timestamp};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// What happened: the `data` of an event. It holds ids of what was involved and who acted, never content.
+///
+/// The schema of a type never changes once it is out; a new shape is a new type.
+pub trait Event: Serialize + JsonSchema + Send {
+    /// The name, such as `key.created`.
+    const TYPE: &'static str;
+    /// An example for the reference.
+    fn example() -> Self;
+}
+
+/// An event as it is delivered, on every transport.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Envelope<D> {
+    /// The event's id; the same on every retry.
+    pub id: EventId,
+    /// The event's type.
+    pub r#type: String,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// The account that it happened in.
+    pub account_id: AccountId,
+    /// Ids of the objects involved, and who acted.
+    pub data: D,
+}
+
+/// An entry of the catalogue.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct EventType {
+    /// The event's type.
+    pub r#type: &'static str,
+    /// When it is sent.
+    pub description: String,
+    /// The JSON Schema of the envelope.
+    pub schema: Value,
+    /// An envelope as it could be.
+    pub example: Value,
+}
+
+/// An instant and ids for examples.
+const EXAMPLE_TIME: Timestamp = Timestamp::from_seconds(1_775_000_000);
+
+/// The id of an example, always the same one.
+pub fn example_id<K: portico_kernel::Kind>() -> portico_kernel::Id<K> {
+    portico_kernel::Id::from_parts(EXAMPLE_TIME, [0x5a; 10])
+}
+
+impl EventType {
+    /// The entry of `E`: everything comes from its type.
+    pub fn of<E: Event>() -> Self {
+        let mut generator: SchemaGenerator = SchemaSettings::draft2020_12()
+            .for_serialize()
+            .with(|settings| settings.inline_subschemas = true)
+            .into();
+        let data = generator.subschema_for::<E>();
+        let description = data.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut schema = generator.into_root_schema_for::<Envelope<Value>>().to_value();
+        schema["title"] = json!(E::TYPE);
+        schema["description"] = json!(description);
+        schema["properties"]["type"]["const"] = json!(E::TYPE);
+        schema["properties"]["data"] = data.to_value();
+        let example = Envelope {
+            id: example_id(),
+            r#type: E::TYPE.to_owned(),
+            occurred_at: EXAMPLE_TIME,
+            account_id: example_id(),
+            data: E::example(),
+        };
+        Self { r#type: E::TYPE, description, schema, example: json!(example) }
+    }
+}
+
+/// An audit log entry was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AuditEvent {
+    /// The id of the audit entry.
+    pub audit_event_id: String,
+    /// What was done.
+    pub action: String,
+    /// Who did it.
+    pub actor: String,
+}
+
+impl Event for AuditEvent {
+    const TYPE: &'static str = "audit.event";
+
+    fn example() -> Self {
+        Self {
+            audit_event_id: example_id::<portico_kernel::kind::AuditEntry>().to_string(),
+            action: "key.created".to_owned(),
+            actor: example_id::<portico_kernel::kind::Person>().to_string(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Idempotency keys: a write that carries one runs once, and a repeat gets the answer that was kept.
+//!
+//! The running record is committed before the operation runs, so that every process sees it; it is a lease, so that a
+//! crash never wedges a key. The answer is kept in the operation's own transaction: either both are there or neither.
+
+use std::sync::Arc;
+
+use portico_kernel::{Code, Problem, Secret, Timestamp, hex, seconds};
+use portico_store::{Context, StoreError};
+
+use crate::input::{Fields, fingerprint};
+use crate::sql::{self, RecordKey};
+use crate::{Ctx, Engine, Reply, Spec};
+
+/// A running record lasts longer than any operation may run, and at most 60 s (API.md, section 1).
+const LEASE_SECONDS: u64 = 60;
+/// Answers are kept one day (SPEC.md, Limits).
+const KEPT_SECONDS: u64 = 24 * 3600;
+const KEY_CHARACTERS_MAX: usize = 255;
+
+/// A caller's key: 1 to 255 visible characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey(String);
+
+impl IdempotencyKey {
+    /// The header that carries it.
+    pub const HEADER: &str = "Idempotency-Key";
+
+    /// Reads what a caller sent.
+    pub fn parse(text: &[u8]) -> Result<Self, Problem> {
+        let visible = text.iter().all(u8::is_ascii_graphic);
+        if !visible || text.is_empty() || text.len() > KEY_CHARACTERS_MAX {
+            return Err(Problem::field(Self::HEADER, "must be 1 to 255 visible characters"));
+        }
+        Ok(Self(String::from_utf8_lossy(text).into_owned()))
+    }
+}
+
+/// What came of asking for a key.
+pub(crate) enum Claimed {
+    /// The call is the first; it runs under this claim.
+    Ours(Claim),
+    /// An earlier call's answer.
+    Kept(Reply),
+}
+
+/// The right to run a call and to keep its answer.
+pub(crate) struct Claim {
+    at: RecordKey,
+    id: String,
+    fingerprint: [u8; 32],
+}
+
+impl Claim {
+    /// Claims the key for this call.
+    pub(crate) async fn take(
+        engine: &Arc<Engine>,
+        spec: &Spec,
+        ctx: &Ctx,
+        key: &IdempotencyKey,
+        fields: &Fields,
+    ) -> Result<Claimed, Problem> {
+        let caller = ctx.caller();
+        let at = RecordKey {
+            account: caller.org.map(|account| account.to_string()).unwrap_or_default(),
+            caller: caller.subject.clone(),
+            operation: spec.name,
+            key: key.0.clone(),
+        };
+        let id: [u8; 16] = engine.entropy.bytes();
+        let claim = Self { at, id: hex(&id), fingerprint: fingerprint(fields) };
+        let now = ctx.now();
+        let mut tx = engine.db.write().await?;
+        let ours = sql::claim_record(
+            &mut tx,
+            &claim.at,
+            claim.fingerprint,
+            &claim.id,
+            now,
+            now + seconds(LEASE_SECONDS),
+        );
+        if ours.await? {
+            tx.commit().await?;
+            return Ok(Claimed::Ours(claim));
+        }
+        let record = sql::record(&mut tx, &claim.at).await?;
+        tx.rollback().await?;
+        claim.meet(engine, record).map(Claimed::Kept)
+    }
+
+    /// Another call came first.
+    fn meet(&self, engine: &Engine, record: Option<sql::KeptRow>) -> Result<Reply, Problem> {
+        // It may have been let go between the two looks; the caller tries again as with any call that is running.
+        let running = || {
+            Problem::new(Code::Conflict, "A call with this Idempotency-Key is still running.")
+                .retry_after(seconds(1))
+        };
+        let record = record.filter(|record| record.state == "kept").ok_or_else(running)?;
+        if record.fingerprint != self.fingerprint {
+            return Err(Problem::new(
+                Code::Unprocessable,
+                "This Idempotency-Key was used for another request; a key belongs to one request.",
+            ));
+        }
+        let sealed = record.answer.ok_or_else(|| Problem::internal("a kept record without an answer"))?;
+        let plain = engine.keyring.open(self.context(&self.row()), &sealed).map_err(Problem::internal)?;
+        Reply::from_kept(plain.expose()).ok_or_else(|| Problem::internal("a kept answer that does not read"))
+    }
+
+    fn row(&self) -> String {
+        format!("{} {} {}", self.at.caller, self.at.operation, self.at.key)
+    }
+
+    fn context<'a>(&'a self, row: &'a str) -> Context<'a> {
+        Context { account: &self.at.account, row, purpose: "kept answer" }
+    }
+
+    /// Keeps the answer in the transaction of `ctx`. It may hold a one-time secret, so it is sealed.
+    pub(crate) async fn keep(
+        &self,
+        engine: &Engine,
+        ctx: &mut Ctx,
+        answer: &Secret<Vec<u8>>,
+    ) -> Result<(), Problem> {
+        let sealed = engine.keyring.seal(engine.entropy.as_ref(), self.context(&self.row()), answer.expose());
+        let until = engine.clock.now() + seconds(KEPT_SECONDS);
+        if sql::keep_answer(ctx.tx().await?, &self.at, &self.id, sealed, until).await? {
+            return Ok(());
+        }
+        // The lease ran out and another call took the key: what this one did must not stand beside what that one does.
+        Err(Problem::new(Code::Conflict, "Another call with this Idempotency-Key took over.")
+            .retry_after(seconds(1)))
+    }
+
+    /// Lets the key go, so that a repeat runs.
+    pub(crate) async fn release(&self, engine: &Engine) {
+        let released = async {
+            let mut tx = engine.db.write().await?;
+            sql::release_claim(&mut tx, &self.at, &self.id).await?;
+            tx.commit().await
+        };
+        if let Err(error) = released.await {
+            tracing::warn!(%error, "An Idempotency-Key could not be let go; its lease will end it");
+        }
+    }
+}
+
+/// Is a refusal kept? Not those that say nothing about the request: too many, taken back, or our own faults.
+pub(crate) fn is_kept(code: Code) -> bool {
+    code.status() < 429
+}
+
+/// Lets go of every claim that a server before this one left behind. Right only for the one server of a database.
+pub async fn forget_running(engine: &Engine) -> Result<u64, StoreError> {
+    let mut tx = engine.db.write().await?;
+    let claims = sql::release_all_claims(&mut tx).await?;
+    tx.commit().await?;
+    Ok(claims)
+}
+
+/// Removes up to `most` records whose time is up.
+pub(crate) async fn prune(engine: &Engine, now: Timestamp, most: i64) -> Result<u64, StoreError> {
+    let mut tx = engine.db.write().await?;
+    let removed = sql::prune_records(&mut tx, now, most).await?;
+    tx.commit().await?;
+    Ok(removed)
+}

@@ -1,0 +1,260 @@
+//! A message into an operation's own type.
+
+use std::fmt;
+
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, VariantAccess, Visitor, value::StringDeserializer,
+};
+
+use super::{Fault, Fields, Node, Step, text};
+
+/// Reads a `T` from the fields of a message.
+pub fn read<T: DeserializeOwned>(fields: Fields) -> Result<T, Fault> {
+    T::deserialize(Node::Object(fields))
+}
+
+impl de::Error for Fault {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::here(message.to_string())
+    }
+
+    fn invalid_type(given: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::here(format!("must be {}, not {}", text::expected(expected), text::given(given)))
+    }
+
+    fn invalid_value(given: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(given, expected)
+    }
+
+    fn invalid_length(length: usize, expected: &dyn Expected) -> Self {
+        Self::here(format!("has {length} items where there must be {}", text::expected(expected)))
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        let given = text::given(Unexpected::Str(variant));
+        Self::here(format!("must be one of {}, not {given}", text::names(expected)))
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        if expected.is_empty() {
+            return Self::of(field, "is not known here: this request takes no field of its own");
+        }
+        Self::of(field, format!("is not known here; known are {}", text::names(expected)))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::of(field, "is required")
+    }
+
+    fn duplicate_field(field: &'static str) -> Self {
+        Self::of(field, "is given more than once")
+    }
+}
+
+/// The one word of a singular field.
+fn single(words: Vec<String>) -> Result<String, Fault> {
+    let mut words = words.into_iter();
+    match (words.next(), words.next()) {
+        (Some(word), None) => Ok(word),
+        _ => Err(Fault::here("is given more than once")),
+    }
+}
+
+impl Node {
+    /// A number, whichever way it was written: a word that is one, or `3.0` for `3`, which JSON Schema calls whole.
+    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let node = match self {
+            Self::Words(words) => {
+                let word = single(words)?;
+                let whole = word.parse().map(Self::Int).or_else(|_| word.parse().map(Self::Big));
+                let number =
+                    whole.ok().or_else(|| word.parse().ok().filter(|f: &f64| f.is_finite()).map(Self::Float));
+                number.unwrap_or(Self::Text(word))
+            }
+            other => other,
+        };
+        match node {
+            #[expect(clippy::cast_possible_truncation, reason = "whole, and within 53 bits")]
+            Self::Float(value) if value.fract() == 0.0 && value.abs() < 9.0e15 => {
+                visitor.visit_i64(value as i64)
+            }
+            other => other.deserialize_any(visitor),
+        }
+    }
+}
+
+macro_rules! numbers {
+    ($($method:ident)+) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+            self.number(visitor)
+        }
+    )+};
+}
+
+impl<'de> Deserializer<'de> for Node {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
+            Self::Null => visitor.visit_unit(),
+            Self::Bool(value) => visitor.visit_bool(value),
+            Self::Int(value) => visitor.visit_i64(value),
+            Self::Big(value) => visitor.visit_u64(value),
+            Self::Float(value) => visitor.visit_f64(value),
+            Self::Text(value) => visitor.visit_string(value),
+            Self::Words(words) => visitor.visit_string(single(words)?),
+            Self::List(items) => visitor.visit_seq(Items { items: items.into_iter(), at: 0 }),
+            Self::Object(fields) => visitor.visit_map(Entries { fields: fields.into_iter(), value: None }),
+        }
+    }
+
+    numbers! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16 deserialize_u32
+        deserialize_u64 deserialize_f32 deserialize_f64
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
+            Self::Words(words) => match single(words)?.as_str() {
+                "true" => visitor.visit_bool(true),
+                "false" => visitor.visit_bool(false),
+                other => Err(de::Error::invalid_type(Unexpected::Str(other), &visitor)),
+            },
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    /// A list in a query is its name given any number of times, once included.
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
+            Self::Words(words) => {
+                let items: Vec<_> = words.into_iter().map(|word| Self::Words(vec![word])).collect();
+                visitor.visit_seq(Items { items: items.into_iter(), at: 0 })
+            }
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
+            Self::Null => visitor.visit_none(),
+            other => visitor.visit_some(other),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self {
+            Self::Text(name) => visitor.visit_enum(name.into_deserializer()),
+            Self::Words(words) => visitor.visit_enum(single(words)?.into_deserializer()),
+            Self::Object(fields) if fields.len() == 1 => visitor.visit_enum(OneOf(fields)),
+            Self::Object(_) => Err(Fault::here("must be an object with one field")),
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    serde::forward_to_deserialize_any! {
+        i128 u128 char str string bytes byte_buf unit unit_struct tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+impl IntoDeserializer<'_, Fault> for Node {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+struct Items {
+    items: std::vec::IntoIter<Node>,
+    at: usize,
+}
+
+impl<'de> SeqAccess<'de> for Items {
+    type Error = Fault;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+        let Some(item) = self.items.next() else { return Ok(None) };
+        self.at += 1;
+        seed.deserialize(item).map(Some).map_err(|fault| fault.under(Step::Index(self.at - 1)))
+    }
+}
+
+struct Entries {
+    fields: std::collections::btree_map::IntoIter<String, Node>,
+    value: Option<(String, Node)>,
+}
+
+impl<'de> MapAccess<'de> for Entries {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+        let Some((name, value)) = self.fields.next() else { return Ok(None) };
+        let key: StringDeserializer<Fault> = name.clone().into_deserializer();
+        self.value = Some((name, value));
+        seed.deserialize(key).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+        let (name, value) = self.value.take().ok_or_else(|| Fault::here("has no value"))?;
+        seed.deserialize(value).map_err(|fault| fault.in_field(&name))
+    }
+}
+
+/// An enum written as an object with the variant's name as its only field.
+struct OneOf(Fields);
+
+impl<'de> EnumAccess<'de> for OneOf {
+    type Error = Fault;
+    type Variant = Payload;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Payload), Fault> {
+        let (name, value) = self.0.into_iter().next().ok_or_else(|| Fault::here("must have one field"))?;
+        let key: StringDeserializer<Fault> = name.clone().into_deserializer();
+        let variant = seed.deserialize(key)?;
+        Ok((variant, Payload { name, value }))
+    }
+}
+
+struct Payload {
+    name: String,
+    value: Node,
+}
+
+impl<'de> VariantAccess<'de> for Payload {
+    type Error = Fault;
+
+    fn unit_variant(self) -> Result<(), Fault> {
+        Err(Fault::of(&self.name, "takes no value"))
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
+        seed.deserialize(self.value).map_err(|fault| fault.in_field(&self.name))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
+        self.value.deserialize_seq(visitor).map_err(|fault| fault.in_field(&self.name))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        self.value.deserialize_any(visitor).map_err(|fault| fault.in_field(&self.name))
+    }
+}

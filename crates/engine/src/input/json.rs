@@ -1,0 +1,126 @@
+//! JSON text into a message.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::{DEPTH_MAX, Fault, Fields, Node, Step};
+
+/// Reads a JSON object. Whatever is not one is a fault of `body`; a name given twice is a fault of that field.
+pub fn parse_object(text: &[u8]) -> Result<Fields, Fault> {
+    let fault = Cell::new(None);
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let node = Seed { depth: 0, fault: &fault }.deserialize(&mut json);
+    let node = node.and_then(|node| json.end().map(|()| node));
+    match (node, fault.take()) {
+        (_, Some(fault)) => Err(fault),
+        (Err(error), None) => Err(Fault::of("body", format!("does not parse as JSON: {error}"))),
+        (Ok(Node::Object(fields)), None) => Ok(fields),
+        (Ok(_), None) => Err(Fault::of("body", "must be a JSON object")),
+    }
+}
+
+/// Reads one value. The parser's own errors are flat text, so a fault that knows its path travels beside them.
+#[derive(Clone, Copy)]
+struct Seed<'a> {
+    depth: usize,
+    fault: &'a Cell<Option<Fault>>,
+}
+
+impl Seed<'_> {
+    fn deeper<E: de::Error>(self) -> Result<Self, E> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.refuse(Fault::of("body", format!("nests deeper than {DEPTH_MAX} levels"))));
+        }
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+
+    fn refuse<E: de::Error>(self, fault: Fault) -> E {
+        self.fault.set(Some(fault));
+        E::custom("a fault with a path of its own")
+    }
+
+    /// Adds a step to a fault that came from further inside. Depth is a fault of the whole body.
+    fn step(self, step: impl FnOnce() -> Step) {
+        if let Some(fault) = self.fault.take() {
+            let whole = fault.path == [Step::Name("body".to_owned())];
+            self.fault.set(Some(if whole { fault } else { fault.under(step()) }));
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(i64::try_from(value).map_or(Node::Big(value), Node::Int))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+        Ok(Node::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Node, E> {
+        Ok(Node::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let seed = self.deeper()?;
+        let mut list = Vec::new();
+        while let Some(item) =
+            items.next_element_seed(seed).inspect_err(|_| self.step(|| Step::Index(list.len())))?
+        {
+            list.push(item);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+        let seed = self.deeper()?;
+        let mut fields = Fields::new();
+        // A null field is absent, yet giving it a second time is still giving it twice.
+        let mut nulls = Vec::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            if fields.contains_key(&name) || nulls.contains(&name) {
+                return Err(self.refuse(Fault::of(&name, "is given more than once")));
+            }
+            let value =
+                entries.next_value_seed(seed).inspect_err(|_| self.step(|| Step::Name(name.clone())))?;
+            if value == Node::Null {
+                nulls.push(name);
+            } else {
+                fields.insert(name, value);
+            }
+        }
+        Ok(Node::Object(fields))
+    }
+}

@@ -1,0 +1,79 @@
+//! Queries and path variables into a message.
+
+use std::collections::btree_map::Entry;
+
+use super::{DEPTH_MAX, Fault, Fields, Node};
+
+/// How many names a query may give.
+const PAIRS_MAX: usize = 1_000;
+
+/// Reads a query. A list repeats its name; a nested field is dotted.
+pub fn parse_query(query: &str) -> Result<Fields, Fault> {
+    let mut fields = Fields::new();
+    for (count, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
+        if count == PAIRS_MAX {
+            return Err(Fault::of("query", format!("has more than {PAIRS_MAX} names")));
+        }
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name =
+            decode(name, true).ok_or_else(|| Fault::of("query", "has a name that is badly encoded"))?;
+        let value = decode(value, true).ok_or_else(|| Fault::of(&name, "is badly encoded"))?;
+        insert(&mut fields, &name, value)?;
+    }
+    Ok(fields)
+}
+
+/// Puts `value` where the dotted `name` says.
+fn insert(fields: &mut Fields, name: &str, value: String) -> Result<(), Fault> {
+    let mixed = || Fault::of(name, "is given both as a value and as a field with parts");
+    let mut steps = name.split('.');
+    let last = steps.next_back().unwrap_or(name);
+    let mut here = fields;
+    for (depth, step) in steps.enumerate() {
+        if depth == DEPTH_MAX {
+            return Err(Fault::of("query", format!("nests deeper than {DEPTH_MAX} levels")));
+        }
+        let inner = here.entry(step.to_owned()).or_insert_with(|| Node::Object(Fields::new()));
+        let Node::Object(inner) = inner else { return Err(mixed()) };
+        here = inner;
+    }
+    match here.entry(last.to_owned()) {
+        Entry::Vacant(place) => {
+            place.insert(Node::Words(vec![value]));
+        }
+        Entry::Occupied(mut place) => match place.get_mut() {
+            Node::Words(words) => words.push(value),
+            _ => return Err(mixed()),
+        },
+    }
+    Ok(())
+}
+
+/// Reads one segment of a path; it may hold `%2F`.
+pub fn decode_segment(name: &str, segment: &str) -> Result<Node, Fault> {
+    let word = decode(segment, false).ok_or_else(|| Fault::of(name, "is badly encoded"))?;
+    Ok(Node::Words(vec![word]))
+}
+
+/// Decodes a value as forms write it, where a plus is a space.
+pub fn decode_form(text: &str) -> Option<String> {
+    decode(text, true)
+}
+
+/// Percent-decodes; `None` for a broken escape or for bytes that are not UTF-8.
+fn decode(text: &str, plus_is_space: bool) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => hex(bytes.next()?)? << 4 | hex(bytes.next()?)?,
+            b'+' if plus_is_space => b' ',
+            other => other,
+        });
+    }
+    String::from_utf8(decoded).ok()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}

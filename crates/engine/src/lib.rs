@@ -1,0 +1,44 @@
+//! What an operation is, and how one runs, whatever carried it here.
+//!
+//! An area lists its operations, events and jobs in an [`Area`]; the [`Registry`] holds them all; a transport admits a
+//! call with [`Engine::admit`] and runs it with [`dispatch`]. `dispatch` owns the transaction: the change, its audit
+//! entry, its events and the kept answer of an Idempotency-Key commit together or not at all.
+//!
+//! Start reading at [`Operation`], then [`dispatch`].
+//!
+//! Invariant: nothing here knows HTTP.
+
+mod admission;
+mod answer;
+mod area;
+pub mod clock;
+mod ctx;
+mod dispatch;
+mod engine;
+mod event;
+mod idempotency;
+pub mod input;
+mod jobs;
+mod operation;
+mod page;
+mod paging;
+pub mod ports;
+mod registry;
+mod spec;
+mod sql;
+
+pub use admission::Admitted;
+pub use answer::{ANSWER_BYTES_MAX, Answer, Answered};
+pub use area::{Area, Catalogue};
+pub use ctx::Ctx;
+pub use dispatch::{Call, OPERATION_TIME_MAX, Reply, dispatch};
+pub use engine::Engine;
+pub use event::{AuditEvent, Envelope, Event, EventType, example_id};
+pub use idempotency::{IdempotencyKey, forget_running};
+pub use jobs::{Job, Turn};
+pub use operation::{Entry, Operation};
+pub use page::{Cursor, Page, PageRequest, PageSize};
+pub use paging::{PAGE_FIELDS, next_query};
+pub use registry::{Registry, RegistryError};
+pub use spec::{ACCOUNT_VARIABLE, Access, Method, Spec};
+pub use sql::{AuditRow, audit_after, audit_sequence};

@@ -1,0 +1,89 @@
+//! What an operation is.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use portico_kernel::Problem;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+
+use crate::answer::{Answer, Answered};
+use crate::input::{self, Fault, Fields};
+use crate::{Ctx, Spec};
+
+/// An operation: its type is its input, its `SPEC` says all else, and `run` does it.
+///
+/// REST, sockets and assistants' tools are all derived from this; no transport knows an operation by name.
+pub trait Operation: DeserializeOwned + JsonSchema + Send + 'static {
+    /// Method, path, name, scope and price.
+    const SPEC: Spec;
+    /// The state that the operation's area holds.
+    type Area: Send + Sync + 'static;
+    /// What it answers: a record, or a [`Page`](crate::Page) of a list.
+    type Answer: Answer;
+
+    /// Does it. The transaction is the engine's: whatever this writes is kept if and only if it succeeds.
+    fn run(
+        self,
+        area: &Self::Area,
+        ctx: &mut Ctx,
+    ) -> impl Future<Output = Result<Self::Answer, Problem>> + Send;
+}
+
+/// An input that was read and may run.
+pub(crate) trait Ready: Send {
+    fn run(self: Box<Self>, ctx: &mut Ctx) -> BoxFuture<'_, Result<Answered, Problem>>;
+}
+
+struct Prepared<O: Operation> {
+    input: O,
+    area: Arc<O::Area>,
+}
+
+impl<O: Operation> Ready for Prepared<O> {
+    fn run(self: Box<Self>, ctx: &mut Ctx) -> BoxFuture<'_, Result<Answered, Problem>> {
+        Box::pin(async move { self.input.run(&self.area, ctx).await?.write(ctx) })
+    }
+}
+
+type Prepare = dyn Fn(Fields) -> Result<Box<dyn Ready>, Fault> + Send + Sync;
+
+/// An operation as the registry holds it, its types erased.
+pub struct Entry {
+    /// Everything that is not its shape.
+    pub spec: Spec,
+    /// The area it belongs to.
+    pub area: &'static str,
+    prepare: Box<Prepare>,
+    input_schema: fn(&mut SchemaGenerator) -> Schema,
+    answer_schema: fn(&Spec, &mut SchemaGenerator) -> Schema,
+}
+
+impl Entry {
+    pub(crate) fn new<O: Operation>(area_name: &'static str, area: Arc<O::Area>) -> Self {
+        Self {
+            spec: O::SPEC,
+            area: area_name,
+            prepare: Box::new(move |fields| {
+                let input = input::read::<O>(fields)?;
+                Ok(Box::new(Prepared { input, area: area.clone() }))
+            }),
+            input_schema: O::json_schema,
+            answer_schema: O::Answer::schema,
+        }
+    }
+
+    pub(crate) fn prepare(&self, fields: Fields) -> Result<Box<dyn Ready>, Fault> {
+        (self.prepare)(fields)
+    }
+
+    /// The schema of the whole input, path variables included; its description is the operation's.
+    pub fn input_schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        (self.input_schema)(generator)
+    }
+
+    /// The schema of the answer.
+    pub fn answer_schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        (self.answer_schema)(&self.spec, generator)
+    }
+}

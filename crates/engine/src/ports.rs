@@ -1,0 +1,72 @@
+//! What one area needs of another, as small traits that `portico` wires. An area never names another.
+
+use futures_util::future::BoxFuture;
+use portico_kernel::{AccountId, Role, ScopeSet, Timestamp};
+use portico_store::{StoreError, Tx};
+
+/// Who belongs to which account. Kept by accounts.
+pub trait Memberships: Send + Sync {
+    /// The role of the person `subject` in `account`; nothing for a stranger.
+    fn role<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        subject: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Role>, StoreError>>;
+}
+
+/// A key or API token as its account sees it. The secret is never in it.
+#[derive(Debug, Clone)]
+pub struct CredentialRecord {
+    /// The id.
+    pub id: String,
+    /// The name that its maker gave it.
+    pub name: String,
+    /// The last characters of a key's secret.
+    pub secret_hint: String,
+    /// Who made it.
+    pub created_by: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last used, to the minute.
+    pub last_used_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+    /// When an API token ends.
+    pub expires_at: Option<Timestamp>,
+    /// What it may call.
+    pub scopes: ScopeSet,
+    /// `key` or `token`.
+    pub kind: String,
+}
+
+/// A person as an account sees them.
+#[derive(Debug, Clone)]
+pub struct PersonRecord {
+    /// The person's id.
+    pub id: String,
+    /// The e-mail address.
+    pub email: String,
+    /// The display name.
+    pub name: String,
+    /// Was the address confirmed?
+    pub email_verified: bool,
+}
+
+/// Who there is, and with which credentials. Kept by identity.
+pub trait Directory: Send + Sync {
+    /// The key or API token of that id in `account`.
+    fn credential<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<CredentialRecord>, StoreError>>;
+
+    /// The person of that id.
+    fn person<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
+}

@@ -1,0 +1,110 @@
+//! Every operation, event and job there is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use portico_store::{StoreError, args};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::event::AuditEvent;
+use crate::jobs::PruneIdempotency;
+use crate::{Area, Catalogue, Engine, Entry, EventType, Method, jobs};
+
+/// Every operation, event and job there is. All transports and documents walk it.
+pub struct Registry {
+    entries: Vec<Arc<Entry>>,
+    events: Vec<EventType>,
+    jobs: Vec<Arc<jobs::Entry>>,
+    probes: BTreeMap<&'static str, Option<&'static str>>,
+}
+
+/// Two things that claim one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryError(String);
+
+impl fmt::Display for RegistryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RegistryError {}
+
+impl Registry {
+    /// The registry of these areas; refuses two that claim one name, route or event type.
+    pub fn new(areas: impl IntoIterator<Item = Catalogue>) -> Result<Self, RegistryError> {
+        let own = Area::new("engine", Arc::new(())).event::<AuditEvent>().job(PruneIdempotency).build();
+        let mut registry =
+            Self { entries: Vec::new(), events: Vec::new(), jobs: Vec::new(), probes: BTreeMap::new() };
+        for area in std::iter::once(own).chain(areas) {
+            registry.probes.insert(area.name, area.probe);
+            registry.entries.extend(area.entries.into_iter().map(Arc::new));
+            registry.events.extend(area.events);
+            registry.jobs.extend(area.jobs.into_iter().map(Arc::new));
+        }
+        registry.entries.sort_by_key(|entry| (entry.spec.path, entry.spec.method));
+        registry.events.sort_by_key(|event| event.r#type);
+        registry.check()?;
+        Ok(registry)
+    }
+
+    fn check(&self) -> Result<(), RegistryError> {
+        let mut names = BTreeSet::new();
+        let mut routes = BTreeSet::new();
+        for spec in self.entries.iter().map(|entry| &entry.spec) {
+            if !names.insert(spec.name) {
+                return Err(RegistryError(format!("two operations are named {}", spec.name)));
+            }
+            if !routes.insert((spec.method.name(), spec.path)) {
+                return Err(RegistryError(format!(
+                    "two operations serve {} {}",
+                    spec.method.name(),
+                    spec.path
+                )));
+            }
+            if spec.idempotency_key && spec.method != Method::Post {
+                return Err(RegistryError(format!("{} takes an Idempotency-Key and is no POST", spec.name)));
+            }
+        }
+        let mut types = BTreeSet::new();
+        match self.events.iter().find(|event| !types.insert(event.r#type)) {
+            Some(twice) => Err(RegistryError(format!("two events are of type {}", twice.r#type))),
+            None => Ok(()),
+        }
+    }
+
+    /// Every operation, by path and method.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// Every event type, by name.
+    pub fn events(&self) -> &[EventType] {
+        &self.events
+    }
+
+    /// The names of the areas.
+    pub fn areas(&self) -> impl Iterator<Item = &'static str> {
+        self.probes.keys().copied()
+    }
+
+    /// Can the area of that name serve? It can when its probe runs.
+    pub async fn probe(&self, engine: &Engine, area: &str) -> Result<(), StoreError> {
+        let Some(Some(statement)) = self.probes.get(area) else { return Ok(()) };
+        let mut tx = engine.db.read().await?;
+        tx.execute(statement, args![]).await?;
+        tx.rollback().await
+    }
+
+    /// Starts every job; they end when `stop` turns true.
+    pub fn start_jobs(&self, engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        for job in &self.jobs {
+            let (job, engine, stop) = (job.clone(), engine.clone(), stop.clone());
+            tasks.spawn(async move { job.run(engine, stop).await });
+        }
+        tasks
+    }
+}

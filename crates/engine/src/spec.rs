@@ -1,0 +1,191 @@
+//! Everything about an operation that is not its shape, said once.
+
+use portico_kernel::{Category, Role, Scope};
+
+/// How an operation is called over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Makes, or does.
+    Post,
+    /// Replaces.
+    Put,
+    /// Changes.
+    Patch,
+    /// Removes.
+    Delete,
+}
+
+impl Method {
+    /// The name, in capitals.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// Does the request come in a body? Otherwise it comes in the query.
+    pub const fn takes_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put | Self::Patch)
+    }
+}
+
+/// Who may call an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Anyone, without a token.
+    Open,
+    /// Any valid token.
+    AnyToken,
+    /// Keys, API tokens and apps that hold the scope, and persons.
+    Scope(Scope),
+}
+
+/// Everything about an operation that is not its shape.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// `area.nouns.verb`: the socket method, the span, the metric's label, the row of usage.
+    pub name: &'static str,
+    /// How it is called.
+    pub method: Method,
+    /// Where, with `{variables}`.
+    pub path: &'static str,
+    /// Who may call it.
+    pub access: Access,
+    /// The least role of a person in the account.
+    pub role: Role,
+    /// What a call costs; nothing for health and documents.
+    pub category: Option<Category>,
+    /// Is an `Idempotency-Key` taken?
+    pub idempotency_key: bool,
+    /// The name of the list in the answer, when it is one.
+    pub list: Option<&'static str>,
+    /// Does the answer carry an `ETag`?
+    pub etag: bool,
+    /// Does it stand in the OpenAPI document?
+    pub documented: bool,
+}
+
+/// The path variable and the field that names an account: whoever calls must belong to it.
+pub const ACCOUNT_VARIABLE: &str = "org_id";
+
+impl Spec {
+    const fn new(method: Method, name: &'static str, path: &'static str) -> Self {
+        Self {
+            name,
+            method,
+            path,
+            access: Access::AnyToken,
+            role: Role::Member,
+            category: None,
+            idempotency_key: false,
+            list: None,
+            etag: false,
+            documented: true,
+        }
+    }
+
+    /// An operation that reads.
+    pub const fn get(name: &'static str, path: &'static str) -> Self {
+        Self::new(Method::Get, name, path)
+    }
+
+    /// An operation that makes or does something.
+    pub const fn post(name: &'static str, path: &'static str) -> Self {
+        Self::new(Method::Post, name, path)
+    }
+
+    /// An operation that replaces something.
+    pub const fn put(name: &'static str, path: &'static str) -> Self {
+        Self::new(Method::Put, name, path)
+    }
+
+    /// An operation that changes something.
+    pub const fn patch(name: &'static str, path: &'static str) -> Self {
+        Self::new(Method::Patch, name, path)
+    }
+
+    /// An operation that removes something.
+    pub const fn delete(name: &'static str, path: &'static str) -> Self {
+        Self::new(Method::Delete, name, path)
+    }
+
+    /// For tokens that hold `scope`.
+    #[must_use]
+    pub const fn scope(mut self, scope: Scope) -> Self {
+        self.access = Access::Scope(scope);
+        self
+    }
+
+    /// For everyone, without a token.
+    #[must_use]
+    pub const fn open(mut self) -> Self {
+        self.access = Access::Open;
+        self
+    }
+
+    /// Of persons, for those with at least this role in the account.
+    #[must_use]
+    pub const fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Counted in this category.
+    #[must_use]
+    pub const fn category(mut self, category: Category) -> Self {
+        self.category = Some(category);
+        self
+    }
+
+    /// Takes an `Idempotency-Key`.
+    #[must_use]
+    pub const fn accepts_idempotency_key(mut self) -> Self {
+        self.idempotency_key = true;
+        self
+    }
+
+    /// Answers pages of a list of this name.
+    #[must_use]
+    pub const fn list(mut self, name: &'static str) -> Self {
+        self.list = Some(name);
+        self
+    }
+
+    /// Answers with an `ETag`, and 304 to whoever has it.
+    #[must_use]
+    pub const fn etag(mut self) -> Self {
+        self.etag = true;
+        self
+    }
+
+    /// Leaves it out of the OpenAPI document.
+    #[must_use]
+    pub const fn undocumented(mut self) -> Self {
+        self.documented = false;
+        self
+    }
+
+    /// The scope that a key must hold.
+    pub const fn required_scope(&self) -> Option<Scope> {
+        match self.access {
+            Access::Scope(scope) => Some(scope),
+            Access::Open | Access::AnyToken => None,
+        }
+    }
+
+    /// The names of the path's variables.
+    pub fn variables(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// Is an account named in the path?
+    pub fn names_account(&self) -> bool {
+        self.variables().any(|name| name == ACCOUNT_VARIABLE)
+    }
+}

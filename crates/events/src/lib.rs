@@ -1,0 +1,27 @@
+//! The catalogue of event types, and the types of areas that are still to come.
+//!
+//! An event type belongs to the area that sends it. The ones declared here are promised by the specification and move
+//! to their own area's crate, unchanged, when that area is built: a receiver can be written against them today.
+
+mod declared;
+mod types;
+
+use std::sync::Arc;
+
+use portico_engine::{Area, Catalogue};
+
+/// What the area holds: nothing of its own.
+pub struct Events;
+
+/// The area's operations, and the event types that have no area yet.
+pub fn area() -> Catalogue {
+    Area::new("events", Arc::new(Events))
+        .op::<types::ListEventTypes>()
+        .event::<declared::DomainVerified>()
+        .event::<declared::DomainUnverified>()
+        .event::<declared::DomainTransferred>()
+        .event::<declared::RadarDigestPublished>()
+        .event::<declared::WebhookTest>()
+        .probe("select id from events limit 1")
+        .build()
+}

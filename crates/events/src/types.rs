@@ -1,0 +1,27 @@
+//! The event catalogue.
+
+use portico_engine::{Ctx, EventType, Operation, Page, Spec};
+use portico_kernel::{Category, Problem, Scope};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Events;
+
+/// List the event types. Each comes with the JSON Schema of its envelope and an example. The catalogue grows: a new
+/// type is a new schema, an existing schema never changes, and receivers ignore types that they do not know.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListEventTypes {}
+
+impl Operation for ListEventTypes {
+    const SPEC: Spec = Spec::get("events.types.list", "/v1/events/types")
+        .scope(Scope::EventsRead)
+        .category(Category::List)
+        .list("types");
+    type Area = Events;
+    type Answer = Page<EventType>;
+
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Page<EventType>, Problem> {
+        ctx.page()?.slice(ctx.engine().registry.events().iter().cloned())
+    }
+}

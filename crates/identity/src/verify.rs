@@ -1,0 +1,77 @@
+//! Is this token good, and whose is it?
+
+use std::sync::Arc;
+
+use jsonwebtoken::{Algorithm, Validation};
+use portico_engine::Engine;
+use portico_kernel::{Caller, Code, Problem, Timestamp, TokenId};
+
+use crate::claims::{AUDIENCE, Claims};
+use crate::signing::TOKEN_TYPE;
+use crate::{Identity, limits, sql};
+
+/// A token that was found good. It must be asked [`Identity::still_good`] before each use.
+#[derive(Debug)]
+pub struct Verified {
+    /// Who calls with it.
+    pub caller: Arc<Caller>,
+    /// When it ends.
+    expires_at: Timestamp,
+    /// Until when an API token counts as listed without asking again.
+    listed_until: Option<Timestamp>,
+}
+
+/// 401. The words never say which check failed: that would help only someone who forges.
+pub fn refused() -> Problem {
+    Problem::new(Code::Unauthenticated, "The token is missing, invalid, expired or revoked.")
+}
+
+impl Identity {
+    /// Checks signature, type, issuer, audience and time, then that the credential behind it still stands.
+    pub async fn verify(&self, engine: &Engine, token: &str) -> Result<Verified, Problem> {
+        let now = engine.clock.now();
+        let claims = self.decode(token, now).ok_or_else(refused)?;
+        let expires_at = Timestamp::from_seconds(claims.exp);
+        let is_api_token = claims.sub.parse::<TokenId>().is_ok();
+        let caller = claims.caller().ok_or_else(refused)?;
+        if is_api_token && !self.is_listed(engine, &caller.subject, now).await? {
+            return Err(refused());
+        }
+        let listed_until = is_api_token.then(|| now + limits::LISTED_LIFE);
+        let verified = Verified { caller: Arc::new(caller), expires_at, listed_until };
+        if self.still_good(&verified, now)? { Ok(verified) } else { Err(refused()) }
+    }
+
+    /// Has the token neither ended nor been revoked since it was verified? Asks no database.
+    pub fn still_good(&self, verified: &Verified, now: Timestamp) -> Result<bool, Problem> {
+        let in_time = now < verified.expires_at && verified.listed_until.is_none_or(|until| now < until);
+        Ok(in_time && !self.revocations.check(&verified.caller.subject, now)?)
+    }
+
+    fn decode(&self, token: &str, now: Timestamp) -> Option<Claims> {
+        let header = jsonwebtoken::decode_header(token).ok()?;
+        if header.alg != Algorithm::EdDSA || header.typ.as_deref() != Some(TOKEN_TYPE) {
+            return None;
+        }
+        let keys = self.keys.current();
+        let key = keys.verifier(header.kid.as_deref()?)?;
+        let mut validation = Validation::new(Algorithm::EdDSA);
+        validation.set_audience(&[AUDIENCE]);
+        validation.set_issuer(&[&self.issuer]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        // Our own clock decides, below.
+        validation.validate_exp = false;
+        let claims: Claims = jsonwebtoken::decode(token, key, &validation).ok()?.claims;
+        let begun = Timestamp::from_seconds(claims.iat) <= now + limits::CLOCK_SKEW_MAX;
+        (begun && now < Timestamp::from_seconds(claims.exp)).then_some(claims)
+    }
+
+    /// Is the API token on the list of those that were made and not revoked? One that was forged with a stolen
+    /// signing key is not.
+    async fn is_listed(&self, engine: &Engine, id: &str, now: Timestamp) -> Result<bool, Problem> {
+        let mut tx = engine.db.read().await?;
+        let row = sql::credential(&mut tx, id).await?;
+        tx.rollback().await?;
+        Ok(row.is_some_and(|row| row.revoked_at.is_none() && row.expires_at.is_some_and(|end| now < end)))
+    }
+}
