@@ -109,4 +109,12 @@ impl Memberships for Members {
     ) -> BoxFuture<'a, Result<Option<Role>, StoreError>> {
         Box::pin(sql::role(tx, account, subject))
     }
+
+    fn plan<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+    ) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
+        Box::pin(async move { Ok(sql::account(tx, account).await?.map(|row| row.plan)) })
+    }
 }

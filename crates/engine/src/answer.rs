@@ -1,6 +1,6 @@
 //! Answers, on their way to the wire.
 
-use portico_kernel::Problem;
+use portico_kernel::{Code, Problem};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
@@ -18,10 +18,15 @@ pub struct Answered {
     pub body: Vec<u8>,
     /// The token of the next page, when the answer is a page and another follows.
     pub next_page_token: Option<String>,
+    /// The code whose status goes with it, when that is not success.
+    pub refused: Option<Code>,
 }
 
 /// What an operation may answer: any record, or a page of a list.
 pub trait Answer: Send {
+    /// Codes whose status may come with the answer itself, instead of with a `Problem`.
+    const ALSO: &'static [Code] = &[];
+
     /// Its schema on the wire.
     fn schema(spec: &Spec, generator: &mut SchemaGenerator) -> Schema;
     /// Its text on the wire.
@@ -38,7 +43,7 @@ impl<T: Serialize + JsonSchema + Send> Answer for T {
         if body.len() > ANSWER_BYTES_MAX {
             return Err(Problem::internal(format!("an answer of {} bytes", body.len())));
         }
-        Ok(Answered { body, next_page_token: None })
+        Ok(Answered { body, next_page_token: None, refused: None })
     }
 }
 
@@ -91,6 +96,6 @@ impl<T: Serialize + JsonSchema + Send> Answer for Page<T> {
         // The token is base64, so it needs no escapes.
         let token = next_page_token.as_deref().unwrap_or_default();
         body.extend(format!("],\"next_page_token\":\"{token}\"{total}}}").into_bytes());
-        Ok(Answered { body, next_page_token })
+        Ok(Answered { body, next_page_token, refused: None })
     }
 }

@@ -122,6 +122,13 @@ impl Ctx {
         Ok(account)
     }
 
+    /// The name of the account's plan.
+    pub async fn plan(&mut self, account: AccountId) -> Result<String, Problem> {
+        let memberships = self.engine.memberships.clone();
+        let plan = memberships.plan(self.tx().await?, account).await?;
+        plan.ok_or_else(|| Problem::not_found("account", account))
+    }
+
     /// The transaction, begun at its first use: one that only reads for an operation that reads.
     pub async fn tx(&mut self) -> Result<&mut Tx, StoreError> {
         let tx = match self.tx.take() {

@@ -46,8 +46,9 @@ pub struct Reply {
 
 impl Reply {
     fn new(answered: Answered, queries: u32) -> Self {
-        let Answered { body, next_page_token } = answered;
-        Self { body: body.into(), refused: None, replayed: false, next_page_token, queries }
+        let Answered { body, next_page_token, refused } = answered;
+        let refused = refused.map(|code| (code, None));
+        Self { body: body.into(), refused, replayed: false, next_page_token, queries }
     }
 
     /// How an answer is kept: a line that says how it ended, then the text as it went out.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use portico_kernel::Problem;
+use portico_kernel::{Code, Problem};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 
@@ -54,6 +54,8 @@ pub struct Entry {
     pub spec: Spec,
     /// The area it belongs to.
     pub area: &'static str,
+    /// Codes whose status may come with the answer itself.
+    pub also: &'static [Code],
     prepare: Box<Prepare>,
     input_schema: fn(&mut SchemaGenerator) -> Schema,
     answer_schema: fn(&Spec, &mut SchemaGenerator) -> Schema,
@@ -64,6 +66,7 @@ impl Entry {
         Self {
             spec: O::SPEC,
             area: area_name,
+            also: O::Answer::ALSO,
             prepare: Box::new(move |fields| {
                 let input = input::read::<O>(fields)?;
                 Ok(Box::new(Prepared { input, area: area.clone() }))

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use portico_kernel::{AccountId, Role, ScopeSet, Timestamp};
 use portico_store::{StoreError, Tx};
 
-/// Who belongs to which account. Kept by accounts.
+/// Who belongs to which account, and what the account may use. Kept by accounts.
 pub trait Memberships: Send + Sync {
     /// The role of the person `subject` in `account`; nothing for a stranger.
     fn role<'a>(
@@ -13,6 +13,13 @@ pub trait Memberships: Send + Sync {
         account: AccountId,
         subject: &'a str,
     ) -> BoxFuture<'a, Result<Option<Role>, StoreError>>;
+
+    /// The name of the account's plan.
+    fn plan<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+    ) -> BoxFuture<'a, Result<Option<String>, StoreError>>;
 }
 
 /// A key or API token as its account sees it. The secret is never in it.

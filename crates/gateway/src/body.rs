@@ -1,0 +1,62 @@
+//! Request bodies, bounded in size and time.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body_util::BodyExt;
+use hyper::body::Body;
+use portico_kernel::{Code, Problem};
+
+/// A request body is at most 2 MiB (SPEC.md, Limits).
+pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
+/// A sender slower than this is cut off.
+const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+
+fn too_large(most: usize) -> Problem {
+    Problem::new(Code::PayloadTooLarge, format!("The body is larger than {most} bytes."))
+}
+
+/// Refuses a body that says it is too large, before any of it is read.
+pub(crate) fn check_declared<B: Body>(body: &B, most: usize) -> Result<(), Problem> {
+    if body.size_hint().lower() > most as u64 { Err(too_large(most)) } else { Ok(()) }
+}
+
+/// Reads a body of at most `most` bytes; stops reading at the first byte too many.
+pub(crate) async fn read<B: Body<Data = Bytes> + Unpin>(body: &mut B, most: usize) -> Result<Bytes, Problem>
+where
+    B::Error: std::fmt::Display,
+{
+    check_declared(body, most)?;
+    let reading = async {
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|error| Problem::field("body", format!("did not arrive whole: {error}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if bytes.len() + data.len() > most {
+                return Err(too_large(most));
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(bytes.freeze())
+    };
+    let words =
+        || Problem::field("body", format!("did not arrive within {} seconds", BODY_TIME_MAX.as_secs()));
+    tokio::time::timeout(BODY_TIME_MAX, reading).await.unwrap_or_else(|_| Err(words()))
+}
+
+/// Is the content declared as JSON in UTF-8?
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(content_type), None) = (types.next(), types.next()) else { return false };
+    let Ok(content_type) = content_type.to_str() else { return false };
+    let mut parts = content_type.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    let utf8 = parts.all(|parameter| {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        !name.eq_ignore_ascii_case("charset") || value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+    });
+    essence.eq_ignore_ascii_case("application/json") && utf8
+}

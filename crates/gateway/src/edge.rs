@@ -1,0 +1,168 @@
+//! The last yard: what the HTTP library answers by itself, and how a connection ends.
+//!
+//! A request that does not parse never reaches a handler; the library answers it with a bare status. Here that answer
+//! is replaced by the envelope, so that a caller gets JSON with a request id even then. And a connection that ends
+//! before its request was read whole is drained for a moment, because closing it at once makes the peer's system throw
+//! the answer away.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use portico_engine::Engine;
+use portico_kernel::{Code, Problem, RequestId, Sleep};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::Connection;
+use crate::server::wait;
+
+/// How long and how much is drained.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(5);
+const LINGER_BYTES_MAX: usize = 16 << 20;
+const DRAIN_BUFFER_BYTES: usize = 16 << 10;
+
+/// A connection's bytes, on their way in and out.
+pub(crate) struct EdgeIo<T> {
+    inner: T,
+    engine: Arc<Engine>,
+    connection: Connection,
+    /// Our own answer, as far as it is not written yet.
+    instead: Vec<u8>,
+    linger: Option<Linger>,
+}
+
+struct Linger {
+    ends: Sleep,
+    bytes_left: usize,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
+    pub(crate) fn new(inner: T, engine: Arc<Engine>, connection: Connection) -> Self {
+        Self { inner, engine, connection, instead: Vec::new(), linger: None }
+    }
+
+    /// The envelope in place of the library's bare answer.
+    fn replace(&mut self, status: u16) {
+        let id: RequestId = self.engine.entropy.id(self.engine.clock.now());
+        let problem = problem(status);
+        let body = problem.to_json(&id.to_string());
+        let status = problem.code().status();
+        let head = format!(
+            "HTTP/1.1 {status} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nx-request-id: {id}\r\n\
+             connection: close\r\n\r\n",
+            http::StatusCode::from_u16(status)
+                .ok()
+                .and_then(|status| status.canonical_reason())
+                .unwrap_or_default(),
+            body.len(),
+        );
+        self.instead = [head.into_bytes(), body].concat();
+        self.connection.left_unread();
+    }
+
+    fn poll_instead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.instead.is_empty() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.instead))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.instead.drain(..written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads on without looking, until the peer is done, or it is enough.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let linger = self
+            .linger
+            .get_or_insert_with(|| Linger { ends: wait(LINGER_TIME_MAX), bytes_left: LINGER_BYTES_MAX });
+        loop {
+            if linger.bytes_left == 0 || linger.ends.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let mut bytes = [0; DRAIN_BUFFER_BYTES];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match ready!(Pin::new(&mut self.inner).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {
+                    linger.bytes_left = linger.bytes_left.saturating_sub(buffer.filled().len());
+                }
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
+/// The status of a bare refusal by the library. Our own answers all carry `x-request-id`.
+fn bare_refusal(bytes: &[u8]) -> Option<u16> {
+    let status = str::from_utf8(bytes.strip_prefix(b"HTTP/1.")?.get(2..5)?).ok()?.parse().ok()?;
+    let ours = bytes.windows(15).any(|window| window.eq_ignore_ascii_case(b"\r\nx-request-id:"));
+    (status >= 400 && !ours).then_some(status)
+}
+
+fn problem(status: u16) -> Problem {
+    match status {
+        413 => Problem::new(Code::PayloadTooLarge, "The body is too large."),
+        414 => Problem::new(Code::BadRequest, "The address of the request is too long."),
+        431 => Problem::new(Code::BadRequest, "The head of the request is too large."),
+        408 => Problem::new(Code::BadRequest, "The head of the request did not arrive in time."),
+        500.. => Problem::internal("the HTTP library failed"),
+        _ => Problem::new(Code::BadRequest, "This is not a request that HTTP/1.1 knows."),
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for EdgeIo<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_instead(cx))?;
+        if let Some(status) = bare_refusal(bytes) {
+            self.replace(status);
+            // What does not go out now goes out with the flush that always follows.
+            if let Poll::Ready(Err(error)) = self.poll_instead(cx) {
+                return Poll::Ready(Err(error));
+            }
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_instead(cx))?;
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_instead(cx))?;
+        if self.linger.is_none() {
+            ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
+        }
+        if self.connection.has_unread() {
+            ready!(self.poll_linger(cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bare_refusal;
+
+    #[test]
+    fn only_the_librarys_own_refusals_are_replaced() {
+        assert_eq!(bare_refusal(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"), Some(400));
+        assert_eq!(bare_refusal(b"HTTP/1.1 400 Bad Request\r\nX-Request-Id: a\r\n\r\n"), None);
+        assert_eq!(bare_refusal(b"HTTP/1.1 100 Continue\r\n\r\n"), None);
+        assert_eq!(bare_refusal(b"{\"HTTP/1.1 400\":1}"), None);
+        assert_eq!(bare_refusal(b""), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! A whole document.
+
+use std::collections::BTreeSet;
+
+use portico_engine::Registry;
+use portico_kernel::Scope;
+use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::{Cut, hash, operation, problem};
+
+const DEFINITIONS: &str = "/components/schemas";
+const INTRODUCTION: &str = "Everything a developer needs beside the product itself: identity, accounts with keys and \
+    scopes, units, audit and events. Input is strict: a name that is not known, or given twice, is refused. Every \
+    refusal is a `Problem`, and every answer carries `x-request-id`.";
+
+/// Makes schemas of answers, whose parts stand in the document by name.
+pub(crate) fn answers() -> SchemaGenerator {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings
+        .with(|settings| {
+            settings.definitions_path = DEFINITIONS.into();
+            settings.meta_schema = None;
+        })
+        .into_generator()
+}
+
+/// Makes schemas of inputs, whole: their fields are spread over path, query and body.
+pub(crate) fn inputs() -> SchemaGenerator {
+    let settings = SchemaSettings::draft2020_12().for_deserialize();
+    settings
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .into_generator()
+}
+
+/// The document of what `cut` holds.
+pub fn document(registry: &Registry, base_url: &str, cut: &Cut) -> Value {
+    let mut generator = answers();
+    let mut paths = Map::new();
+    let mut areas = BTreeSet::new();
+    for entry in registry.entries().iter().filter(|entry| cut.holds(entry)) {
+        let path = paths.entry(entry.spec.path).or_insert_with(|| json!({}));
+        path[entry.spec.method.name().to_lowercase()] = operation::describe(entry, &mut generator);
+        areas.insert(entry.area);
+    }
+    let mut schemas = generator.take_definitions(true);
+    schemas.extend(problem::schemas());
+    let components = json!({
+        "schemas": schemas,
+        "responses": problem::responses(),
+        "headers": problem::headers(),
+        "securitySchemes": { "bearer": {
+            "type": "http", "scheme": "bearer", "bearerFormat": "JWT",
+            "description": format!("An API token, or a token that a key was exchanged for. {}", scopes()),
+        } },
+    });
+    let hash = hash::of(&paths, &components);
+    let scopes = cut.scopes.map(portico_kernel::ScopeSet::names).unwrap_or_default();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Portico",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": INTRODUCTION,
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+            "x-platform-cut": { "plan": cut.plan, "account": cut.account, "scopes": scopes, "hash": hash },
+        },
+        "servers": [{ "url": base_url, "description": "This server." }],
+        "tags": areas.into_iter().map(|area| json!({ "name": area, "description": tag(area) })).collect::<Vec<_>>(),
+        "paths": paths,
+        "components": components,
+    })
+}
+
+fn tag(area: &str) -> String {
+    format!("Operations of the area `{area}`.")
+}
+
+/// What each scope lets a token do.
+fn scopes() -> String {
+    let lines = Scope::ALL.iter().map(|scope| format!("`{}`: {}", scope.name(), scope.description()));
+    format!("Scopes: {}", lines.collect::<Vec<_>>().join(" "))
+}
+
+/// The schema's object form.
+pub(crate) fn object(schema: Schema) -> Map<String, Value> {
+    match schema.to_value() {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}

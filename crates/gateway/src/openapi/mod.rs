@@ -1,0 +1,70 @@
+//! The OpenAPI documents, derived from the registry.
+//!
+//! There is one description of each operation and many cuts of them: the public one, and one for each set of scopes. A
+//! cut holds the operations that its reader may call and the schemas that these name, no others. Its hash covers what
+//! a program can notice and nothing that only a person reads.
+
+mod build;
+mod hash;
+mod operation;
+mod problem;
+
+use std::sync::Arc;
+
+use portico_engine::{Access, Entry, Registry};
+use portico_kernel::{Problem, ScopeSet};
+use quick_cache::sync::Cache;
+
+pub use build::document;
+
+/// How many documents are remembered.
+const DOCUMENTS_MAX: usize = 256;
+
+/// What a document is narrowed to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Cut {
+    /// The plan; `public` on the open document.
+    pub plan: String,
+    /// The account; empty on the open document.
+    pub account: String,
+    /// The scopes; none for a person, who is bound by role.
+    pub scopes: Option<ScopeSet>,
+    /// Only what an API key may call?
+    pub public: bool,
+}
+
+impl Cut {
+    /// The open document.
+    pub fn public() -> Self {
+        Self { plan: "public".to_owned(), account: String::new(), scopes: None, public: true }
+    }
+
+    /// Does the operation stand in it?
+    fn holds(&self, entry: &Entry) -> bool {
+        let spec = &entry.spec;
+        let granted = match (self.scopes, spec.access) {
+            (Some(scopes), Access::Scope(scope)) => scopes.contains(scope),
+            _ => true,
+        };
+        spec.documented && granted
+    }
+}
+
+/// Documents, each made once and kept as it goes out.
+pub(crate) struct Documents {
+    base_url: String,
+    made: Cache<Cut, Arc<[u8]>>,
+}
+
+impl Documents {
+    pub(crate) fn new(base_url: &str) -> Self {
+        Self { base_url: base_url.to_owned(), made: Cache::new(DOCUMENTS_MAX) }
+    }
+
+    pub(crate) fn get(&self, registry: &Registry, cut: &Cut) -> Result<Arc<[u8]>, Problem> {
+        self.made.get_or_insert_with(cut, || {
+            let document = document(registry, &self.base_url, cut);
+            serde_json::to_vec(&document).map(Arc::from).map_err(Problem::internal)
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! One operation in a document.
+
+use portico_engine::{Access, Entry, PAGE_FIELDS, Spec};
+use portico_kernel::Scope;
+use schemars::SchemaGenerator;
+use serde_json::{Map, Value, json};
+
+use super::build::{inputs, object};
+use super::problem;
+
+/// Describes the operation; the parts of its answer go to `answers`.
+pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
+    let spec = &entry.spec;
+    let mut input = object(entry.input_schema(&mut inputs()));
+    let description =
+        input.remove("description").and_then(|text| text.as_str().map(one_line)).unwrap_or_default();
+    let mut operation = json!({
+        "operationId": spec.name,
+        "summary": summary(&description),
+        "description": description,
+        "tags": [entry.area],
+        "parameters": parameters(spec, &input),
+        "responses": responses(entry, answers),
+        "security": security(spec),
+        "x-platform-rpc": spec.name,
+        "x-platform-public": true,
+    });
+    if spec.method.takes_body() {
+        operation["requestBody"] = body(spec, input);
+    }
+    if let Some(list) = spec.list {
+        operation["x-platform-list"] = json!({ "items": list });
+    }
+    if let Some(category) = spec.category {
+        operation["x-platform-units"] =
+            json!({ "category": category.name(), "units": category.units().to_string() });
+    }
+    operation
+}
+
+/// Doc comments are wrapped; the document is not.
+fn one_line(text: &str) -> String {
+    text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n")
+}
+
+/// The first sentence.
+fn summary(description: &str) -> String {
+    let end = description.find(". ").or_else(|| description.find(".\n")).unwrap_or(description.len());
+    description[..end].trim_end_matches('.').to_owned()
+}
+
+fn security(spec: &Spec) -> Value {
+    match spec.access {
+        Access::Open => json!([]),
+        Access::AnyToken => json!([{ "bearer": [] }]),
+        Access::Scope(scope) => json!([{ "bearer": [Scope::name(scope)] }]),
+    }
+}
+
+fn properties(input: &Map<String, Value>) -> Map<String, Value> {
+    input.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+fn is_required(input: &Map<String, Value>, name: &str) -> bool {
+    let required = input.get("required").and_then(Value::as_array);
+    required.is_some_and(|names| names.iter().any(|required| required == name))
+}
+
+fn parameters(spec: &Spec, input: &Map<String, Value>) -> Value {
+    let variables: Vec<_> = spec.variables().collect();
+    let mut fields = properties(input);
+    let mut parameters = Vec::new();
+    for name in &variables {
+        if let Some(schema) = fields.remove(*name) {
+            parameters.push(parameter("path", name, schema, true));
+        }
+    }
+    if !spec.method.takes_body() {
+        spread("", input, &fields, &mut parameters);
+    }
+    if spec.list.is_some() {
+        parameters.extend(paging());
+    }
+    if spec.idempotency_key {
+        let schema = json!({
+            "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]{1,255}$",
+            "description": "Makes the call safe to repeat: the first answer is kept for a day and given again.",
+        });
+        parameters.push(parameter("header", "Idempotency-Key", schema, false));
+    }
+    parameters.into()
+}
+
+/// Query parameters: a nested field is dotted, a list repeats its name.
+fn spread(prefix: &str, input: &Map<String, Value>, fields: &Map<String, Value>, into: &mut Vec<Value>) {
+    for (name, schema) in fields {
+        let schema = present(schema.clone());
+        let path = format!("{prefix}{name}");
+        if let Some(nested) = schema.as_object().filter(|schema| schema.contains_key("properties")) {
+            spread(&format!("{path}."), nested, &properties(nested), into);
+        } else {
+            let required = prefix.is_empty() && is_required(input, name);
+            into.push(parameter("query", &path, schema, required));
+        }
+    }
+}
+
+/// A query has no null: an optional field is one that may be left out.
+fn present(mut schema: Value) -> Value {
+    if let Some(types) = schema.get_mut("type").filter(|types| types.is_array()) {
+        let kept: Vec<_> =
+            types.as_array().into_iter().flatten().filter(|kind| *kind != "null").cloned().collect();
+        *types = if kept.len() == 1 { kept[0].clone() } else { kept.into() };
+    }
+    let variants = schema.get("anyOf").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut kept: Vec<_> =
+        variants.into_iter().filter(|variant| variant != &json!({ "type": "null" })).collect();
+    if let (Some(Value::Object(only)), true) = (kept.pop(), kept.is_empty())
+        && let Some(object) = schema.as_object_mut()
+    {
+        object.remove("anyOf");
+        for (name, value) in only {
+            object.entry(name).or_insert(value);
+        }
+    }
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("default");
+    }
+    schema
+}
+
+fn parameter(place: &str, name: &str, mut schema: Value, required: bool) -> Value {
+    let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    let mut parameter = json!({ "name": name, "in": place, "required": required, "schema": schema });
+    if let Some(description) = description {
+        parameter["description"] = json!(one_line(description.as_str().unwrap_or_default()));
+    }
+    if parameter["schema"]["type"] == "array" {
+        parameter["style"] = json!("form");
+        parameter["explode"] = json!(true);
+    }
+    parameter
+}
+
+fn paging() -> Vec<Value> {
+    let describe = |name: &str| match name {
+        "page_size" => json!({
+            "type": "integer", "format": "int32", "minimum": 0, "maximum": i32::MAX,
+            "description": "How many items a page may have: 0 means 50, more than 200 means 200.",
+        }),
+        "limit" => json!({
+            "type": "integer", "format": "int32", "minimum": 0, "maximum": i32::MAX, "deprecated": true,
+            "description": "The older name of `page_size`, which wins when both are sent.",
+        }),
+        _ => json!({
+            "type": "string",
+            "description": "The `next_page_token` of the page before; every other parameter must stay as it was.",
+        }),
+    };
+    PAGE_FIELDS.iter().map(|name| parameter("query", name, describe(name), false)).collect()
+}
+
+/// The body. A field of a path variable's name may stand in it; the path overrides it.
+fn body(spec: &Spec, mut input: Map<String, Value>) -> Value {
+    let variables: Vec<_> = spec.variables().collect();
+    if let Some(required) = input.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !variables.iter().any(|variable| name == variable));
+    }
+    let content = json!({ "application/json": { "schema": input } });
+    json!({ "required": true, "content": content })
+}
+
+fn responses(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
+    let spec = &entry.spec;
+    let answer = object(entry.answer_schema(answers));
+    let content = json!({ "application/json": { "schema": answer } });
+    let mut headers = json!({ "x-request-id": problem::header("RequestId") });
+    if spec.list.is_some() {
+        headers["Link"] = problem::header("Link");
+    }
+    if spec.idempotency_key {
+        headers["Idempotency-Replayed"] = problem::header("IdempotencyReplayed");
+    }
+    if spec.etag {
+        headers["ETag"] = problem::header("ETag");
+    }
+    let mut responses = json!({
+        "200": { "description": "The answer.", "headers": headers, "content": content },
+        "default": problem::response("Problem"),
+    });
+    if spec.etag {
+        let headers =
+            json!({ "x-request-id": problem::header("RequestId"), "ETag": problem::header("ETag") });
+        responses["304"] = json!({ "description": "The caller has it already.", "headers": headers });
+    }
+    for status in problem::statuses(spec) {
+        responses[status.to_string()] = problem::response("Problem");
+    }
+    for code in entry.also {
+        let headers = json!({ "x-request-id": problem::header("RequestId") });
+        responses[code.status().to_string()] =
+            json!({ "description": code.description(), "headers": headers, "content": content });
+    }
+    responses
+}

@@ -1,0 +1,206 @@
+//! The platform's own operations: health, and the documents of the API.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use portico_engine::{Answer, Answered, Area, Catalogue, Ctx, Engine, Operation, Spec};
+use portico_kernel::{AccountId, Code, Problem, Timestamp};
+use portico_store::args;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+
+use crate::openapi::{Cut, Documents};
+
+/// A probe that takes longer has failed.
+const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long what the probes found is good for, so that asking often costs nothing.
+const PROBED_LIFE: Duration = Duration::from_millis(500);
+
+/// What the area holds.
+pub struct Platform {
+    documents: Documents,
+    probed: Mutex<Option<(Timestamp, BTreeMap<String, BackendState>)>>,
+}
+
+impl Platform {
+    /// The area's state; `base_url` stands in the documents.
+    pub fn new(base_url: &str) -> Self {
+        Self { documents: Documents::new(base_url), probed: Mutex::new(None) }
+    }
+
+    /// Asks the database and every area whether they can serve.
+    async fn probe(&self, engine: &Engine) -> BTreeMap<String, BackendState> {
+        let mut probed = self.probed.lock().await;
+        let now = engine.clock.now();
+        if let Some((at, states)) = probed.as_ref()
+            && now.since(*at) < PROBED_LIFE
+        {
+            return states.clone();
+        }
+        let database = async {
+            let mut tx = engine.db.read().await?;
+            tx.execute("select 1", args![]).await?;
+            tx.rollback().await
+        };
+        let mut states = BTreeMap::from([("database".to_owned(), within_time(database).await)]);
+        for area in engine.registry.areas() {
+            states.insert(area.to_owned(), within_time(engine.registry.probe(engine, area)).await);
+        }
+        *probed = Some((now, states.clone()));
+        states
+    }
+}
+
+async fn within_time<E>(probe: impl Future<Output = Result<(), E>>) -> BackendState {
+    match tokio::time::timeout(PROBE_TIME_MAX, probe).await {
+        Ok(Ok(())) => BackendState::Serving,
+        _ => BackendState::NotServing,
+    }
+}
+
+/// The area's operations.
+pub fn area(platform: &Arc<Platform>) -> Catalogue {
+    Area::new("platform", platform.clone())
+        .op::<GetHealth>()
+        .op::<GetReady>()
+        .op::<GetOpenApi>()
+        .op::<GetDocument>()
+        .build()
+}
+
+/// See whether the process answers. It always answers `ok`, whatever the state of what lies behind it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetHealth {}
+
+/// The process answers.
+#[derive(Serialize, JsonSchema)]
+struct Health {
+    /// Always `ok`.
+    status: &'static str,
+}
+
+impl Operation for GetHealth {
+    const SPEC: Spec = Spec::get("platform.health.get", "/healthz").open();
+    type Area = Platform;
+    type Answer = Health;
+
+    async fn run(self, _: &Platform, _: &mut Ctx) -> Result<Health, Problem> {
+        Ok(Health { status: "ok" })
+    }
+}
+
+/// See whether the service can serve. Each backend is asked; the service is ready when every one of them is serving,
+/// and answers with status 503 while it is not.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetReady {}
+
+/// Whether a backend can serve.
+#[derive(Serialize, JsonSchema, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum BackendState {
+    /// It can.
+    Serving,
+    /// It cannot.
+    NotServing,
+    /// It was not asked yet.
+    #[expect(
+        dead_code,
+        reason = "a value of the specification; today every backend is asked before it is shown"
+    )]
+    Unknown,
+}
+
+/// Whether the service can serve.
+#[derive(Serialize, JsonSchema)]
+struct Readiness {
+    /// Is every backend serving?
+    ready: bool,
+    /// Each backend by its name: `serving`, `not_serving` or `unknown`.
+    services: BTreeMap<String, BackendState>,
+}
+
+/// A [`Readiness`] whose status says what its body says, for balancers that read no bodies.
+struct Ready(Readiness);
+
+impl Answer for Ready {
+    const ALSO: &'static [Code] = &[Code::Unavailable];
+
+    fn schema(_: &Spec, generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Readiness>()
+    }
+
+    fn write(self, ctx: &Ctx) -> Result<Answered, Problem> {
+        let refused = (!self.0.ready).then_some(Code::Unavailable);
+        Ok(Answered { refused, ..self.0.write(ctx)? })
+    }
+}
+
+impl Operation for GetReady {
+    const SPEC: Spec = Spec::get("platform.ready.get", "/readyz").open();
+    type Area = Platform;
+    type Answer = Ready;
+
+    async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Ready, Problem> {
+        let services = platform.probe(ctx.engine()).await;
+        let ready = services.values().all(|state| *state == BackendState::Serving);
+        Ok(Ready(Readiness { ready, services }))
+    }
+}
+
+/// A document of the API, as it goes out.
+struct Document(Arc<[u8]>);
+
+impl Answer for Document {
+    fn schema(_: &Spec, _: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object", "description": "An OpenAPI 3.1 document." })
+    }
+
+    fn write(self, _: &Ctx) -> Result<Answered, Problem> {
+        Ok(Answered { body: self.0.to_vec(), next_page_token: None, refused: None })
+    }
+}
+
+/// Read the OpenAPI document of the public API: the routes that an API key may call.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetOpenApi {}
+
+impl Operation for GetOpenApi {
+    const SPEC: Spec = Spec::get("platform.openapi.get", "/openapi.json").open().etag().undocumented();
+    type Area = Platform;
+    type Answer = Document;
+
+    async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Document, Problem> {
+        Ok(Document(platform.documents.get(&ctx.engine().registry, &Cut::public())?))
+    }
+}
+
+/// Read the OpenAPI document of what the caller may call. It is narrowed to the scopes of the token; a person's holds
+/// every route of the plan. `info.x-platform-cut` says what it was narrowed to, with a hash: equal hashes mean the same
+/// API.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetDocument {
+    /// The account whose document to read: a team that the person belongs to; left out, the caller's own.
+    #[serde(default)]
+    account: Option<AccountId>,
+}
+
+impl Operation for GetDocument {
+    const SPEC: Spec = Spec::get("platform.document.get", "/v1/openapi.json").etag();
+    type Area = Platform;
+    type Answer = Document;
+
+    async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Document, Problem> {
+        let account = ctx.account(self.account).await?;
+        let plan = ctx.plan(account).await?;
+        let scopes = ctx.caller().scopes;
+        let cut = Cut { plan, account: account.to_string(), scopes, public: false };
+        Ok(Document(platform.documents.get(&ctx.engine().registry, &cut)?))
+    }
+}

@@ -1,0 +1,81 @@
+//! Answers and refusals as HTTP.
+
+use bytes::Bytes;
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderValue, Response, StatusCode};
+use portico_kernel::{Code, Problem};
+
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"platform-api\"");
+const CHALLENGE_INVALID: HeaderValue =
+    HeaderValue::from_static("Bearer realm=\"platform-api\", error=\"invalid_token\"");
+
+/// A refusal on its way out, with what only HTTP knows about it.
+pub(crate) struct Refusal {
+    pub(crate) problem: Problem,
+    /// The methods that the path does serve.
+    pub(crate) allow: Option<HeaderValue>,
+    /// Was a token sent at all?
+    pub(crate) token_sent: bool,
+}
+
+impl<P: Into<Problem>> From<P> for Refusal {
+    fn from(problem: P) -> Self {
+        Self { problem: problem.into(), allow: None, token_sent: false }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn method_not_allowed(allow: &HeaderValue) -> Self {
+        let words = format!("This path serves {}.", allow.to_str().unwrap_or_default());
+        let problem = Problem::new(Code::MethodNotAllowed, words);
+        Self { allow: Some(allow.clone()), ..problem.into() }
+    }
+
+    pub(crate) fn into_response(self, request_id: &str) -> Response<Bytes> {
+        let code = self.problem.code();
+        let mut response =
+            refused(code, self.problem.retry_seconds(), self.problem.to_json(request_id).into());
+        let headers = response.headers_mut();
+        if code == Code::Unauthenticated {
+            headers.insert(WWW_AUTHENTICATE, if self.token_sent { CHALLENGE_INVALID } else { CHALLENGE });
+        }
+        if let Some(allow) = self.allow {
+            headers.insert(ALLOW, allow);
+        }
+        response
+    }
+}
+
+/// An answer of ours, before the headers that every answer has.
+pub(crate) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, JSON);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    response
+}
+
+/// A refusal whose text is there already.
+pub(crate) fn refused(code: Code, retry_seconds: Option<i64>, body: Bytes) -> Response<Bytes> {
+    let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(status, body);
+    if let Some(seconds) = retry_seconds {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Says that the connection ends with this answer.
+pub(crate) fn close(response: &mut Response<Bytes>) {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+}

@@ -1,0 +1,77 @@
+//! Which operation a request is for. Built from the registry; nobody lists a route.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderValue;
+use http::Method;
+use portico_engine::input::{Fault, Fields, decode_segment};
+use portico_engine::{Entry, Registry};
+
+/// The operations of one path, by method.
+struct Methods {
+    entries: BTreeMap<&'static str, Arc<Entry>>,
+    allow: HeaderValue,
+}
+
+/// The table of routes.
+pub(crate) struct Routes(matchit::Router<Methods>);
+
+/// A path that does not fit with the others.
+#[derive(Debug)]
+pub struct RouteError(String);
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RouteError {}
+
+/// What a request asks for.
+pub(crate) enum Route<'a> {
+    /// No operation has this path.
+    Nowhere,
+    /// The path serves other methods.
+    Wrong(&'a HeaderValue),
+    /// This operation, with these path variables.
+    To(&'a Arc<Entry>, Result<Fields, Fault>),
+}
+
+impl Routes {
+    pub(crate) fn new(registry: &Registry) -> Result<Self, RouteError> {
+        let mut paths: BTreeMap<&'static str, BTreeMap<&'static str, Arc<Entry>>> = BTreeMap::new();
+        for entry in registry.entries() {
+            paths.entry(entry.spec.path).or_default().insert(entry.spec.method.name(), entry.clone());
+        }
+        let mut router = matchit::Router::new();
+        for (path, entries) in paths {
+            let mut names: Vec<_> = entries.keys().copied().collect();
+            if entries.contains_key("GET") {
+                names.insert(names.iter().position(|name| *name == "GET").map_or(0, |at| at + 1), "HEAD");
+            }
+            let allow =
+                HeaderValue::from_str(&names.join(", ")).map_err(|error| RouteError(error.to_string()))?;
+            let methods = Methods { entries, allow };
+            router.insert(path, methods).map_err(|error| RouteError(format!("{path}: {error}")))?;
+        }
+        Ok(Self(router))
+    }
+
+    /// Matches the path as it was sent, so that a variable may hold `%2F`, and decodes afterwards.
+    pub(crate) fn find(&self, method: &Method, path: &str) -> Route<'_> {
+        let Ok(found) = self.0.at(path) else { return Route::Nowhere };
+        // HEAD is GET without a body.
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        let Some(entry) = found.value.entries.get(method.as_str()) else {
+            return Route::Wrong(&found.value.allow);
+        };
+        let variables = found.params.iter();
+        Route::To(
+            entry,
+            variables.map(|(name, text)| Ok((name.to_owned(), decode_segment(name, text)?))).collect(),
+        )
+    }
+}

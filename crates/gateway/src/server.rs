@@ -1,0 +1,148 @@
+//! Listeners and connections.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use portico_engine::Engine;
+use portico_kernel::Clock;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::edge::EdgeIo;
+use crate::{AuthServer, Gateway, MetricsServer};
+
+/// A sender that is slower with its head than this is cut off.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// The largest head that is read.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// How long calls under way may take to end when the server stops.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(35);
+/// How long to wait when the machine has no more sockets to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What answers the requests of a listener.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one request.
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Bytes>>;
+}
+
+impl Handler for Gateway {
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Bytes>> {
+        Box::pin(self.handle(request))
+    }
+}
+
+impl Handler for AuthServer {
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Bytes>> {
+        Box::pin(self.handle(request))
+    }
+}
+
+impl Handler for MetricsServer {
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Bytes>> {
+        Box::pin(std::future::ready(self.answer(&request)))
+    }
+}
+
+/// What a handler and the connection beneath it tell each other.
+#[derive(Debug, Clone, Default)]
+pub struct Connection(Arc<AtomicBool>);
+
+impl Connection {
+    /// Part of a request's body was not read.
+    pub(crate) fn left_unread(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_unread(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves `listener` until `stop` turns true; then lets the calls under way end, and returns.
+pub async fn serve(
+    listener: TcpListener,
+    handler: Arc<dyn Handler>,
+    engine: Arc<Engine>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    let for_each = stop.clone();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    connections.spawn(connection(stream, peer, handler.clone(), engine.clone(), for_each.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "A connection could not be accepted");
+                    engine.clock.sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+            () = stopped(&mut stop) => break,
+        }
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(DRAIN_TIME_MAX, ended).await.is_err() {
+        tracing::warn!("Some calls did not end in time and were cut off");
+    }
+}
+
+/// Ends when the server is told to stop, or nobody is left who could tell it.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await.map(drop);
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    handler: Arc<dyn Handler>,
+    engine: Arc<Engine>,
+    mut stop: watch::Receiver<bool>,
+) {
+    // Answers are small and whole; waiting to fill a packet only delays them.
+    let _ = stream.set_nodelay(true);
+    let state = Connection::default();
+    let io = TokioIo::new(EdgeIo::new(stream, engine, state.clone()));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let handler = handler.clone();
+        request.extensions_mut().insert(state.clone());
+        async move { Ok::<_, std::convert::Infallible>(handler.handle(request).await.map(Full::new)) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(io, service)
+        .with_upgrades();
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = stopped(&mut stop) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        // A peer that goes away or does not speak HTTP is everyday life at an edge.
+        tracing::debug!(%error, %peer, "A connection ended early");
+    }
+}
+
+/// The clock of connections: real time, whatever the engine's clock says, because peers live in real time.
+pub(crate) fn wait(span: Duration) -> portico_kernel::Sleep {
+    portico_engine::clock::SystemClock.sleep(span)
+}

@@ -1,0 +1,68 @@
+//! Tokens into callers, without a database when warm.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use portico_engine::Engine;
+use portico_identity::Identity;
+use portico_identity::verify::{Verified, refused};
+use portico_kernel::{Caller, Problem};
+use quick_cache::sync::Cache;
+
+use crate::Metrics;
+
+/// How many verified tokens are remembered.
+const TOKENS_MAX: usize = 100_000;
+/// Longer than any token of ours.
+const TOKEN_BYTES_MAX: usize = 8 << 10;
+
+/// Verifies tokens and remembers those that were good, by the SHA-256 of the whole token. Every use asks whether the
+/// token has ended or was revoked since.
+pub(crate) struct Tokens {
+    identity: Arc<Identity>,
+    known: Cache<[u8; 32], Arc<Verified>>,
+}
+
+/// The token of a request; `None` when it has none.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(refused());
+    }
+    let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(refused)?;
+    let token = token.trim();
+    let fits = scheme.eq_ignore_ascii_case("bearer") && token.len() <= TOKEN_BYTES_MAX;
+    if fits { Ok(Some(token)) } else { Err(refused()) }
+}
+
+impl Tokens {
+    pub(crate) fn new(identity: Arc<Identity>) -> Self {
+        Self { identity, known: Cache::new(TOKENS_MAX) }
+    }
+
+    /// Who calls; 401 when nobody can be told.
+    pub(crate) async fn caller(
+        &self,
+        engine: &Engine,
+        metrics: &Metrics,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Caller>, Problem> {
+        let token = bearer(headers)?.ok_or_else(refused)?;
+        let mut key = [0; 32];
+        key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        if let Some(verified) = self.known.get(&key) {
+            if self.identity.still_good(&verified, engine.clock.now())? {
+                metrics.token_known(true);
+                return Ok(verified.caller.clone());
+            }
+            self.known.remove(&key);
+        }
+        metrics.token_known(false);
+        let verified = Arc::new(self.identity.verify(engine, token).await?);
+        self.known.insert(key, verified.clone());
+        Ok(verified.caller.clone())
+    }
+}

@@ -1,0 +1,108 @@
+//! The command line.
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Parser, Subcommand};
+use portico_accounts::Accounts;
+use portico_engine::clock::SystemClock;
+use portico_gateway::openapi::{Cut, document};
+use portico_identity::Identity;
+use portico_kernel::Clock;
+use portico_store::Db;
+
+use crate::config::{Config, Settings};
+use crate::{App, admin, doctor, log, registry, serve};
+
+/// Everything a company needs beside its product to offer an API to developers.
+#[derive(Debug, Parser)]
+#[command(name = "portico", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    settings: Settings,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve everything until SIGTERM
+    Serve,
+    /// Bring the database up to date
+    Migrate,
+    /// Print the OpenAPI document of the public API
+    Openapi,
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Check whether it would run here
+    Doctor,
+    /// People, accounts, keys and tokens, on the same database, whether or not the server runs
+    Admin {
+        /// Print one JSON object
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: admin::Admin,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Read it, and print what each key was decided to be
+    Check,
+}
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+impl Cli {
+    /// Runs the command.
+    pub async fn run(self) -> Result<ExitCode, Failure> {
+        let config = Config::load(self.settings)?;
+        log::begin(&config);
+        match self.command {
+            Command::Serve => serve(&config).await?,
+            Command::Migrate => migrate(&config).await?,
+            Command::Openapi => println!("{}", openapi(&config)?),
+            Command::Config(ConfigCommand::Check) => println!("{}", config.describe()),
+            Command::Doctor => return Ok(report(&doctor::examine(&config).await)),
+            Command::Admin { json, command } => {
+                let app = Arc::new(App::open(&config).await?);
+                let made = admin::run(&app, command).await?;
+                println!("{}", if json { made.to_string() } else { admin::for_person(&made) });
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn migrate(config: &Config) -> Result<(), Failure> {
+    std::fs::create_dir_all(&config.data_dir)?;
+    let db = Db::open(&config.database_url).await?;
+    let migrated = db.migrate(SystemClock.now()).await?;
+    db.close().await;
+    for name in &migrated.ran {
+        println!("ran {name}");
+    }
+    println!("the database is at {}", migrated.version);
+    Ok(())
+}
+
+/// The public document, without a database: it follows from the operations alone.
+fn openapi(config: &Config) -> Result<String, Failure> {
+    let identity = Arc::new(Identity::new(&config.auth_url));
+    let accounts = Arc::new(Accounts::new(identity.clone()));
+    let registry = registry(&identity, &accounts, &config.base_url, Vec::new())?;
+    Ok(serde_json::to_string_pretty(&document(&registry, &config.base_url, &Cut::public()))?)
+}
+
+fn report(findings: &[doctor::Finding]) -> ExitCode {
+    for finding in findings {
+        match &finding.fault {
+            None => println!("ok    {}", finding.what),
+            Some(fault) => println!("FAULT {}: {fault}", finding.what),
+        }
+    }
+    if findings.iter().all(|finding| finding.fault.is_none()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,261 @@
+//! Configuration: one file, the environment and flags, all with the same keys.
+//!
+//! [`Settings`] is the one list of keys. Its fields are the keys of the file, `--flags` of every command, and, in
+//! capitals behind `PORTICO_`, variables of the environment; a flag wins over the environment, and that over the file.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Deserialize;
+
+/// The keys. Each may stand in the file, the environment or a flag; without any of them the server runs.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// A TOML file with these keys.
+    #[arg(long, env = "PORTICO_CONFIG", global = true, value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+    /// The folder for the database and the keyring [default: ./data]
+    #[arg(long, env = "PORTICO_DATA_DIR", global = true, value_name = "FOLDER")]
+    pub data_dir: Option<PathBuf>,
+    /// `postgres://…`, or `sqlite:FILE` [default: SQLite in the data folder]
+    #[arg(long, env = "PORTICO_DATABASE_URL", global = true, value_name = "URL", hide_env_values = true)]
+    pub database_url: Option<String>,
+    /// The file with the keys that seal secrets, the same for all servers of a database [default: `keyring` in the
+    /// data folder]
+    #[arg(long, env = "PORTICO_KEYRING_FILE", global = true, value_name = "FILE")]
+    pub keyring_file: Option<PathBuf>,
+    /// The address at which callers reach the API [default: where it listens]
+    #[arg(long, env = "PORTICO_BASE_URL", global = true, value_name = "URL")]
+    pub base_url: Option<String>,
+    /// The address at which callers reach the identity provider; the issuer of tokens [default: where it listens]
+    #[arg(long, env = "PORTICO_AUTH_URL", global = true, value_name = "URL")]
+    pub auth_url: Option<String>,
+    /// The address of the console, whose pages may call the API [default: port 8082 here]
+    #[arg(long, env = "PORTICO_CONSOLE_URL", global = true, value_name = "URL")]
+    pub console_url: Option<String>,
+    /// Other origins whose pages may call the API, with commas between them
+    #[arg(long, env = "PORTICO_ALLOW_ORIGINS", global = true, value_name = "ORIGINS")]
+    pub allow_origins: Option<String>,
+    /// Where the API listens; empty turns it off [default: 127.0.0.1:8080]
+    #[arg(long, env = "PORTICO_LISTEN_API", global = true, value_name = "HOST:PORT")]
+    pub listen_api: Option<String>,
+    /// Where the identity provider listens; empty turns it off [default: 127.0.0.1:8081]
+    #[arg(long, env = "PORTICO_LISTEN_AUTH", global = true, value_name = "HOST:PORT")]
+    pub listen_auth: Option<String>,
+    /// Where Prometheus finds the metrics; empty turns it off [default: 127.0.0.1:8083]
+    #[arg(long, env = "PORTICO_LISTEN_METRICS", global = true, value_name = "HOST:PORT")]
+    pub listen_metrics: Option<String>,
+    /// The least level that is logged: error, warn, info, debug or trace [default: info]
+    #[arg(long, env = "PORTICO_LOG", global = true, value_name = "LEVEL")]
+    pub log: Option<String>,
+    /// How the log is written: text or json [default: text]
+    #[arg(long, env = "PORTICO_LOG_FORMAT", global = true, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines, one object a line.
+    Json,
+}
+
+/// What the server runs with, every key decided.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The folder for the database and the keyring.
+    pub data_dir: PathBuf,
+    /// The database.
+    pub database_url: String,
+    /// The keyring.
+    pub keyring_file: PathBuf,
+    /// The API's address.
+    pub base_url: String,
+    /// The identity provider's address.
+    pub auth_url: String,
+    /// Origins whose pages may call the API.
+    pub origins: Vec<String>,
+    /// Where the API listens.
+    pub listen_api: Option<String>,
+    /// Where the identity provider listens.
+    pub listen_auth: Option<String>,
+    /// Where the metrics are.
+    pub listen_metrics: Option<String>,
+    /// The least level that is logged.
+    pub log: tracing::Level,
+    /// How it is written.
+    pub log_format: LogFormat,
+}
+
+/// Why the configuration cannot be used.
+#[derive(Debug)]
+pub struct ConfigError(String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "configuration: {}", self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+macro_rules! fill {
+    ($into:ident, $from:ident, $($key:ident)+) => { $($into.$key = $into.$key.or($from.$key);)+ };
+}
+
+impl Settings {
+    /// These settings, with the file's where they say nothing.
+    fn with_file(mut self) -> Result<Self, ConfigError> {
+        let Some(path) = &self.config else { return Ok(self) };
+        let named = |error: &dyn fmt::Display| ConfigError(format!("{}: {error}", path.display()));
+        let text = fs::read_to_string(path).map_err(|error| named(&error))?;
+        let file: Self = toml::from_str(&text).map_err(|error| named(&error))?;
+        fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins listen_api
+            listen_auth listen_metrics log log_format);
+        Ok(self)
+    }
+}
+
+fn url(name: &str, value: String) -> Result<String, ConfigError> {
+    let host = value.strip_prefix("https://").or_else(|| value.strip_prefix("http://")).unwrap_or_default();
+    if host.is_empty()
+        || host.ends_with('/')
+        || value.contains(|c: char| c.is_whitespace() || c == '?' || c == '#')
+    {
+        let words =
+            format!("{name} must be an http or https address without a slash at its end, not {value:?}");
+        return Err(ConfigError(words));
+    }
+    Ok(value)
+}
+
+/// A listener's address; nothing when it is turned off.
+fn listen(name: &str, value: Option<String>, default: &str) -> Result<Option<String>, ConfigError> {
+    let value = value.unwrap_or_else(|| default.to_owned());
+    if value.is_empty() {
+        return Ok(None);
+    }
+    match value.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Some(value)),
+        _ => Err(ConfigError(format!("{name} must be host:port, not {value:?}"))),
+    }
+}
+
+impl Config {
+    /// Decides every key.
+    pub fn load(settings: Settings) -> Result<Self, ConfigError> {
+        let settings = settings.with_file()?;
+        let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from("data"));
+        let listen_api = listen("listen_api", settings.listen_api, "127.0.0.1:8080")?;
+        let listen_auth = listen("listen_auth", settings.listen_auth, "127.0.0.1:8081")?;
+        let here = |listen: &Option<String>| format!("http://{}", listen.as_deref().unwrap_or("127.0.0.1"));
+        let console_url =
+            url("console_url", settings.console_url.unwrap_or_else(|| "http://127.0.0.1:8082".to_owned()))?;
+        let others = settings.allow_origins.unwrap_or_default();
+        let others = others.split(',').map(str::trim).filter(|origin| !origin.is_empty());
+        let origins =
+            others.map(|origin| url("allow_origins", origin.to_owned())).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            database_url: settings.database_url.unwrap_or_else(|| sqlite_in(&data_dir)),
+            keyring_file: settings.keyring_file.unwrap_or_else(|| data_dir.join("keyring")),
+            base_url: url("base_url", settings.base_url.unwrap_or_else(|| here(&listen_api)))?,
+            auth_url: url("auth_url", settings.auth_url.unwrap_or_else(|| here(&listen_auth)))?,
+            origins: std::iter::once(console_url).chain(origins).collect(),
+            listen_metrics: listen("listen_metrics", settings.listen_metrics, "127.0.0.1:8083")?,
+            log: level(settings.log.as_deref().unwrap_or("info"))?,
+            log_format: format(settings.log_format.as_deref().unwrap_or("text"))?,
+            data_dir,
+            listen_api,
+            listen_auth,
+        })
+    }
+
+    /// The keys and what was decided, for a person; a password in the database's address is left out.
+    pub fn describe(&self) -> String {
+        let listen = |listen: &Option<String>| listen.clone().unwrap_or_else(|| "off".to_owned());
+        [
+            ("data_dir", self.data_dir.display().to_string()),
+            ("database_url", without_password(&self.database_url)),
+            ("keyring_file", self.keyring_file.display().to_string()),
+            ("base_url", self.base_url.clone()),
+            ("auth_url", self.auth_url.clone()),
+            ("origins", self.origins.join(",")),
+            ("listen_api", listen(&self.listen_api)),
+            ("listen_auth", listen(&self.listen_auth)),
+            ("listen_metrics", listen(&self.listen_metrics)),
+            ("log", self.log.to_string().to_lowercase()),
+            ("log_format", format!("{:?}", self.log_format).to_lowercase()),
+        ]
+        .map(|(key, value)| format!("{key} = {value:?}"))
+        .join("\n")
+    }
+}
+
+fn sqlite_in(folder: &Path) -> String {
+    format!("sqlite:{}", folder.join("portico.db").display())
+}
+
+fn level(name: &str) -> Result<tracing::Level, ConfigError> {
+    name.parse()
+        .map_err(|_| ConfigError(format!("log must be error, warn, info, debug or trace, not {name:?}")))
+}
+
+fn format(name: &str) -> Result<LogFormat, ConfigError> {
+    match name {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        other => Err(ConfigError(format!("log_format must be text or json, not {other:?}"))),
+    }
+}
+
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let Some((user, host)) = rest.rsplit_once('@') else { return url.to_owned() };
+    format!("{scheme}://{}@{host}", user.split(':').next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> Result<Settings, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    #[test]
+    fn it_runs_without_any_key() {
+        let config = Config::load(Settings::default()).unwrap();
+        assert_eq!(config.database_url, "sqlite:data/portico.db");
+        assert_eq!(config.base_url, "http://127.0.0.1:8080");
+        assert_eq!(config.auth_url, "http://127.0.0.1:8081");
+    }
+
+    #[test]
+    fn unknown_keys_and_bad_values_refuse_to_start() {
+        assert!(file("data_dir = \"x\"\nlisten_apj = \"y\"").is_err());
+        assert!(file("data_dir = 5").is_err());
+        for bad in [
+            "listen_api = \"8080\"",
+            "base_url = \"example.com\"",
+            "auth_url = \"https://a.b/\"",
+            "log = \"loud\"",
+        ] {
+            assert!(Config::load(file(bad).unwrap()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_empty_value_turns_a_listener_off_and_passwords_are_not_shown() {
+        let config =
+            Config::load(file("listen_metrics = \"\"\ndatabase_url = \"postgres://u:secret@h/db\"").unwrap())
+                .unwrap();
+        assert_eq!(config.listen_metrics, None);
+        assert!(!config.describe().contains("secret"));
+    }
+}

@@ -1,0 +1,43 @@
+//! `portico doctor`: would it run here, and if not, why?
+
+use portico_engine::clock::SystemClock;
+use portico_kernel::{Clock, SystemEntropy};
+use portico_store::{Db, Keyring};
+use tokio::net::TcpListener;
+
+use crate::config::Config;
+
+/// What one check found.
+pub struct Finding {
+    /// What was checked.
+    pub what: String,
+    /// Why it will not do; nothing when it will.
+    pub fault: Option<String>,
+}
+
+fn finding(what: impl Into<String>, result: Result<(), impl ToString>) -> Finding {
+    Finding { what: what.into(), fault: result.err().map(|error| error.to_string()) }
+}
+
+/// Checks the folder, the database, the keyring and the listeners. It changes nothing that a start would not.
+pub async fn examine(config: &Config) -> Vec<Finding> {
+    let folder = std::fs::create_dir_all(&config.data_dir);
+    let mut findings = vec![finding(format!("data folder {}", config.data_dir.display()), folder)];
+    match Db::open(&config.database_url).await {
+        Err(error) => findings.push(finding("database", Err(error))),
+        Ok(db) => {
+            findings.push(finding("database", Ok::<_, String>(())));
+            findings.push(finding("migrations", db.migrate(SystemClock.now()).await.map(drop)));
+            let keyring = async {
+                let keyring = Keyring::load_or_create(&config.keyring_file, &SystemEntropy)?;
+                keyring.check(&db, &SystemEntropy).await
+            };
+            findings.push(finding(format!("keyring {}", config.keyring_file.display()), keyring.await));
+            db.close().await;
+        }
+    }
+    for address in [&config.listen_api, &config.listen_auth, &config.listen_metrics].into_iter().flatten() {
+        findings.push(finding(format!("listen on {address}"), TcpListener::bind(address).await.map(drop)));
+    }
+    findings
+}

@@ -1,0 +1,15 @@
+//! Portico: configuration, wiring, and the commands of the program.
+//!
+//! [`App`] is where the areas meet: it opens the database, makes the registry and hands each area what it needs of the
+//! others. Nothing else in the workspace knows them all.
+
+pub mod admin;
+mod app;
+pub mod cli;
+pub mod config;
+pub mod doctor;
+mod log;
+mod serve;
+
+pub use app::{App, Foundation, OpenError, registry};
+pub use serve::serve;
