@@ -30,9 +30,9 @@ impl Event for MemberInvited {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MemberJoined {
     /// The id of the person.
-    user_id: String,
-    /// Who acted: the person.
-    actor: String,
+    pub(crate) user_id: String,
+    /// Who acted: the person, or whoever added them.
+    pub(crate) actor: String,
 }
 
 impl Event for MemberJoined {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use portico_engine::ports::{Directory, Memberships};
-use portico_engine::{Area, Catalogue, Ctx};
+use portico_engine::{Area, Ctx};
 use portico_kernel::{AccountId, Code, PersonId, Problem, Role};
 use portico_store::{OnConflict, StoreError, Tx};
 
@@ -41,8 +41,8 @@ impl Accounts {
         plan: Plan,
     ) -> Result<AccountId, Problem> {
         let length = name.chars().count();
-        if length == 0 || length > limits::NAME_CHARACTERS_MAX {
-            let words = format!("must have 1 to {} characters", limits::NAME_CHARACTERS_MAX);
+        if name.trim().is_empty() || length > limits::NAME_CHARACTERS_MAX || name.contains(char::is_control) {
+            let words = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
             return Err(Problem::field("name", words));
         }
         let id: AccountId = ctx.new_id();
@@ -71,7 +71,10 @@ impl Accounts {
         }
         sql::insert_member(tx, account, person, role, now)
             .await
-            .on_conflict(|| Problem::new(Code::AlreadyExists, "The person is a member already."))
+            .on_conflict(|| Problem::new(Code::AlreadyExists, "The person is a member already."))?;
+        ctx.audit("member.joined", &person)?;
+        let actor = ctx.caller().subject.clone();
+        ctx.emit(&events::MemberJoined { user_id: person.to_string(), actor })
     }
 
     /// Holds back other changes to the account until the commit; 404 where there is no such account.
@@ -84,8 +87,8 @@ impl Accounts {
 }
 
 /// The area's operations and events.
-pub fn area(accounts: &Arc<Accounts>) -> Catalogue {
-    Area::new("accounts", accounts.clone())
+pub fn area(accounts: &Arc<Accounts>) -> Area {
+    Area::builder("accounts", accounts.clone())
         .op::<me::GetAccountMe>()
         .op::<categories::ListCategories>()
         .op::<audit::ListAuditEntries>()

@@ -73,12 +73,11 @@ impl<T: Serialize + JsonSchema + Send> Answer for Page<T> {
         let list =
             ctx.spec().list.ok_or_else(|| Problem::internal("a page from an operation that is no list"))?;
         let mut body = format!("{{{list:?}:[").into_bytes();
-        let mut written = None;
-        let mut more = self.more;
+        let (mut written, mut cut) = (None, false);
         for (cursor, item) in self.items {
             let item = serde_json::to_vec(&item).map_err(Problem::internal)?;
             if body.len() + item.len() + LIST_FRAME_BYTES > ANSWER_BYTES_MAX {
-                more = true;
+                cut = true;
                 break;
             }
             if written.is_some() {
@@ -87,11 +86,12 @@ impl<T: Serialize + JsonSchema + Send> Answer for Page<T> {
             body.extend(item);
             written = Some(cursor);
         }
-        let next_page_token = match (more, written) {
-            (false, _) => None,
-            (true, Some(cursor)) => Some(ctx.seal_page_token(&cursor)?),
+        let ends = match (cut, written) {
+            (false, _) => self.next,
+            (true, Some(cursor)) => Some(cursor),
             (true, None) => return Err(Problem::internal("an item larger than an answer may be")),
         };
+        let next_page_token = ends.map(|cursor| ctx.seal_page_token(&cursor)).transpose()?;
         let total = self.total_size.map(|total| format!(",\"total_size\":{total}")).unwrap_or_default();
         // The token is base64, so it needs no escapes.
         let token = next_page_token.as_deref().unwrap_or_default();

@@ -95,9 +95,14 @@ impl Ctx {
         self.engine.entropy.id(self.now)
     }
 
-    /// Seals, opens, and gives randomness.
+    /// What every call needs: randomness, the keyring, the registry.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The account that the call acts in so far.
+    pub(crate) fn acting_in(&self) -> Option<AccountId> {
+        self.account
     }
 
     /// The account to act in: the one that is named, if the caller belongs to it, or else the call's own.

@@ -98,13 +98,13 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
         _ => run_always(ctx, ready).await,
     };
     if let Err(problem) = &result {
-        log(problem, spec.name, &call.request_id);
+        log_failure(problem, spec.name, &call.request_id);
     }
     result
 }
 
-/// A failure is logged once, here, where it is handled.
-fn log(problem: &Problem, operation: &str, request_id: &str) {
+/// Logs what lies behind a refusal. Once, where it is handled: here, or where a transport refuses before it gets here.
+pub fn log_failure(problem: &Problem, operation: &str, request_id: &str) {
     if let Some(cause) = problem.cause() {
         tracing::error!(operation, request_id, code = problem.code().name(), %cause, "A call failed");
     }
@@ -143,19 +143,23 @@ async fn run_once(
         Claimed::Ours(claim) => claim,
         Claimed::Kept(reply) => return Ok(reply),
     };
-    let outcome = match attempt(&mut ctx, ready).await {
-        Ok(answered) => keep_answer(engine, &mut ctx, &claim, answered).await,
+    let problem = match attempt(&mut ctx, ready).await {
+        Ok(answered) => match keep_answer(engine, &mut ctx, &claim, answered).await {
+            Ok(reply) => return Ok(reply),
+            Err(problem) => problem,
+        },
         Err(problem) if is_kept(problem.code()) => {
             ctx.rollback().await;
-            return keep_refusal(engine, &mut ctx, &claim, problem, request_id).await;
+            match keep_refusal(engine, &mut ctx, &claim, &problem, request_id).await {
+                Ok(()) => return Err(problem),
+                Err(problem) => problem,
+            }
         }
-        Err(problem) => Err(problem),
+        Err(problem) => problem,
     };
-    if outcome.is_err() {
-        ctx.rollback().await;
-        claim.release(engine).await;
-    }
-    outcome
+    ctx.rollback().await;
+    claim.release(engine).await;
+    Err(problem)
 }
 
 async fn keep_answer(
@@ -175,20 +179,20 @@ async fn keep_refusal(
     engine: &Engine,
     ctx: &mut Ctx,
     claim: &Claim,
-    problem: Problem,
+    problem: &Problem,
     request_id: &str,
-) -> Result<Reply, Problem> {
+) -> Result<(), Problem> {
     let retry = problem.retry_seconds().map(|seconds| seconds.to_string()).unwrap_or_default();
     let kept = Reply::keep(&format!("{} {retry}", problem.code().name()), &problem.to_json(request_id));
     claim.keep(engine, ctx, &kept).await?;
-    ctx.commit().await?;
-    Err(problem)
+    Ok(ctx.commit().await?)
 }
 
 /// Runs the operation itself, within its time, and turns a panic into a refusal.
 async fn attempt(ctx: &mut Ctx, ready: Box<dyn Ready>) -> Result<Answered, Problem> {
+    let limit = ctx.engine().operation_time_max;
     let running = AssertUnwindSafe(ready.run(ctx)).catch_unwind();
-    match tokio::time::timeout(OPERATION_TIME_MAX, running).await {
+    match tokio::time::timeout(limit, running).await {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => {
             let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());

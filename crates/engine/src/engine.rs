@@ -1,6 +1,7 @@
 //! What every call needs, held once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use portico_kernel::{Clock, Entropy};
 use portico_store::{Db, Keyring};
@@ -22,4 +23,6 @@ pub struct Engine {
     pub memberships: Arc<dyn Memberships>,
     /// Every operation, event and job there is.
     pub registry: Registry,
+    /// The longest that an operation may run; [`OPERATION_TIME_MAX`](crate::OPERATION_TIME_MAX) but in tests.
+    pub operation_time_max: Duration,
 }

@@ -62,15 +62,16 @@ impl Claim {
     ) -> Result<Claimed, Problem> {
         let caller = ctx.caller();
         let at = RecordKey {
-            account: caller.org.map(|account| account.to_string()).unwrap_or_default(),
+            account: ctx.acting_in().map(|account| account.to_string()).unwrap_or_default(),
             caller: caller.subject.clone(),
             operation: spec.name,
             key: key.0.clone(),
         };
         let id: [u8; 16] = engine.entropy.bytes();
         let claim = Self { at, id: hex(&id), fingerprint: fingerprint(fields) };
-        let now = ctx.now();
         let mut tx = engine.db.write().await?;
+        // Counted from here: the wait for the database may have been long.
+        let now = engine.clock.now();
         let ours = sql::claim_record(
             &mut tx,
             &claim.at,

@@ -29,9 +29,9 @@ mod sql;
 
 pub use admission::Admitted;
 pub use answer::{ANSWER_BYTES_MAX, Answer, Answered};
-pub use area::{Area, Catalogue};
+pub use area::{Area, AreaBuilder};
 pub use ctx::Ctx;
-pub use dispatch::{Call, OPERATION_TIME_MAX, Reply, dispatch};
+pub use dispatch::{Call, OPERATION_TIME_MAX, Reply, dispatch, log_failure};
 pub use engine::Engine;
 pub use event::{AuditEvent, Envelope, Event, EventType, example_id};
 pub use idempotency::{IdempotencyKey, forget_running};

@@ -52,7 +52,9 @@ impl PageRequest {
     pub fn page<R, T>(&self, rows: Vec<R>, cursor: impl Fn(&R) -> Cursor, item: impl Fn(R) -> T) -> Page<T> {
         let more = rows.len() > usize::from(self.size.0);
         let keep = rows.into_iter().take(usize::from(self.size.0));
-        Page { items: keep.map(|row| (cursor(&row), item(row))).collect(), more, total_size: None }
+        let items: Vec<_> = keep.map(|row| (cursor(&row), item(row))).collect();
+        let next = items.last().filter(|_| more).map(|(cursor, _)| cursor.clone());
+        Page { items, next, total_size: None }
     }
 
     /// The page of a list that is held in memory whole.
@@ -69,8 +71,8 @@ impl PageRequest {
 pub struct Page<T> {
     /// The items, each with the cursor that a page ending at it would have.
     pub items: Vec<(Cursor, T)>,
-    /// Does another page follow?
-    pub more: bool,
+    /// Where this page ends, when another follows. It stays where it is when an operation takes items out.
+    pub next: Option<Cursor>,
     /// How many items there are over all pages; only where that is exact.
     pub total_size: Option<i32>,
 }

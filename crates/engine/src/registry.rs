@@ -10,14 +10,14 @@ use tokio::task::JoinSet;
 
 use crate::event::AuditEvent;
 use crate::jobs::PruneIdempotency;
-use crate::{Area, Catalogue, Engine, Entry, EventType, Method, jobs};
+use crate::{Area, Engine, Entry, EventType, Method, jobs};
 
 /// Every operation, event and job there is. All transports and documents walk it.
 pub struct Registry {
     entries: Vec<Arc<Entry>>,
     events: Vec<EventType>,
     jobs: Vec<Arc<jobs::Entry>>,
-    probes: BTreeMap<&'static str, Option<&'static str>>,
+    probes: BTreeMap<&'static str, &'static str>,
 }
 
 /// Two things that claim one place.
@@ -34,12 +34,16 @@ impl std::error::Error for RegistryError {}
 
 impl Registry {
     /// The registry of these areas; refuses two that claim one name, route or event type.
-    pub fn new(areas: impl IntoIterator<Item = Catalogue>) -> Result<Self, RegistryError> {
-        let own = Area::new("engine", Arc::new(())).event::<AuditEvent>().job(PruneIdempotency).build();
+    pub fn new(areas: impl IntoIterator<Item = Area>) -> Result<Self, RegistryError> {
+        let own = Area::builder("engine", Arc::new(()))
+            .event::<AuditEvent>()
+            .job(PruneIdempotency)
+            .probe("select account_id from account_sequences limit 1")
+            .build();
         let mut registry =
             Self { entries: Vec::new(), events: Vec::new(), jobs: Vec::new(), probes: BTreeMap::new() };
         for area in std::iter::once(own).chain(areas) {
-            registry.probes.insert(area.name, area.probe);
+            registry.probes.extend(area.probe.map(|probe| (area.name, probe)));
             registry.entries.extend(area.entries.into_iter().map(Arc::new));
             registry.events.extend(area.events);
             registry.jobs.extend(area.jobs.into_iter().map(Arc::new));
@@ -85,14 +89,14 @@ impl Registry {
         &self.events
     }
 
-    /// The names of the areas.
-    pub fn areas(&self) -> impl Iterator<Item = &'static str> {
+    /// The names of the areas that can be probed.
+    pub fn probed_areas(&self) -> impl Iterator<Item = &'static str> {
         self.probes.keys().copied()
     }
 
     /// Can the area of that name serve? It can when its probe runs.
     pub async fn probe(&self, engine: &Engine, area: &str) -> Result<(), StoreError> {
-        let Some(Some(statement)) = self.probes.get(area) else { return Ok(()) };
+        let Some(statement) = self.probes.get(area) else { return Ok(()) };
         let mut tx = engine.db.read().await?;
         tx.execute(statement, args![]).await?;
         tx.rollback().await

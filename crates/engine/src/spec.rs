@@ -183,9 +183,4 @@ impl Spec {
     pub fn variables(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
     }
-
-    /// Is an account named in the path?
-    pub fn names_account(&self) -> bool {
-        self.variables().any(|name| name == ACCOUNT_VARIABLE)
-    }
 }

@@ -223,7 +223,7 @@ pub(crate) async fn release_all_claims(tx: &mut Tx) -> Result<u64, StoreError> {
 /// Removes up to `most` records whose time is up.
 pub(crate) async fn prune_records(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
     tx.execute(
-        "delete from idempotency_records where (account_id, caller, operation, key) in \
+        "delete from idempotency_records where expires_at <= $1 and (account_id, caller, operation, key) in \
          (select account_id, caller, operation, key from idempotency_records where expires_at <= $1 limit $2)",
         args![now, most],
     )

@@ -8,14 +8,14 @@ mod types;
 
 use std::sync::Arc;
 
-use portico_engine::{Area, Catalogue};
+use portico_engine::Area;
 
 /// What the area holds: nothing of its own.
 pub struct Events;
 
 /// The area's operations, and the event types that have no area yet.
-pub fn area() -> Catalogue {
-    Area::new("events", Arc::new(Events))
+pub fn area() -> Area {
+    Area::builder("events", Arc::new(Events))
         .op::<types::ListEventTypes>()
         .event::<declared::DomainVerified>()
         .event::<declared::DomainUnverified>()

@@ -1,5 +1,6 @@
 //! Request bodies, bounded in size and time.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -14,24 +15,42 @@ pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// A sender slower than this is cut off.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
-fn too_large(most: usize) -> Problem {
-    Problem::new(Code::PayloadTooLarge, format!("The body is larger than {most} bytes."))
+/// The body of a request, which knows whether it was read to its end.
+pub(crate) struct RequestBody<B> {
+    inner: B,
+    ended: bool,
 }
 
-/// Refuses a body that says it is too large, before any of it is read.
-pub(crate) fn check_declared<B: Body>(body: &B, most: usize) -> Result<(), Problem> {
-    if body.size_hint().lower() > most as u64 { Err(too_large(most)) } else { Ok(()) }
-}
-
-/// Reads a body of at most `most` bytes; stops reading at the first byte too many.
-pub(crate) async fn read<B: Body<Data = Bytes> + Unpin>(body: &mut B, most: usize) -> Result<Bytes, Problem>
+impl<B> RequestBody<B>
 where
-    B::Error: std::fmt::Display,
+    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
 {
-    check_declared(body, most)?;
-    let reading = async {
+    pub(crate) fn new(inner: B) -> Self {
+        let ended = inner.is_end_stream();
+        Self { inner, ended }
+    }
+
+    /// Was it read to its end? An empty one was from the start.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Refuses a body that says it is too large, before any of it is read.
+    pub(crate) fn check_declared(&self, most: usize) -> Result<(), Problem> {
+        if self.inner.size_hint().lower() > most as u64 { Err(too_large(most)) } else { Ok(()) }
+    }
+
+    /// Reads a body of at most `most` bytes; stops reading at the first byte too many.
+    pub(crate) async fn read(&mut self, most: usize) -> Result<Bytes, Problem> {
+        self.check_declared(most)?;
+        tokio::time::timeout(BODY_TIME_MAX, self.read_frames(most)).await.unwrap_or_else(|_| {
+            Err(Problem::field("body", format!("did not arrive within {} seconds", BODY_TIME_MAX.as_secs())))
+        })
+    }
+
+    async fn read_frames(&mut self, most: usize) -> Result<Bytes, Problem> {
         let mut bytes = BytesMut::new();
-        while let Some(frame) = body.frame().await {
+        while let Some(frame) = self.inner.frame().await {
             let frame =
                 frame.map_err(|error| Problem::field("body", format!("did not arrive whole: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
@@ -40,11 +59,13 @@ where
             }
             bytes.extend_from_slice(&data);
         }
+        self.ended = true;
         Ok(bytes.freeze())
-    };
-    let words =
-        || Problem::field("body", format!("did not arrive within {} seconds", BODY_TIME_MAX.as_secs()));
-    tokio::time::timeout(BODY_TIME_MAX, reading).await.unwrap_or_else(|_| Err(words()))
+    }
+}
+
+fn too_large(most: usize) -> Problem {
+    Problem::new(Code::PayloadTooLarge, format!("The body is larger than {most} bytes."))
 }
 
 /// Is the content declared as JSON in UTF-8?

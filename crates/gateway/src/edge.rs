@@ -30,6 +30,8 @@ pub(crate) struct EdgeIo<T> {
     connection: Connection,
     /// Our own answer, as far as it is not written yet.
     instead: Vec<u8>,
+    /// Does the next write begin where the one before ended, in the middle?
+    midway: bool,
     linger: Option<Linger>,
 }
 
@@ -40,7 +42,7 @@ struct Linger {
 
 impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
     pub(crate) fn new(inner: T, engine: Arc<Engine>, connection: Connection) -> Self {
-        Self { inner, engine, connection, instead: Vec::new(), linger: None }
+        Self { inner, engine, connection, instead: Vec::new(), midway: false, linger: None }
     }
 
     /// The envelope in place of the library's bare answer.
@@ -106,7 +108,6 @@ fn problem(status: u16) -> Problem {
         413 => Problem::new(Code::PayloadTooLarge, "The body is too large."),
         414 => Problem::new(Code::BadRequest, "The address of the request is too long."),
         431 => Problem::new(Code::BadRequest, "The head of the request is too large."),
-        408 => Problem::new(Code::BadRequest, "The head of the request did not arrive in time."),
         500.. => Problem::internal("the HTTP library failed"),
         _ => Problem::new(Code::BadRequest, "This is not a request that HTTP/1.1 knows."),
     }
@@ -125,7 +126,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for EdgeIo<T> {
 impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_instead(cx))?;
-        if let Some(status) = bare_refusal(bytes) {
+        if let Some(status) = bare_refusal(bytes).filter(|_| !self.midway) {
             self.replace(status);
             // What does not go out now goes out with the flush that always follows.
             if let Poll::Ready(Err(error)) = self.poll_instead(cx) {
@@ -133,7 +134,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
             }
             return Poll::Ready(Ok(bytes.len()));
         }
-        Pin::new(&mut self.inner).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.midway = !matches!(written, Poll::Ready(Ok(count)) if count == bytes.len());
+        self.connection.set_blocked(written.is_pending());
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -4,13 +4,16 @@
 //! [`dispatch`](portico_engine::dispatch). What leaves the process, whoever refused it, is JSON in one envelope with an
 //! `x-request-id`; `edge.rs` sees to it even for what is not HTTP enough to reach a handler.
 //!
-//! Invariant: this is the only crate that speaks HTTP for the platform, and nothing behind it sees a token.
+//! Invariant: this is the only crate that opens sockets to callers, and no area behind it sees a token.
 
+mod answered;
+mod arrived;
 mod auth;
 mod body;
 mod cors;
 mod edge;
-pub mod metrics;
+mod message;
+mod metrics;
 pub mod openapi;
 mod platform;
 mod respond;
@@ -19,6 +22,7 @@ mod routes;
 mod server;
 mod tokens;
 
+pub use arrived::Stopping;
 pub use auth::AuthServer;
 pub use cors::Origins;
 pub use metrics::{Metrics, MetricsServer};

@@ -5,13 +5,19 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
 use hyper::body::Incoming;
+use portico_engine::Engine;
+use portico_kernel::{Code, Problem};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use crate::arrived::Arrived;
+use crate::cors::Origins;
+use crate::respond::Refusal;
 
 const TEXT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -74,20 +80,34 @@ impl Metrics {
 }
 
 /// Serves the numbers. The listener is its own, so that they are not shown to the world by accident.
-pub struct MetricsServer(pub Arc<Metrics>);
+pub struct MetricsServer {
+    engine: Arc<Engine>,
+    metrics: Arc<Metrics>,
+}
 
 impl MetricsServer {
-    pub(crate) fn answer(&self, request: &Request<Incoming>) -> Response<Bytes> {
+    /// The listener of these numbers.
+    pub fn new(engine: Arc<Engine>, metrics: Arc<Metrics>) -> Self {
+        Self { engine, metrics }
+    }
+
+    pub(crate) fn answer(&self, request: Request<Incoming>) -> Response<Bytes> {
+        let arrived = Arrived::new(request, &self.engine);
+        let result = self.page(arrived.parts.uri.path()).map_err(Refusal::from).map(|text| {
+            let mut response = Response::new(Bytes::from(text));
+            response.headers_mut().insert(CONTENT_TYPE, TEXT);
+            response
+        });
+        arrived.finish(result, &Origins::default())
+    }
+
+    fn page(&self, path: &str) -> Result<String, Problem> {
+        if path != "/metrics" {
+            return Err(Problem::new(Code::NotFound, "The metrics are at /metrics."));
+        }
         let mut text = String::new();
-        let found = request.uri().path() == "/metrics";
-        let encoded = prometheus_client::encoding::text::encode(&mut text, &self.0.registry);
-        let mut response = Response::new(Bytes::from(if found { text } else { "try /metrics\n".to_owned() }));
-        *response.status_mut() = match (found, encoded) {
-            (false, _) => StatusCode::NOT_FOUND,
-            (true, Ok(())) => StatusCode::OK,
-            (true, Err(_)) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        response.headers_mut().insert(CONTENT_TYPE, TEXT);
-        response
+        prometheus_client::encoding::text::encode(&mut text, &self.metrics.registry)
+            .map_err(Problem::internal)?;
+        Ok(text)
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use portico_engine::{Answer, Answered, Area, Catalogue, Ctx, Engine, Operation, Spec};
+use futures_util::future::join_all;
+use portico_engine::{Answer, Answered, Area, Ctx, Engine, Operation, Spec};
 use portico_kernel::{AccountId, Code, Problem, Timestamp};
-use portico_store::args;
+use portico_store::{StoreError, args};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -30,12 +31,12 @@ impl Platform {
         Self { documents: Documents::new(base_url), probed: Mutex::new(None) }
     }
 
-    /// Asks the database and every area whether they can serve.
+    /// Asks the database and every area whether they can serve, all at once. Whoever asks meanwhile waits for the same
+    /// answer.
     async fn probe(&self, engine: &Engine) -> BTreeMap<String, BackendState> {
         let mut probed = self.probed.lock().await;
-        let now = engine.clock.now();
         if let Some((at, states)) = probed.as_ref()
-            && now.since(*at) < PROBED_LIFE
+            && engine.clock.now().since(*at) < PROBED_LIFE
         {
             return states.clone();
         }
@@ -44,16 +45,17 @@ impl Platform {
             tx.execute("select 1", args![]).await?;
             tx.rollback().await
         };
-        let mut states = BTreeMap::from([("database".to_owned(), within_time(database).await)]);
-        for area in engine.registry.areas() {
-            states.insert(area.to_owned(), within_time(engine.registry.probe(engine, area)).await);
-        }
-        *probed = Some((now, states.clone()));
+        let areas = engine.registry.probed_areas().map(|area| async move {
+            (area.to_owned(), within_time(engine.registry.probe(engine, area)).await)
+        });
+        let (database, areas) = tokio::join!(within_time(database), join_all(areas));
+        let states: BTreeMap<_, _> = areas.into_iter().chain([("database".to_owned(), database)]).collect();
+        *probed = Some((engine.clock.now(), states.clone()));
         states
     }
 }
 
-async fn within_time<E>(probe: impl Future<Output = Result<(), E>>) -> BackendState {
+async fn within_time(probe: impl Future<Output = Result<(), StoreError>>) -> BackendState {
     match tokio::time::timeout(PROBE_TIME_MAX, probe).await {
         Ok(Ok(())) => BackendState::Serving,
         _ => BackendState::NotServing,
@@ -61,8 +63,8 @@ async fn within_time<E>(probe: impl Future<Output = Result<(), E>>) -> BackendSt
 }
 
 /// The area's operations.
-pub fn area(platform: &Arc<Platform>) -> Catalogue {
-    Area::new("platform", platform.clone())
+pub fn area(platform: &Arc<Platform>) -> Area {
+    Area::builder("platform", platform.clone())
         .op::<GetHealth>()
         .op::<GetReady>()
         .op::<GetOpenApi>()
@@ -200,7 +202,7 @@ impl Operation for GetDocument {
         let account = ctx.account(self.account).await?;
         let plan = ctx.plan(account).await?;
         let scopes = ctx.caller().scopes;
-        let cut = Cut { plan, account: account.to_string(), scopes, public: false };
+        let cut = Cut { plan, account: account.to_string(), scopes };
         Ok(Document(platform.documents.get(&ctx.engine().registry, &cut)?))
     }
 }

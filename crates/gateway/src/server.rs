@@ -24,10 +24,12 @@ use crate::{AuthServer, Gateway, MetricsServer};
 
 /// A sender that is slower with its head than this is cut off.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
-/// The largest head that is read.
+/// About the largest head that is read.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long calls under way may take to end when the server stops.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(35);
+/// How long a connection may stay without a call when the server stops.
+const DRAIN_PAUSE: Duration = Duration::from_millis(500);
 /// How long to wait when the machine has no more sockets to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -51,22 +53,44 @@ impl Handler for AuthServer {
 
 impl Handler for MetricsServer {
     fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Bytes>> {
-        Box::pin(std::future::ready(self.answer(&request)))
+        Box::pin(std::future::ready(self.answer(request)))
     }
 }
 
-/// What a handler and the connection beneath it tell each other.
+/// What a handler, the connection beneath it and the server tell each other.
 #[derive(Debug, Clone, Default)]
-pub struct Connection(Arc<AtomicBool>);
+pub struct Connection(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    unread: AtomicBool,
+    working: AtomicBool,
+    blocked: AtomicBool,
+}
 
 impl Connection {
     /// Part of a request's body was not read.
     pub(crate) fn left_unread(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.unread.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn has_unread(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.unread.load(Ordering::Relaxed)
+    }
+
+    /// Does an operation run for a request that was read whole?
+    pub(crate) fn set_working(&self, working: bool) {
+        self.0.working.store(working, Ordering::Relaxed);
+    }
+
+    /// Does an answer wait for the peer to take it?
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.0.blocked.store(blocked, Ordering::Relaxed);
+    }
+
+    /// Is there something that a stopping server waits for? A request that is still coming in is not.
+    fn is_busy(&self) -> bool {
+        self.0.working.load(Ordering::Relaxed) || self.0.blocked.load(Ordering::Relaxed)
     }
 }
 
@@ -117,9 +141,10 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let state = Connection::default();
     let io = TokioIo::new(EdgeIo::new(stream, engine, state.clone()));
+    let of_request = state.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let handler = handler.clone();
-        request.extensions_mut().insert(state.clone());
+        request.extensions_mut().insert(of_request.clone());
         async move { Ok::<_, std::convert::Infallible>(handler.handle(request).await.map(Full::new)) }
     });
     let serving = http1::Builder::new()
@@ -133,12 +158,23 @@ async fn connection(
         ended = serving.as_mut() => ended,
         () = stopped(&mut stop) => {
             serving.as_mut().graceful_shutdown();
-            serving.await
+            tokio::select! {
+                ended = serving => ended,
+                () = no_longer_busy(&state) => return,
+            }
         }
     };
     if let Err(error) = ended {
         // A peer that goes away or does not speak HTTP is everyday life at an edge.
         tracing::debug!(%error, %peer, "A connection ended early");
+    }
+}
+
+/// Ends once there is nothing to wait for any more, with a moment for what is just arriving or leaving.
+async fn no_longer_busy(connection: &Connection) {
+    wait(DRAIN_PAUSE).await;
+    while connection.is_busy() {
+        wait(DRAIN_PAUSE).await;
     }
 }
 

@@ -80,11 +80,8 @@ impl NewCredential {
         let active = sql::count_active(ctx.tx().await?, self.account, kind.name(), now).await?;
         if active >= kind.limit() {
             let words = format!("The account has {active} {}s, which is the most it may have.", kind.name());
-            return Err(Problem::new(portico_kernel::Code::FailedPrecondition, words).with_info(
-                "LIMIT_REACHED",
-                "identity",
-                [("limit", kind.limit().to_string())],
-            ));
+            let limit = [("limit", kind.limit().to_string())];
+            return Err(Problem::failed_precondition("LIMIT_REACHED", "identity", words, limit));
         }
         Ok(CredentialRow {
             id,

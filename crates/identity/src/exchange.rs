@@ -130,8 +130,9 @@ impl Identity {
 
 /// The scopes that were asked for, if the key holds them all.
 fn granted(asked: &str, held: ScopeSet) -> Result<ScopeSet, OAuthError> {
-    let asked: ScopeSet =
-        asked.parse().map_err(|error| OAuthError::new("invalid_scope", format!("{error}.")))?;
+    let asked: ScopeSet = asked
+        .parse()
+        .map_err(|_| OAuthError::new("invalid_scope", "A scope that was asked for is not known."))?;
     if asked.is_within(held) {
         return Ok(asked);
     }

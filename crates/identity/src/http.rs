@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, PRAGMA, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use portico_engine::Engine;
-use portico_engine::input::{Fields, Node, parse_query};
+use portico_engine::input::{decode_form, parse_form};
 use portico_kernel::{Code, Problem};
 use serde_json::{Value, json};
 
@@ -95,8 +95,7 @@ fn read_exchange(request: &Request<Bytes>) -> Result<(ClientCredentials, Exchang
     let mut form = read_form(request)?;
     let grant = form.remove("grant_type").ok_or_else(|| invalid_request("grant_type is missing."))?;
     if grant != "client_credentials" {
-        let words = format!("The grant type must be client_credentials, not {grant}.");
-        return Err(OAuthError::new("unsupported_grant_type", words));
+        return Err(OAuthError::new("unsupported_grant_type", "The grant type must be client_credentials."));
     }
     if form.contains_key("client_secret") {
         return Err(invalid_request("The client authenticates with HTTP Basic, not in the form."));
@@ -114,20 +113,11 @@ fn read_form(request: &Request<Bytes>) -> Result<BTreeMap<String, String>, OAuth
         return Err(invalid_request(format!("The content type must be {FORM}.")));
     }
     let text = str::from_utf8(request.body()).map_err(|_| invalid_request("The form is not UTF-8."))?;
-    let fields = parse_query(text).map_err(|fault| invalid_request(format!("The form's {fault}.")))?;
-    once(fields)
-}
-
-fn once(fields: Fields) -> Result<BTreeMap<String, String>, OAuthError> {
     let mut form = BTreeMap::new();
-    for (name, node) in fields {
-        match node {
-            Node::Words(mut words) if words.len() == 1 => {
-                form.extend(words.pop().map(|word| (name, word)));
-            }
-            Node::Words(_) => return Err(invalid_request(format!("{name} is given more than once."))),
-            // A name with a dot in it; none of ours has one.
-            _ => {}
+    for (name, value) in parse_form(text).map_err(|_| invalid_request("The form is badly encoded."))? {
+        // A parameter without a value counts as left out (RFC 6749, section 3.2).
+        if !value.is_empty() && form.insert(name, value).is_some() {
+            return Err(invalid_request("A parameter is given more than once."));
         }
     }
     Ok(form)
@@ -148,6 +138,6 @@ fn read_basic(request: &Request<Bytes>) -> Result<ClientCredentials, OAuthError>
     let decoded = BASE64_STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let decoded = decoded.ok_or_else(missing)?;
     let (id, secret) = decoded.split_once(':').ok_or_else(missing)?;
-    let part = |text: &str| portico_engine::input::decode_form(text).ok_or_else(missing);
+    let part = |text: &str| decode_form(text).ok_or_else(missing);
     Ok(ClientCredentials { id: part(id)?, secret: part(secret)? })
 }

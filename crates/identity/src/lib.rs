@@ -25,8 +25,8 @@ pub mod verify;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use portico_engine::Area;
 use portico_engine::ports::{CredentialRecord, Directory, PersonRecord};
-use portico_engine::{Area, Catalogue};
 use portico_kernel::AccountId;
 use portico_store::{StoreError, Tx};
 
@@ -52,8 +52,8 @@ impl Identity {
 }
 
 /// The area's operations, events and jobs.
-pub fn area(identity: &Arc<Identity>) -> Catalogue {
-    Area::new("identity", identity.clone())
+pub fn area(identity: &Arc<Identity>) -> Area {
+    Area::builder("identity", identity.clone())
         .op::<GetMe>()
         .event::<events::KeyCreated>()
         .event::<events::KeyRevoked>()

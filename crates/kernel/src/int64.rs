@@ -38,6 +38,15 @@ impl<'de> Deserialize<'de> for Int64 {
                     .map_err(|_| E::invalid_value(de::Unexpected::Unsigned(value), &self))
             }
 
+            /// `3.0` is a whole number to JSON Schema.
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Int64, E> {
+                if value.fract() != 0.0 || value.abs() >= 9.0e15 {
+                    return Err(E::invalid_type(de::Unexpected::Float(value), &self));
+                }
+                #[expect(clippy::cast_possible_truncation, reason = "whole, and within 53 bits")]
+                Ok(Int64(value as i64))
+            }
+
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Int64, E> {
                 // `parse` would also take a leading plus and zeros; the schema names one spelling.
                 text.parse::<i64>()

@@ -137,12 +137,13 @@ impl Problem {
     }
 
     /// 400, because the state of things does not allow it.
-    pub fn failed_precondition(
+    pub fn failed_precondition<const N: usize>(
         reason: &'static str,
         domain: &'static str,
         error: impl Into<Cow<'static, str>>,
+        metadata: [(&str, String); N],
     ) -> Self {
-        Self::new(Code::FailedPrecondition, error).with_info(reason, domain, [])
+        Self::new(Code::FailedPrecondition, error).with_info(reason, domain, metadata)
     }
 
     /// 500; `cause` goes to the log.

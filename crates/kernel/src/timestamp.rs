@@ -81,9 +81,14 @@ impl FromStr for Timestamp {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse::<jiff::Timestamp>()
+        // The parser takes more than RFC 3339 does: no separators, a space, a zone in brackets.
+        let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+        let written =
+            marks.iter().all(|(at, mark)| text.as_bytes().get(*at) == Some(mark)) && !text.ends_with(']');
+        let instant = if written { text.parse::<jiff::Timestamp>().ok() } else { None };
+        instant
             .map(|instant| Self(instant.as_microsecond()))
-            .map_err(|_| "must be a time as RFC 3339 writes it, such as 2026-01-31T09:30:00Z".to_owned())
+            .ok_or_else(|| "must be a time as RFC 3339 writes it, such as 2026-01-31T09:30:00Z".to_owned())
     }
 }
 
@@ -122,6 +127,14 @@ mod tests {
         assert_eq!(Timestamp::from_micros(1_767_225_599_999_999).to_string(), "2025-12-31T23:59:59.999Z");
         assert_eq!(Timestamp::from_seconds(0).to_string(), "1970-01-01T00:00:00.000Z");
         assert_eq!("2026-01-01T01:00:00+01:00".parse(), Ok(Timestamp::from_seconds(1_767_225_600)));
-        assert!("2026-01-01".parse::<Timestamp>().is_err());
+        for bad in [
+            "2026-01-01",
+            "20260101T000000Z",
+            "2026-01-01 00:00:00Z",
+            "2026-01-01T00:00:00Z[UTC]",
+            "2026-01-01T00Z",
+        ] {
+            assert!(bad.parse::<Timestamp>().is_err(), "{bad}");
+        }
     }
 }

@@ -1,11 +1,15 @@
 //! Where the areas meet.
 
 use std::fmt;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use portico_accounts::{Accounts, Members};
 use portico_engine::clock::SystemClock;
-use portico_engine::{Catalogue, Engine, Registry, RegistryError};
+use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError};
 use portico_gateway::Platform;
 use portico_identity::Identity;
 use portico_kernel::{Clock, Entropy, Problem, SystemEntropy};
@@ -37,6 +41,8 @@ pub struct Foundation {
     pub base_url: String,
     /// The identity provider's address.
     pub auth_url: String,
+    /// The longest that an operation may run.
+    pub operation_time_max: Duration,
 }
 
 /// Why the platform cannot start.
@@ -83,12 +89,17 @@ macro_rules! from {
 
 from! { Folder(std::io::Error) Store(StoreError) Keyring(KeyringError) Registry(RegistryError) Problem(Problem) }
 
+/// Makes the data folder, for its owner only: the keyring and the database are in it.
+pub(crate) fn make_folder(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 /// Every area of the platform; `more` are those that only tests have.
 pub fn registry(
     identity: &Arc<Identity>,
     accounts: &Arc<Accounts>,
     base_url: &str,
-    more: Vec<Catalogue>,
+    more: Vec<Area>,
 ) -> Result<Registry, RegistryError> {
     let areas = [
         portico_identity::area(identity),
@@ -101,22 +112,23 @@ pub fn registry(
 
 impl App {
     /// Opens the database that `config` names, brings it up to date, and wires the platform.
-    pub async fn open(config: &Config) -> Result<Self, OpenError> {
+    pub async fn open(config: &Config, more: Vec<Area>) -> Result<Self, OpenError> {
         let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
-        std::fs::create_dir_all(&config.data_dir)?;
+        make_folder(&config.data_dir)?;
         let db = Db::open(&config.database_url).await?;
         let migrated = db.migrate(clock.now()).await?;
         if !migrated.ran.is_empty() {
             tracing::info!(version = migrated.version, ran = ?migrated.ran, "Migrated the database");
         }
-        let keyring = Keyring::load_or_create(&config.keyring_file, entropy.as_ref())?;
-        keyring.check(&db, entropy.as_ref()).await?;
+        let keyring = Keyring::open_for(&db, &config.keyring_file, entropy.as_ref()).await?;
         let (base_url, auth_url) = (config.base_url.clone(), config.auth_url.clone());
-        Self::build(Foundation { db, clock, entropy, keyring, base_url, auth_url }, Vec::new()).await
+        let operation_time_max = OPERATION_TIME_MAX;
+        Self::build(Foundation { db, clock, entropy, keyring, base_url, auth_url, operation_time_max }, more)
+            .await
     }
 
     /// Wires the platform on `foundation`.
-    pub async fn build(foundation: Foundation, more: Vec<Catalogue>) -> Result<Self, OpenError> {
+    pub async fn build(foundation: Foundation, more: Vec<Area>) -> Result<Self, OpenError> {
         let identity = Arc::new(Identity::new(foundation.auth_url));
         let accounts = Arc::new(Accounts::new(identity.clone()));
         let registry = registry(&identity, &accounts, &foundation.base_url, more)?;
@@ -127,6 +139,7 @@ impl App {
             keyring: foundation.keyring,
             memberships: Arc::new(Members),
             registry,
+            operation_time_max: foundation.operation_time_max,
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use portico_accounts::Accounts;
 use portico_engine::clock::SystemClock;
+use portico_engine::{Area, Registry};
 use portico_gateway::openapi::{Cut, document};
 use portico_identity::Identity;
 use portico_kernel::Clock;
 use portico_store::Db;
 
 use crate::config::{Config, Settings};
-use crate::{App, admin, doctor, log, registry, serve};
+use crate::{App, admin, doctor, log, make_folder, registry, serve};
 
 /// Everything a company needs beside its product to offer an API to developers.
 #[derive(Debug, Parser)]
@@ -33,6 +34,8 @@ enum Command {
     Migrate,
     /// Print the OpenAPI document of the public API
     Openapi,
+    /// Print the catalogue of event types
+    Events,
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -57,18 +60,24 @@ enum ConfigCommand {
 type Failure = Box<dyn Error + Send + Sync>;
 
 impl Cli {
-    /// Runs the command.
-    pub async fn run(self) -> Result<ExitCode, Failure> {
+    /// The settings that were given as flags or in the environment.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Runs the command; `more` are areas that only tests have.
+    pub async fn run(self, more: Vec<Area>) -> Result<ExitCode, Failure> {
         let config = Config::load(self.settings)?;
         log::begin(&config);
         match self.command {
-            Command::Serve => serve(&config).await?,
+            Command::Serve => serve(&config, more).await?,
             Command::Migrate => migrate(&config).await?,
+            Command::Events => println!("{}", events(&config)?),
             Command::Openapi => println!("{}", openapi(&config)?),
             Command::Config(ConfigCommand::Check) => println!("{}", config.describe()),
             Command::Doctor => return Ok(report(&doctor::examine(&config).await)),
             Command::Admin { json, command } => {
-                let app = Arc::new(App::open(&config).await?);
+                let app = Arc::new(App::open(&config, more).await?);
                 let made = admin::run(&app, command).await?;
                 println!("{}", if json { made.to_string() } else { admin::for_person(&made) });
             }
@@ -78,7 +87,7 @@ impl Cli {
 }
 
 async fn migrate(config: &Config) -> Result<(), Failure> {
-    std::fs::create_dir_all(&config.data_dir)?;
+    make_folder(&config.data_dir)?;
     let db = Db::open(&config.database_url).await?;
     let migrated = db.migrate(SystemClock.now()).await?;
     db.close().await;
@@ -89,12 +98,22 @@ async fn migrate(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The public document, without a database: it follows from the operations alone.
-fn openapi(config: &Config) -> Result<String, Failure> {
+/// The registry without a database: documents follow from the operations alone.
+fn bare_registry(config: &Config) -> Result<Registry, Failure> {
     let identity = Arc::new(Identity::new(&config.auth_url));
     let accounts = Arc::new(Accounts::new(identity.clone()));
-    let registry = registry(&identity, &accounts, &config.base_url, Vec::new())?;
-    Ok(serde_json::to_string_pretty(&document(&registry, &config.base_url, &Cut::public()))?)
+    Ok(registry(&identity, &accounts, &config.base_url, Vec::new())?)
+}
+
+/// The OpenAPI document of the public API.
+pub fn openapi(config: &Config) -> Result<String, Failure> {
+    let document = document(&bare_registry(config)?, &config.base_url, &Cut::public());
+    Ok(serde_json::to_string_pretty(&document)?)
+}
+
+/// The catalogue of event types.
+pub fn events(config: &Config) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(bare_registry(config)?.events())?)
 }
 
 fn report(findings: &[doctor::Finding]) -> ExitCode {

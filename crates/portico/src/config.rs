@@ -79,8 +79,10 @@ pub struct Config {
     pub base_url: String,
     /// The identity provider's address.
     pub auth_url: String,
-    /// Origins whose pages may call the API.
-    pub origins: Vec<String>,
+    /// The console's address, whose pages may call the API.
+    pub console_url: String,
+    /// Other origins whose pages may.
+    pub allow_origins: Vec<String>,
     /// Where the API listens.
     pub listen_api: Option<String>,
     /// Where the identity provider listens.
@@ -105,8 +107,12 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// Fills each key of `$into` that says nothing. A key that is forgotten here does not compile.
 macro_rules! fill {
-    ($into:ident, $from:ident, $($key:ident)+) => { $($into.$key = $into.$key.or($from.$key);)+ };
+    ($into:ident, $from:ident, $($key:ident)+) => {
+        let Settings { config: _, $($key),+ } = $from;
+        $($into.$key = $into.$key.or($key);)+
+    };
 }
 
 impl Settings {
@@ -159,14 +165,15 @@ impl Config {
             url("console_url", settings.console_url.unwrap_or_else(|| "http://127.0.0.1:8082".to_owned()))?;
         let others = settings.allow_origins.unwrap_or_default();
         let others = others.split(',').map(str::trim).filter(|origin| !origin.is_empty());
-        let origins =
+        let allow_origins =
             others.map(|origin| url("allow_origins", origin.to_owned())).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             database_url: settings.database_url.unwrap_or_else(|| sqlite_in(&data_dir)),
             keyring_file: settings.keyring_file.unwrap_or_else(|| data_dir.join("keyring")),
             base_url: url("base_url", settings.base_url.unwrap_or_else(|| here(&listen_api)))?,
             auth_url: url("auth_url", settings.auth_url.unwrap_or_else(|| here(&listen_auth)))?,
-            origins: std::iter::once(console_url).chain(origins).collect(),
+            console_url,
+            allow_origins,
             listen_metrics: listen("listen_metrics", settings.listen_metrics, "127.0.0.1:8083")?,
             log: level(settings.log.as_deref().unwrap_or("info"))?,
             log_format: format(settings.log_format.as_deref().unwrap_or("text"))?,
@@ -185,7 +192,8 @@ impl Config {
             ("keyring_file", self.keyring_file.display().to_string()),
             ("base_url", self.base_url.clone()),
             ("auth_url", self.auth_url.clone()),
-            ("origins", self.origins.join(",")),
+            ("console_url", self.console_url.clone()),
+            ("allow_origins", self.allow_origins.join(",")),
             ("listen_api", listen(&self.listen_api)),
             ("listen_auth", listen(&self.listen_auth)),
             ("listen_metrics", listen(&self.listen_metrics)),
@@ -214,7 +222,9 @@ fn format(name: &str) -> Result<LogFormat, ConfigError> {
     }
 }
 
+/// The address without what only its owner may know: no password, and no parameters, which may hold one too.
 fn without_password(url: &str) -> String {
+    let url = url.split('?').next().unwrap_or_default();
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let Some((user, host)) = rest.rsplit_once('@') else { return url.to_owned() };
     format!("{scheme}://{}@{host}", user.split(':').next().unwrap_or_default())
@@ -257,5 +267,6 @@ mod tests {
                 .unwrap();
         assert_eq!(config.listen_metrics, None);
         assert!(!config.describe().contains("secret"));
+        assert_eq!(without_password("postgres://h/db?user=u&password=secret"), "postgres://h/db");
     }
 }

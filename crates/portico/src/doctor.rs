@@ -6,6 +6,7 @@ use portico_store::{Db, Keyring};
 use tokio::net::TcpListener;
 
 use crate::config::Config;
+use crate::make_folder;
 
 /// What one check found.
 pub struct Finding {
@@ -21,18 +22,15 @@ fn finding(what: impl Into<String>, result: Result<(), impl ToString>) -> Findin
 
 /// Checks the folder, the database, the keyring and the listeners. It changes nothing that a start would not.
 pub async fn examine(config: &Config) -> Vec<Finding> {
-    let folder = std::fs::create_dir_all(&config.data_dir);
+    let folder = make_folder(&config.data_dir);
     let mut findings = vec![finding(format!("data folder {}", config.data_dir.display()), folder)];
     match Db::open(&config.database_url).await {
         Err(error) => findings.push(finding("database", Err(error))),
         Ok(db) => {
             findings.push(finding("database", Ok::<_, String>(())));
             findings.push(finding("migrations", db.migrate(SystemClock.now()).await.map(drop)));
-            let keyring = async {
-                let keyring = Keyring::load_or_create(&config.keyring_file, &SystemEntropy)?;
-                keyring.check(&db, &SystemEntropy).await
-            };
-            findings.push(finding(format!("keyring {}", config.keyring_file.display()), keyring.await));
+            let keyring = Keyring::open_for(&db, &config.keyring_file, &SystemEntropy).await;
+            findings.push(finding(format!("keyring {}", config.keyring_file.display()), keyring.map(drop)));
             db.close().await;
         }
     }

@@ -11,5 +11,6 @@ pub mod doctor;
 mod log;
 mod serve;
 
+pub(crate) use app::make_folder;
 pub use app::{App, Foundation, OpenError, registry};
 pub use serve::serve;

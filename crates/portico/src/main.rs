@@ -7,7 +7,7 @@ use portico::cli::Cli;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match Cli::parse().run().await {
+    match Cli::parse().run(Vec::new()).await {
         Ok(code) => code,
         Err(error) => {
             eprintln!("portico: {error}");

@@ -4,10 +4,11 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
-use portico_engine::forget_running;
-use portico_gateway::{AuthServer, Gateway, Handler, Metrics, MetricsServer, Origins};
+use portico_engine::{Area, forget_running};
+use portico_gateway::{AuthServer, Gateway, Handler, Metrics, MetricsServer, Origins, Stopping};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -18,11 +19,11 @@ use crate::config::Config;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// One server for each folder with a SQLite database; held as long as it serves.
-fn lock(config: &Config) -> Result<File, Failure> {
-    let path = config.data_dir.join("server.lock");
+/// One server for each SQLite database; held as long as it serves.
+fn lock(database: &Path) -> Result<File, Failure> {
+    let path = database.with_extension("lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path)?;
-    file.try_lock().map_err(|_| format!("another portico serves from {}", config.data_dir.display()))?;
+    file.try_lock().map_err(|_| format!("another portico serves from {}", database.display()))?;
     Ok(file)
 }
 
@@ -56,26 +57,34 @@ impl Listeners {
 }
 
 /// Serves until SIGTERM or SIGINT; then lets the calls under way end.
-pub async fn serve(config: &Config) -> Result<(), Failure> {
+pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let app = App::open(config).await?;
-    let held = if app.engine.db.is_shared() {
-        None
-    } else {
-        let held = lock(config)?;
-        let left = forget_running(&app.engine).await?;
-        tracing::debug!(left, "Let go of the calls that the server before left running");
-        Some(held)
+    let app = App::open(config, more).await?;
+    let held = match app.engine.db.file() {
+        None => None,
+        Some(file) => {
+            let held = lock(file)?;
+            let left = forget_running(&app.engine).await?;
+            tracing::debug!(left, "Let go of the calls that the server before left running");
+            Some(held)
+        }
     };
     let metrics = Arc::new(Metrics::default());
-    let origins: Origins = config.origins.iter().cloned().collect();
-    let gateway = Arc::new(Gateway::new(app.engine.clone(), app.identity.clone(), origins, metrics.clone())?);
-    let auth = Arc::new(AuthServer::new(app.engine.clone(), app.identity.clone()));
+    let origins: Origins = config.allow_origins.iter().chain([&config.console_url]).cloned().collect();
+    let (engine, identity, stopping) = (&app.engine, &app.identity, Stopping::default());
+    let gateway = Gateway::new(engine.clone(), identity.clone(), origins, metrics.clone(), stopping.clone())?;
+    let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
     let mut listeners = Listeners(Vec::new());
-    listeners.add("api", config.listen_api.as_ref(), gateway.clone()).await?;
-    listeners.add("auth", config.listen_auth.as_ref(), auth).await?;
-    listeners.add("metrics", config.listen_metrics.as_ref(), Arc::new(MetricsServer(metrics))).await?;
+    listeners.add("api", config.listen_api.as_ref(), Arc::new(gateway)).await?;
+    listeners.add("auth", config.listen_auth.as_ref(), Arc::new(auth)).await?;
+    listeners
+        .add(
+            "metrics",
+            config.listen_metrics.as_ref(),
+            Arc::new(MetricsServer::new(app.engine.clone(), metrics)),
+        )
+        .await?;
 
     let (stop, stopped) = watch::channel(false);
     let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped);
@@ -88,7 +97,7 @@ pub async fn serve(config: &Config) -> Result<(), Failure> {
         _ = terminate.recv() => tracing::info!("Stopping: SIGTERM"),
         _ = interrupt.recv() => tracing::info!("Stopping: SIGINT"),
     }
-    gateway.stop();
+    stopping.begin();
     stop.send_replace(true);
     while servers.join_next().await.is_some() {}
     while jobs.join_next().await.is_some() {}

@@ -1,11 +1,12 @@
 //! The database, whichever it is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 
 use crate::dialect::Dialect;
 use crate::sqlite::SqliteDb;
@@ -21,7 +22,7 @@ const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 pub struct Db(Inner);
 
 enum Inner {
-    Sqlite(SqliteDb),
+    Sqlite(SqliteDb, PathBuf),
     Postgres(PgPool),
 }
 
@@ -30,7 +31,7 @@ impl Db {
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         if let Some(file) = url.strip_prefix("sqlite:") {
             let options = SqliteConnectOptions::new().filename(Path::new(file));
-            return Ok(Self(Inner::Sqlite(SqliteDb::open(options).await?)));
+            return Ok(Self(Inner::Sqlite(SqliteDb::open(options).await?, PathBuf::from(file))));
         }
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             return Err(StoreError::fault(
@@ -38,6 +39,8 @@ impl Db {
             ));
         }
         let options = PgConnectOptions::from_str(url)?.application_name("portico");
+        // The pool would only say that it waited too long; a first connection says why.
+        options.connect().await?.close().await?;
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS_MAX)
             .acquire_timeout(ACQUIRE_MAX)
@@ -48,20 +51,23 @@ impl Db {
 
     pub(crate) fn dialect(&self) -> Dialect {
         match self.0 {
-            Inner::Sqlite(_) => Dialect::Sqlite,
+            Inner::Sqlite(..) => Dialect::Sqlite,
             Inner::Postgres(_) => Dialect::Postgres,
         }
     }
 
-    /// Can another process write to this database beside us? Not while we serve from SQLite's file.
-    pub fn is_shared(&self) -> bool {
-        self.dialect() == Dialect::Postgres
+    /// The file of SQLite; nothing for PostgreSQL, which many servers may share.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.0 {
+            Inner::Sqlite(_, file) => Some(file),
+            Inner::Postgres(_) => None,
+        }
     }
 
     /// A transaction that reads one state of the database.
     pub async fn read(&self) -> Result<Tx, StoreError> {
         Ok(Tx::new(match &self.0 {
-            Inner::Sqlite(db) => TxInner::SqliteRead(db.read().await?),
+            Inner::Sqlite(db, _) => TxInner::SqliteRead(db.read().await?),
             Inner::Postgres(pool) => {
                 TxInner::Postgres(pool.begin_with(Dialect::Postgres.begin_read()).await?)
             }
@@ -71,7 +77,7 @@ impl Db {
     /// A transaction that changes things.
     pub async fn write(&self) -> Result<Tx, StoreError> {
         Ok(Tx::new(match &self.0 {
-            Inner::Sqlite(db) => TxInner::SqliteWrite(db.write().await?),
+            Inner::Sqlite(db, _) => TxInner::SqliteWrite(db.write().await?),
             Inner::Postgres(pool) => TxInner::Postgres(pool.begin().await?),
         }))
     }
@@ -79,7 +85,7 @@ impl Db {
     /// Finishes what is under way and lets go of the database.
     pub async fn close(&self) {
         match &self.0 {
-            Inner::Sqlite(db) => db.close().await,
+            Inner::Sqlite(db, _) => db.close().await,
             Inner::Postgres(pool) => pool.close().await,
         }
     }

@@ -40,6 +40,8 @@ pub enum KeyringError {
     Line(PathBuf, usize),
     /// It holds no key at all.
     Empty(PathBuf),
+    /// It is not there, and the database was sealed with one.
+    Missing(PathBuf),
     /// It does not open what the database holds.
     Wrong,
     /// The database cannot be asked.
@@ -52,6 +54,11 @@ impl fmt::Display for KeyringError {
             Self::File(path, error) => write!(f, "keyring {}: {error}", path.display()),
             Self::Line(path, line) => write!(f, "keyring {}: line {line} is not a key", path.display()),
             Self::Empty(path) => write!(f, "keyring {}: it holds no key", path.display()),
+            Self::Missing(path) => write!(
+                f,
+                "keyring {}: it is not there, and without it nobody can open what this database holds",
+                path.display()
+            ),
             Self::Wrong => f.write_str(
                 "this keyring does not open what the database holds: it belongs to another database, or a key is missing",
             ),
@@ -89,19 +96,31 @@ impl Key {
 
 impl Keyring {
     /// A ring of one new key.
-    pub fn generate(entropy: &dyn Entropy) -> Self {
+    pub(crate) fn generate(entropy: &dyn Entropy) -> Self {
         Self(vec![Key::new(entropy.bytes())])
     }
 
     /// This ring with a new active key before the others.
-    #[must_use]
-    pub fn with_new_key(&self, entropy: &dyn Entropy) -> Self {
+    #[cfg(test)]
+    pub(crate) fn with_new_key(&self, entropy: &dyn Entropy) -> Self {
         let new = Key::new(entropy.bytes());
         Self(std::iter::once(new).chain(self.0.iter().cloned()).collect())
     }
 
+    /// The keyring of `db`, in the file at `path`. It is made where there is none yet; one that does not open what the
+    /// database holds is refused, and so is a database whose keyring is gone.
+    pub async fn open_for(db: &Db, path: &Path, entropy: &dyn Entropy) -> Result<Self, KeyringError> {
+        let here = path.try_exists().map_err(|error| KeyringError::File(path.to_owned(), error))?;
+        if !here && canary(db).await?.is_some() {
+            return Err(KeyringError::Missing(path.to_owned()));
+        }
+        let keyring = Self::load_or_create(path, entropy)?;
+        keyring.check(db, entropy).await?;
+        Ok(keyring)
+    }
+
     /// Reads the file at `path`; makes it, for its owner only, where there is none.
-    pub fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Self, KeyringError> {
+    fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Self, KeyringError> {
         let file = |error| KeyringError::File(path.to_owned(), error);
         if !path.try_exists().map_err(file)? {
             Self::generate(entropy).create(path).map_err(file)?;
@@ -124,7 +143,8 @@ impl Keyring {
 
     /// Writes the file whole or not at all. Of two processes that start together one wins; both read its file.
     fn create(&self, path: &Path) -> io::Result<()> {
-        let draft = path.with_extension(format!("draft-{}", std::process::id()));
+        // Named after the key, so that two processes never write one draft.
+        let draft = path.with_extension(format!("draft-{}", self.active().hex()));
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(&draft)?;
         writeln!(
@@ -157,19 +177,27 @@ impl Keyring {
     }
 
     /// Is this the keyring of `db`? The first one that asks becomes it.
-    pub async fn check(&self, db: &Db, entropy: &dyn Entropy) -> Result<(), KeyringError> {
+    async fn check(&self, db: &Db, entropy: &dyn Entropy) -> Result<(), KeyringError> {
         let mut tx = db.write().await?;
-        let canary = self.seal(entropy, CANARY, b"portico");
+        let sealed = self.seal(entropy, CANARY, b"portico");
         tx.execute(
             "insert into keyring_canary (id, sealed) values (1, $1) on conflict (id) do nothing",
-            args![canary],
+            args![sealed],
         )
         .await?;
-        let (sealed,): (Vec<u8>,) =
-            tx.one("select sealed as value from keyring_canary where id = 1", args![]).await?;
         tx.commit().await?;
+        let sealed = canary(db).await?.ok_or(KeyringError::Wrong)?;
         self.open(CANARY, &sealed).map(drop).map_err(|_| KeyringError::Wrong)
     }
+}
+
+/// What the database's first keyring sealed.
+async fn canary(db: &Db) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut tx = db.read().await?;
+    let row: Option<(Vec<u8>,)> =
+        tx.first("select sealed as value from keyring_canary where id = 1", args![]).await?;
+    tx.rollback().await?;
+    Ok(row.map(|(sealed,)| sealed))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!
 //! Secrets are sealed by the [`Keyring`] before they reach a statement.
 //!
-//! Invariant: this is the only crate that names sqlx, and only `dialect.rs` knows which database runs.
+//! Invariant: this is the only crate that names sqlx or knows which database runs.
 
 mod db;
 mod dialect;

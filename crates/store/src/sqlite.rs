@@ -57,18 +57,24 @@ impl SqliteDb {
         Ok(self.readers.begin_with(Dialect::Sqlite.begin_read()).await?)
     }
 
+    /// Takes a turn. It runs in a task of its own, so that a caller that goes away meanwhile leaves the lane in a state
+    /// that is known: the turn is made all the same, and dropped.
     pub(crate) async fn write(&self) -> Result<Turn, StoreError> {
-        let mut lane = self.lane.clone().lock_owned().await;
-        lane.take_back_dangling().await?;
-        if !lane.open {
-            lane.run("begin immediate").await?;
-            lane.open = true;
-        }
-        // From here on the turn's end calls the committer, even when the savepoint fails.
-        let mut turn = Turn { lane, work: self.work.clone(), ended: true };
-        turn.lane.run("savepoint turn").await?;
-        turn.ended = false;
-        Ok(turn)
+        let (lane, work) = (self.lane.clone(), self.work.clone());
+        unhurried(async move {
+            let mut lane = lane.lock_owned().await;
+            lane.take_back_dangling().await;
+            if !lane.open {
+                lane.run("begin immediate").await?;
+                lane.open = true;
+            }
+            // From here on the turn's end calls the committer, even when the savepoint fails.
+            let mut turn = Turn { lane, work, ended: true };
+            turn.lane.run("savepoint turn").await?;
+            turn.ended = false;
+            Ok(turn)
+        })
+        .await
     }
 
     /// Commits what is in the lane, folds the log into the file, and closes it.
@@ -105,12 +111,12 @@ impl Lane {
         Ok(())
     }
 
-    async fn take_back_dangling(&mut self) -> Result<(), StoreError> {
-        if self.dangling {
-            self.dangling = false;
-            self.take_turn_back().await?;
+    /// Undoes a turn that ended without a word. When that fails the whole transaction is given up, and the lane is
+    /// clean either way.
+    async fn take_back_dangling(&mut self) {
+        if std::mem::take(&mut self.dangling) {
+            let _ = self.take_turn_back().await;
         }
-        Ok(())
     }
 
     /// Undoes the turn that is open. SQLite ends the whole transaction by itself on some failures (a full disk);
@@ -136,7 +142,8 @@ impl Lane {
 
     /// Commits for everyone who rides along.
     async fn settle(&mut self) {
-        if self.take_back_dangling().await.is_err() || !self.open {
+        self.take_back_dangling().await;
+        if !self.open {
             return;
         }
         match self.run("commit").await {
@@ -176,25 +183,42 @@ impl Turn {
     }
 
     /// Leaves the lane and waits for the commit that holds this turn.
-    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+        unhurried(async move {
+            let outcome = self.board().await?;
+            outcome
+                .await
+                .unwrap_or_else(|_| Err(StoreError::unavailable("the database was closed before the commit")))
+        })
+        .await
+    }
+
+    /// Ends the savepoint and rides along with the transaction.
+    async fn board(mut self) -> Result<oneshot::Receiver<Result<(), StoreError>>, StoreError> {
+        self.ended = true;
         if let Err(error) = self.lane.run("release turn").await {
-            self.ended = true;
             let _ = self.lane.take_turn_back().await;
             return Err(error);
         }
         let (rider, outcome) = oneshot::channel();
         self.lane.riders.push(rider);
-        self.ended = true;
-        drop(self);
-        outcome
-            .await
-            .unwrap_or_else(|_| Err(StoreError::unavailable("the database was closed before the commit")))
+        Ok(outcome)
     }
 
     pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
-        self.ended = true;
-        self.lane.take_turn_back().await
+        unhurried(async move {
+            self.ended = true;
+            self.lane.take_turn_back().await
+        })
+        .await
     }
+}
+
+/// Runs to its end even if nobody waits for it any more.
+async fn unhurried<T: Send + 'static>(
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::spawn(work).await.unwrap_or_else(|error| Err(StoreError::fault(error)))
 }
 
 impl Drop for Turn {

@@ -12,7 +12,9 @@ use crate::{Arg, FromRow, Row, StoreError};
 /// A transaction. It ends with [`Tx::commit`]; dropped before that, nothing of it remains.
 pub struct Tx {
     pub(crate) inner: Inner,
-    pub(crate) queries: u32,
+    queries: u32,
+    /// Did a statement fail? Then nothing more runs, and nothing of it can be kept.
+    failed: bool,
 }
 
 pub(crate) enum Inner {
@@ -43,7 +45,7 @@ fn postgres(sql: &'static str, args: Vec<Arg>) -> Query<'static, Postgres, PgArg
 
 impl Tx {
     pub(crate) fn new(inner: Inner) -> Self {
-        Self { inner, queries: 0 }
+        Self { inner, queries: 0, failed: false }
     }
 
     /// How many statements it has run.
@@ -55,24 +57,40 @@ impl Tx {
     pub async fn execute(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<u64, StoreError> {
         self.check(sql, &args)?;
         let rows = match &mut self.inner {
-            Inner::SqliteWrite(turn) => sqlite(sql, args).execute(turn.connection()).await?.rows_affected(),
-            Inner::SqliteRead(tx) => sqlite(sql, args).execute(&mut **tx).await?.rows_affected(),
-            Inner::Postgres(tx) => postgres(sql, args).execute(&mut **tx).await?.rows_affected(),
+            Inner::SqliteWrite(turn) => {
+                sqlite(sql, args).execute(turn.connection()).await.map(|done| done.rows_affected())
+            }
+            Inner::SqliteRead(tx) => {
+                sqlite(sql, args).execute(&mut **tx).await.map(|done| done.rows_affected())
+            }
+            Inner::Postgres(tx) => {
+                postgres(sql, args).execute(&mut **tx).await.map(|done| done.rows_affected())
+            }
         };
-        Ok(rows)
+        self.note(rows)
     }
 
     /// Every row of the answer.
     pub async fn all<T: FromRow>(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<Vec<T>, StoreError> {
         self.check(sql, &args)?;
-        let rows: Vec<Row> = match &mut self.inner {
+        let rows = match &mut self.inner {
             Inner::SqliteWrite(turn) => {
-                wrap(sqlite(sql, args).fetch_all(turn.connection()).await?, RowInner::Sqlite)
+                sqlite(sql, args).fetch_all(turn.connection()).await.map(|rows| wrap(rows, RowInner::Sqlite))
             }
-            Inner::SqliteRead(tx) => wrap(sqlite(sql, args).fetch_all(&mut **tx).await?, RowInner::Sqlite),
-            Inner::Postgres(tx) => wrap(postgres(sql, args).fetch_all(&mut **tx).await?, RowInner::Postgres),
+            Inner::SqliteRead(tx) => {
+                sqlite(sql, args).fetch_all(&mut **tx).await.map(|rows| wrap(rows, RowInner::Sqlite))
+            }
+            Inner::Postgres(tx) => {
+                postgres(sql, args).fetch_all(&mut **tx).await.map(|rows| wrap(rows, RowInner::Postgres))
+            }
         };
-        rows.iter().map(T::from_row).collect()
+        self.note(rows)?.iter().map(T::from_row).collect()
+    }
+
+    /// PostgreSQL ends a transaction with its first failure; so do we on SQLite, where it may have ended unseen.
+    fn note<T>(&mut self, result: Result<T, sqlx::Error>) -> Result<T, StoreError> {
+        self.failed |= result.is_err();
+        Ok(result?)
     }
 
     /// The first row of the answer, if there is one.
@@ -102,6 +120,10 @@ impl Tx {
 
     /// Makes everything it did lasting, and returns once it is.
     pub async fn commit(self) -> Result<(), StoreError> {
+        if self.failed {
+            self.rollback().await?;
+            return Err(StoreError::fault("a transaction in which a statement failed cannot be kept"));
+        }
         match self.inner {
             Inner::SqliteWrite(turn) => turn.commit().await,
             Inner::SqliteRead(tx) => Ok(tx.commit().await?),
@@ -121,6 +143,9 @@ impl Tx {
     /// SQLite binds a missing argument as null without a word, so the numbers are compared here.
     fn check(&mut self, sql: &str, args: &[Arg]) -> Result<(), StoreError> {
         self.queries += 1;
+        if self.failed {
+            return Err(StoreError::fault("a statement of this transaction failed; nothing more runs in it"));
+        }
         let placeholders = placeholders(sql);
         if placeholders == args.len() {
             return Ok(());

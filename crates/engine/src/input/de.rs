@@ -38,7 +38,7 @@ impl de::Error for Fault {
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
         if expected.is_empty() {
-            return Self::of(field, "is not known here: this request takes no field of its own");
+            return Self::of(field, "is not known here");
         }
         Self::of(field, format!("is not known here; known are {}", text::names(expected)))
     }
@@ -62,32 +62,87 @@ fn single(words: Vec<String>) -> Result<String, Fault> {
 }
 
 impl Node {
-    /// A number, whichever way it was written: a word that is one, or `3.0` for `3`, which JSON Schema calls whole.
-    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let node = match self {
+    /// A whole number: a word that is written as one, or `3.0` for `3`, which JSON Schema calls whole.
+    fn whole<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
             Self::Words(words) => {
                 let word = single(words)?;
-                let whole = word.parse().map(Self::Int).or_else(|_| word.parse().map(Self::Big));
-                let number =
-                    whole.ok().or_else(|| word.parse().ok().filter(|f: &f64| f.is_finite()).map(Self::Float));
-                number.unwrap_or(Self::Text(word))
+                // `parse` would also take a plus and zeros in front.
+                let number = word.parse::<i64>().ok().filter(|number| number.to_string() == word);
+                number.map_or(Self::Text(word), Self::Int).deserialize_any(visitor)
             }
-            other => other,
-        };
-        match node {
-            #[expect(clippy::cast_possible_truncation, reason = "whole, and within 53 bits")]
-            Self::Float(value) if value.fract() == 0.0 && value.abs() < 9.0e15 => {
-                visitor.visit_i64(value as i64)
+            Self::Float(value) => match whole(value) {
+                Some(number) => visitor.visit_i64(number),
+                None => visitor.visit_f64(value),
+            },
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    /// Any number.
+    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
+            Self::Words(words) => {
+                let word = single(words)?;
+                let number = word.parse().ok().filter(|number: &f64| number.is_finite());
+                number.map_or(Self::Text(word), Self::Float).deserialize_any(visitor)
             }
             other => other.deserialize_any(visitor),
         }
     }
+
+    /// What a fault calls it.
+    fn unexpected(&self) -> Unexpected<'_> {
+        match self {
+            Self::Null => Unexpected::Unit,
+            Self::Bool(value) => Unexpected::Bool(*value),
+            Self::Int(value) => Unexpected::Signed(*value),
+            Self::Big(value) => Unexpected::Unsigned(*value),
+            Self::Float(value) => Unexpected::Float(*value),
+            Self::Text(value) => Unexpected::Str(value),
+            Self::Words(words) => words.first().map_or(Unexpected::Unit, |word| Unexpected::Str(word)),
+            Self::List(_) => Unexpected::Seq,
+            Self::Object(_) => Unexpected::Map,
+        }
+    }
+}
+
+/// The number that `value` is, if it is whole and exact.
+fn whole(value: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and within 53 bits")]
+    (value.fract() == 0.0 && value.abs() < 9.0e15).then_some(value as i64)
+}
+
+/// Reads an object. A field that is null counts as absent; `known` are the names that there are.
+fn object<'de, V: Visitor<'de>>(
+    mut fields: Fields,
+    known: &'static [&'static str],
+    visitor: V,
+) -> Result<V::Value, Fault> {
+    let unknown =
+        fields.iter().find(|(name, value)| **value == Node::Null && !known.contains(&name.as_str()));
+    if let Some((name, _)) = unknown {
+        return Err(de::Error::unknown_field(name, known));
+    }
+    fields.retain(|_, value| *value != Node::Null);
+    visitor.visit_map(Entries { fields: fields.into_iter(), value: None })
+}
+
+/// Reads a list, every item of it.
+fn list<'de, V: Visitor<'de>>(items: Vec<Node>, visitor: V) -> Result<V::Value, Fault> {
+    let length = items.len();
+    let mut items = Items { items: items.into_iter(), at: 0 };
+    let value = visitor.visit_seq(&mut items)?;
+    match items.items.next() {
+        None => Ok(value),
+        Some(_) => Err(Fault::here(format!("has {length} items, which is too many"))),
+    }
 }
 
 macro_rules! numbers {
-    ($($method:ident)+) => {$(
+    ($($method:ident by $how:ident)+) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-            self.number(visitor)
+            self.$how(visitor)
         }
     )+};
 }
@@ -104,14 +159,31 @@ impl<'de> Deserializer<'de> for Node {
             Self::Float(value) => visitor.visit_f64(value),
             Self::Text(value) => visitor.visit_string(value),
             Self::Words(words) => visitor.visit_string(single(words)?),
-            Self::List(items) => visitor.visit_seq(Items { items: items.into_iter(), at: 0 }),
-            Self::Object(fields) => visitor.visit_map(Entries { fields: fields.into_iter(), value: None }),
+            Self::List(items) => list(items, visitor),
+            Self::Object(mut fields) => {
+                fields.retain(|_, value| *value != Self::Null);
+                visitor.visit_map(Entries { fields: fields.into_iter(), value: None })
+            }
         }
     }
 
     numbers! {
-        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16 deserialize_u32
-        deserialize_u64 deserialize_f32 deserialize_f64
+        deserialize_i8 by whole deserialize_i16 by whole deserialize_i32 by whole deserialize_i64 by whole
+        deserialize_u8 by whole deserialize_u16 by whole deserialize_u32 by whole deserialize_u64 by whole
+        deserialize_f32 by number deserialize_f64 by number
+    }
+
+    /// An object, and nothing else: serde would also take a list of the fields' values in their order.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        known: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self {
+            Self::Object(fields) => object(fields, known, visitor),
+            other => Err(de::Error::invalid_type(other.unexpected(), &visitor)),
+        }
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -129,8 +201,7 @@ impl<'de> Deserializer<'de> for Node {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match self {
             Self::Words(words) => {
-                let items: Vec<_> = words.into_iter().map(|word| Self::Words(vec![word])).collect();
-                visitor.visit_seq(Items { items: items.into_iter(), at: 0 })
+                list(words.into_iter().map(|word| Self::Words(vec![word])).collect(), visitor)
             }
             other => other.deserialize_any(visitor),
         }
@@ -167,7 +238,7 @@ impl<'de> Deserializer<'de> for Node {
     }
 
     serde::forward_to_deserialize_any! {
-        i128 u128 char str string bytes byte_buf unit unit_struct tuple tuple_struct map struct identifier ignored_any
+        i128 u128 char str string bytes byte_buf unit unit_struct tuple tuple_struct map identifier ignored_any
     }
 }
 
@@ -184,7 +255,7 @@ struct Items {
     at: usize,
 }
 
-impl<'de> SeqAccess<'de> for Items {
+impl<'de> SeqAccess<'de> for &mut Items {
     type Error = Fault;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
@@ -252,9 +323,9 @@ impl<'de> VariantAccess<'de> for Payload {
 
     fn struct_variant<V: Visitor<'de>>(
         self,
-        _: &'static [&'static str],
+        known: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        self.value.deserialize_any(visitor).map_err(|fault| fault.in_field(&self.name))
+        self.value.deserialize_struct("", known, visitor).map_err(|fault| fault.in_field(&self.name))
     }
 }

@@ -15,8 +15,10 @@ pub fn fingerprint(fields: &Fields) -> [u8; 32] {
 }
 
 fn object(hash: &mut Context, fields: &Fields) {
-    piece(hash, b'o', &fields.len().to_be_bytes());
-    for (name, value) in fields {
+    // A field that is null is absent.
+    let present = || fields.iter().filter(|(_, value)| **value != Node::Null);
+    piece(hash, b'o', &present().count().to_be_bytes());
+    for (name, value) in present() {
         piece(hash, b'n', name.as_bytes());
         node(hash, value);
     }

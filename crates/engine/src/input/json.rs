@@ -15,9 +15,9 @@ pub fn parse_object(text: &[u8]) -> Result<Fields, Fault> {
     let node = node.and_then(|node| json.end().map(|()| node));
     match (node, fault.take()) {
         (_, Some(fault)) => Err(fault),
-        (Err(error), None) => Err(Fault::of("body", format!("does not parse as JSON: {error}"))),
+        (Err(error), None) => Err(Fault::whole(format!("does not parse as JSON: {error}"))),
         (Ok(Node::Object(fields)), None) => Ok(fields),
-        (Ok(_), None) => Err(Fault::of("body", "must be a JSON object")),
+        (Ok(_), None) => Err(Fault::whole("must be a JSON object")),
     }
 }
 
@@ -31,7 +31,7 @@ struct Seed<'a> {
 impl Seed<'_> {
     fn deeper<E: de::Error>(self) -> Result<Self, E> {
         if self.depth == DEPTH_MAX {
-            return Err(self.refuse(Fault::of("body", format!("nests deeper than {DEPTH_MAX} levels"))));
+            return Err(self.refuse(Fault::whole(format!("nests deeper than {DEPTH_MAX} levels"))));
         }
         Ok(Self { depth: self.depth + 1, ..self })
     }
@@ -44,9 +44,16 @@ impl Seed<'_> {
     /// Adds a step to a fault that came from further inside. Depth is a fault of the whole body.
     fn step(self, step: impl FnOnce() -> Step) {
         if let Some(fault) = self.fault.take() {
-            let whole = fault.path == [Step::Name("body".to_owned())];
-            self.fault.set(Some(if whole { fault } else { fault.under(step()) }));
+            self.fault.set(Some(if fault.whole { fault } else { fault.under(step()) }));
         }
+    }
+
+    /// Refuses a null character, which PostgreSQL cannot keep.
+    fn text<E: de::Error>(self, text: String) -> Result<String, E> {
+        if text.contains('\0') {
+            return Err(self.refuse(Fault::here("holds a null character")));
+        }
+        Ok(text)
     }
 }
 
@@ -85,12 +92,12 @@ impl<'de> Visitor<'de> for Seed<'_> {
         Ok(Node::Float(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Node::Text(value.to_owned()))
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Node, E> {
+        self.visit_string(value.to_owned())
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Node, E> {
-        Ok(Node::Text(value))
+    fn visit_string<E: de::Error>(self, value: String) -> Result<Node, E> {
+        self.text(value).map(Node::Text)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
@@ -107,19 +114,14 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
         let seed = self.deeper()?;
         let mut fields = Fields::new();
-        // A null field is absent, yet giving it a second time is still giving it twice.
-        let mut nulls = Vec::new();
         while let Some(name) = entries.next_key::<String>()? {
-            if fields.contains_key(&name) || nulls.contains(&name) {
+            let name = self.text(name)?;
+            if fields.contains_key(&name) {
                 return Err(self.refuse(Fault::of(&name, "is given more than once")));
             }
             let value =
                 entries.next_value_seed(seed).inspect_err(|_| self.step(|| Step::Name(name.clone())))?;
-            if value == Node::Null {
-                nulls.push(name);
-            } else {
-                fields.insert(name, value);
-            }
+            fields.insert(name, value);
         }
         Ok(Node::Object(fields))
     }

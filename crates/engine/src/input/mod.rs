@@ -11,6 +11,7 @@ mod json;
 mod query;
 mod text;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -19,7 +20,7 @@ use portico_kernel::Problem;
 pub use de::read;
 pub use fingerprint::fingerprint;
 pub use json::parse_object;
-pub use query::{decode_form, decode_segment, parse_query};
+pub use query::{decode_form, decode_segment, parse_form, parse_query};
 
 /// How deep a message may nest.
 pub const DEPTH_MAX: usize = 64;
@@ -30,7 +31,7 @@ pub type Fields = BTreeMap<String, Node>;
 /// A value of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
-    /// A null inside a list; a field that is null is absent.
+    /// A null. A field that is null counts as absent, yet its name must be known.
     Null,
     /// True or false.
     Bool(bool),
@@ -63,12 +64,30 @@ pub struct Fault {
     /// From the innermost step outwards.
     path: Vec<Step>,
     description: String,
+    /// Is it a fault of the body as a whole?
+    whole: bool,
+}
+
+/// How much of a name is repeated to the caller, who knows it.
+const NAME_CHARACTERS_MAX: usize = 100;
+
+/// A name as far as it is repeated.
+fn shown(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(NAME_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &name[..end]).into(),
+        None => name.into(),
+    }
 }
 
 impl Fault {
     /// A fault in a value; whoever holds the value says where it stands.
     fn here(description: impl Into<String>) -> Self {
-        Self { path: Vec::new(), description: description.into() }
+        Self { path: Vec::new(), description: description.into(), whole: false }
+    }
+
+    /// A fault of the body as a whole.
+    fn whole(description: impl Into<String>) -> Self {
+        Self { whole: true, ..Self::of("body", description) }
     }
 
     fn under(mut self, step: Step) -> Self {
@@ -90,8 +109,8 @@ impl Fault {
     /// The path of the field, such as `filter.kinds[2]`.
     fn field(&self) -> String {
         self.path.iter().rev().fold(String::new(), |path, step| match step {
-            Step::Name(name) if path.is_empty() => name.clone(),
-            Step::Name(name) => format!("{path}.{name}"),
+            Step::Name(name) if path.is_empty() => shown(name).into_owned(),
+            Step::Name(name) => format!("{path}.{}", shown(name)),
             Step::Index(index) => format!("{path}[{index}]"),
         })
     }
@@ -107,8 +126,6 @@ impl std::error::Error for Fault {}
 
 impl From<Fault> for Problem {
     fn from(fault: Fault) -> Self {
-        let field = fault.field();
-        // A fault without a path is one of the message as a whole.
-        Self::field(if field.is_empty() { "body".to_owned() } else { field }, fault.description)
+        Self::field(fault.field(), fault.description)
     }
 }

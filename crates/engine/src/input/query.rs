@@ -7,10 +7,9 @@ use super::{DEPTH_MAX, Fault, Fields, Node};
 /// How many names a query may give.
 const PAIRS_MAX: usize = 1_000;
 
-/// Reads a query. A list repeats its name; a nested field is dotted.
-pub fn parse_query(query: &str) -> Result<Fields, Fault> {
-    let mut fields = Fields::new();
-    for (count, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
+/// The names and values of a query or a form, decoded, in their order.
+fn pairs(text: &str) -> impl Iterator<Item = Result<(String, String), Fault>> {
+    text.split('&').filter(|pair| !pair.is_empty()).enumerate().map(|(count, pair)| {
         if count == PAIRS_MAX {
             return Err(Fault::of("query", format!("has more than {PAIRS_MAX} names")));
         }
@@ -18,9 +17,26 @@ pub fn parse_query(query: &str) -> Result<Fields, Fault> {
         let name =
             decode(name, true).ok_or_else(|| Fault::of("query", "has a name that is badly encoded"))?;
         let value = decode(value, true).ok_or_else(|| Fault::of(&name, "is badly encoded"))?;
+        Ok((name, value))
+    })
+}
+
+/// Reads a query. A list repeats its name; a nested field is dotted.
+pub fn parse_query(query: &str) -> Result<Fields, Fault> {
+    let mut fields = Fields::new();
+    for pair in pairs(query) {
+        let (name, value) = pair?;
+        if name.split('.').any(str::is_empty) {
+            return Err(Fault::of("query", "has a name that is empty"));
+        }
         insert(&mut fields, &name, value)?;
     }
     Ok(fields)
+}
+
+/// Reads a form, whose names mean nothing but themselves.
+pub fn parse_form(form: &str) -> Result<Vec<(String, String)>, Fault> {
+    pairs(form).collect()
 }
 
 /// Puts `value` where the dotted `name` says.
@@ -60,7 +76,8 @@ pub fn decode_form(text: &str) -> Option<String> {
     decode(text, true)
 }
 
-/// Percent-decodes; `None` for a broken escape or for bytes that are not UTF-8.
+/// Percent-decodes; `None` for a broken escape, for bytes that are not UTF-8, and for a null character, which
+/// PostgreSQL cannot keep.
 fn decode(text: &str, plus_is_space: bool) -> Option<String> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
@@ -71,7 +88,7 @@ fn decode(text: &str, plus_is_space: bool) -> Option<String> {
             other => other,
         });
     }
-    String::from_utf8(decoded).ok()
+    String::from_utf8(decoded).ok().filter(|text| !text.contains('\0'))
 }
 
 fn hex(digit: u8) -> Option<u8> {

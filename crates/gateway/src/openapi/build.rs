@@ -58,6 +58,7 @@ pub fn document(registry: &Registry, base_url: &str, cut: &Cut) -> Value {
             "description": format!("An API token, or a token that a key was exchanged for. {}", scopes()),
         } },
     });
+    let components = prune(components, &paths);
     let hash = hash::of(&paths, &components);
     let scopes = cut.scopes.map(portico_kernel::ScopeSet::names).unwrap_or_default();
     json!({
@@ -74,6 +75,36 @@ pub fn document(registry: &Registry, base_url: &str, cut: &Cut) -> Value {
         "paths": paths,
         "components": components,
     })
+}
+
+/// Every place that `value` refers to.
+fn references<'a>(value: &'a Value, into: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(object) => {
+            into.extend(object.get("$ref").and_then(Value::as_str));
+            object.values().for_each(|inner| references(inner, into));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| references(inner, into)),
+        _ => {}
+    }
+}
+
+/// The components that are used, by the paths or by each other.
+fn prune(mut components: Value, paths: &Map<String, Value>) -> Value {
+    loop {
+        let before = components.clone();
+        let mut used = BTreeSet::new();
+        paths.values().for_each(|path| references(path, &mut used));
+        references(&before, &mut used);
+        for kind in ["schemas", "responses", "headers"] {
+            if let Some(named) = components[kind].as_object_mut() {
+                named.retain(|name, _| used.contains(format!("#/components/{kind}/{name}").as_str()));
+            }
+        }
+        if components == before {
+            return components;
+        }
+    }
 }
 
 fn tag(area: &str) -> String {

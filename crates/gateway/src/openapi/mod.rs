@@ -29,14 +29,12 @@ pub struct Cut {
     pub account: String,
     /// The scopes; none for a person, who is bound by role.
     pub scopes: Option<ScopeSet>,
-    /// Only what an API key may call?
-    pub public: bool,
 }
 
 impl Cut {
     /// The open document.
     pub fn public() -> Self {
-        Self { plan: "public".to_owned(), account: String::new(), scopes: None, public: true }
+        Self { plan: "public".to_owned(), account: String::new(), scopes: None }
     }
 
     /// Does the operation stand in it?

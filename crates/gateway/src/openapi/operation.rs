@@ -1,6 +1,6 @@
 //! One operation in a document.
 
-use portico_engine::{Access, Entry, PAGE_FIELDS, Spec};
+use portico_engine::{Access, Entry, PAGE_FIELDS, PageSize, Spec};
 use portico_kernel::Scope;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
@@ -146,7 +146,11 @@ fn paging() -> Vec<Value> {
     let describe = |name: &str| match name {
         "page_size" => json!({
             "type": "integer", "format": "int32", "minimum": 0, "maximum": i32::MAX,
-            "description": "How many items a page may have: 0 means 50, more than 200 means 200.",
+            "description": format!(
+                "How many items a page may have: 0 means {}, more than {most} means {most}.",
+                PageSize::DEFAULT,
+                most = PageSize::MAX,
+            ),
         }),
         "limit" => json!({
             "type": "integer", "format": "int32", "minimum": 0, "maximum": i32::MAX, "deprecated": true,

@@ -1,0 +1,131 @@
+//! A request that has arrived, and the frame that every answer gets, whichever listener it came to.
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::header::{CONTENT_LENGTH, HOST, VARY};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
+use hyper::body::Body;
+use portico_engine::{Engine, log_failure};
+use portico_kernel::{Code, Problem, RequestId, seconds};
+
+use crate::Connection;
+use crate::body::RequestBody;
+use crate::cors::{self, Origins};
+use crate::respond::{self, REQUEST_ID, Refusal};
+
+const REQUEST_ID_CHARACTERS_MAX: usize = 128;
+
+/// Tells every listener that the server is stopping.
+#[derive(Debug, Clone, Default)]
+pub struct Stopping(Arc<AtomicBool>);
+
+impl Stopping {
+    /// From now on new calls are refused with 503; those under way end in order.
+    pub fn begin(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Refuses a call that comes too late.
+    pub(crate) fn check(&self) -> Result<(), Problem> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(Problem::unavailable("The server is stopping; another one takes over.", seconds(1)));
+        }
+        Ok(())
+    }
+}
+
+/// A request that has arrived.
+pub(crate) struct Arrived<B> {
+    pub(crate) parts: Parts,
+    pub(crate) body: RequestBody<B>,
+    pub(crate) request_id: String,
+}
+
+impl<B> Arrived<B>
+where
+    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
+{
+    pub(crate) fn new(request: Request<B>, engine: &Engine) -> Self {
+        let (parts, body) = request.into_parts();
+        let request_id = request_id(&parts.headers, engine);
+        Self { parts, body: RequestBody::new(body), request_id }
+    }
+
+    /// The request is read; from here until the answer a stopping server waits for it.
+    pub(crate) fn working(&self) {
+        if let Some(connection) = self.parts.extensions.get::<Connection>() {
+            connection.set_working(true);
+        }
+    }
+
+    /// What every answer has, whoever made it.
+    pub(crate) fn finish(
+        self,
+        result: Result<Response<Bytes>, Refusal>,
+        origins: &Origins,
+    ) -> Response<Bytes> {
+        let mut response = result.unwrap_or_else(|refusal| refusal.into_response(&self.request_id));
+        if let Ok(id) = HeaderValue::from_str(&self.request_id) {
+            response.headers_mut().insert(REQUEST_ID, id);
+        }
+        response.headers_mut().append(VARY, HeaderValue::from_static("origin"));
+        if let Some(origin) = origins.allowed(&self.parts.headers) {
+            cors::expose(origin, response.headers_mut());
+        }
+        let connection = self.parts.extensions.get::<Connection>();
+        if !self.body.has_ended() {
+            // What was not read cannot be told from the next request, so the connection ends.
+            respond::close(&mut response);
+            connection.inspect(|connection| connection.left_unread());
+        }
+        if self.parts.method == Method::HEAD && !response.body().is_empty() {
+            let length = response.body().len();
+            *response.body_mut() = Bytes::new();
+            response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        connection.inspect(|connection| connection.set_working(false));
+        response
+    }
+}
+
+/// The call's id: the caller's own, if it is 1 to 128 visible characters, or a new one.
+fn request_id(headers: &HeaderMap, engine: &Engine) -> String {
+    let mut sent = headers.get_all(REQUEST_ID).iter();
+    let one = sent.next().filter(|_| sent.next().is_none()).and_then(|value| value.to_str().ok());
+    let kept = one.filter(|id| {
+        (1..=REQUEST_ID_CHARACTERS_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+    });
+    kept.map_or_else(
+        || {
+            let id: RequestId = engine.entropy.id(engine.clock.now());
+            id.to_string()
+        },
+        str::to_owned,
+    )
+}
+
+/// A request of HTTP/1.1 names one host (RFC 9112, section 3.2).
+pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
+    if version == Version::HTTP_11 && headers.get_all(HOST).iter().count() != 1 {
+        return Err(Problem::new(Code::BadRequest, "A request of HTTP/1.1 has one `Host` header."));
+    }
+    Ok(())
+}
+
+/// Turns a panic outside of any operation into a refusal.
+pub(crate) async fn guard(
+    answering: impl Future<Output = Result<Response<Bytes>, Refusal>>,
+    request_id: &str,
+) -> Result<Response<Bytes>, Refusal> {
+    AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {
+        let problem = Problem::internal("a panic at the edge");
+        log_failure(&problem, "none", request_id);
+        Err(problem.into())
+    })
+}

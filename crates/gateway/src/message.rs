@@ -1,0 +1,76 @@
+//! A request as one message.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::HeaderName;
+use hyper::body::Body;
+use portico_engine::input::{Fault, Fields, parse_object, parse_query};
+use portico_engine::{Entry, IdempotencyKey};
+use portico_kernel::{Code, Problem};
+
+use crate::arrived::Arrived;
+use crate::body::{self, BODY_BYTES_MAX};
+
+/// One message from path, query and body: the path wins over the body, and only requests without a body take a query.
+pub(crate) async fn read<B>(
+    entry: &Entry,
+    arrived: &mut Arrived<B>,
+    variables: Result<Fields, Fault>,
+) -> Result<Fields, Problem>
+where
+    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
+{
+    let variables = variables?;
+    let query = parse_query(arrived.parts.uri.query().unwrap_or_default());
+    let mut fields = if entry.spec.method.takes_body() {
+        let fields = read_body(arrived).await?;
+        if let Some(name) = query?.keys().next() {
+            let words = "is given in the query; this request takes its fields in the body";
+            return Err(Problem::field(name, words));
+        }
+        fields
+    } else {
+        if !arrived.body.read(0).await.is_ok_and(|bytes| bytes.is_empty()) {
+            return Err(Problem::field("body", "must be empty: this request takes its fields in the query"));
+        }
+        let fields = query?;
+        if let Some(name) = variables.keys().find(|name| fields.contains_key(*name)) {
+            return Err(Problem::field(name, "is given in the path already"));
+        }
+        fields
+    };
+    fields.extend(variables);
+    Ok(fields)
+}
+
+/// The body as a message. No body at all is an empty message.
+async fn read_body<B>(arrived: &mut Arrived<B>) -> Result<Fields, Problem>
+where
+    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
+{
+    arrived.body.check_declared(BODY_BYTES_MAX)?;
+    if arrived.body.has_ended() {
+        return Ok(Fields::new());
+    }
+    if !body::is_json(&arrived.parts.headers) {
+        let words = "The body must be JSON, with `Content-Type: application/json`.";
+        return Err(Problem::new(Code::UnsupportedMediaType, words));
+    }
+    let bytes = arrived.body.read(BODY_BYTES_MAX).await?;
+    if bytes.is_empty() { Ok(Fields::new()) } else { Ok(parse_object(&bytes)?) }
+}
+
+/// The caller's Idempotency-Key, where the operation takes one.
+pub(crate) fn idempotency_key(entry: &Entry, headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
+    if !entry.spec.idempotency_key {
+        return Ok(None);
+    }
+    let mut keys = headers.get_all(HeaderName::from_static("idempotency-key")).iter();
+    match (keys.next(), keys.next()) {
+        (None, _) => Ok(None),
+        (Some(key), None) => IdempotencyKey::parse(key.as_bytes()).map(Some),
+        (Some(_), Some(_)) => Err(Problem::field(IdempotencyKey::HEADER, "is given more than once")),
+    }
+}

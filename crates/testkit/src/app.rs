@@ -1,0 +1,193 @@
+//! The platform in the test's own process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Body;
+use portico::admin::{self, Admin};
+use portico::{App, Foundation};
+use portico_engine::OPERATION_TIME_MAX;
+use portico_gateway::{AuthServer, Gateway, Metrics, Origins, Stopping};
+use portico_kernel::{AccountId, Clock, Scope, ScopeSet, SystemEntropy};
+use portico_store::{Db, Keyring};
+use serde_json::Value;
+
+use crate::request::{Answer, Sent};
+use crate::{Database, FakeClock, TestDatabase, lab, log};
+
+const BASE_URL: &str = "http://api.test";
+const AUTH_URL: &str = "http://auth.test";
+/// The origin whose pages may call.
+const CONSOLE_URL: &str = "http://console.test";
+
+/// The platform, on a database of its own.
+pub struct TestApp {
+    /// The wired platform.
+    pub app: Arc<App>,
+    /// The edge.
+    pub gateway: Arc<Gateway>,
+    /// The identity provider's edge.
+    pub auth: Arc<AuthServer>,
+    /// Tells both edges to stop.
+    pub stopping: Stopping,
+    /// The clock, which stands still.
+    pub clock: FakeClock,
+    /// An account.
+    pub account: AccountId,
+    /// An API token of that account, with every scope.
+    pub token: String,
+    /// The database.
+    pub database: TestDatabase,
+    /// What the lab's operations wait for and count.
+    pub lab: Arc<lab::Lab>,
+    errors_expected: bool,
+}
+
+/// What a test may want otherwise.
+pub struct TestAppOptions {
+    /// The longest that an operation may run.
+    pub operation_time_max: Duration,
+}
+
+impl Default for TestAppOptions {
+    fn default() -> Self {
+        Self { operation_time_max: OPERATION_TIME_MAX }
+    }
+}
+
+impl TestApp {
+    /// The platform on that database.
+    pub async fn new(database: Database) -> Self {
+        Self::with(database, TestAppOptions::default()).await
+    }
+
+    /// The platform on that database, with these options.
+    pub async fn with(database: Database, options: TestAppOptions) -> Self {
+        Self::on(TestDatabase::create(database).await, FakeClock::default(), options).await
+    }
+
+    /// The platform on a database that is there already, as a second process would run it.
+    pub async fn on(database: TestDatabase, clock: FakeClock, options: TestAppOptions) -> Self {
+        log::begin();
+        let db = Db::open(&database.url).await.unwrap();
+        db.migrate(clock.now()).await.unwrap();
+        lab::create_tables(&db).await;
+        let keyring_file = database.folder.path().join("keyring");
+        let keyring = Keyring::open_for(&db, &keyring_file, &SystemEntropy).await.unwrap();
+        let lab = Arc::new(lab::Lab::default());
+        let foundation = Foundation {
+            db,
+            clock: Arc::new(clock.clone()),
+            entropy: Arc::new(SystemEntropy),
+            keyring,
+            base_url: BASE_URL.to_owned(),
+            auth_url: AUTH_URL.to_owned(),
+            operation_time_max: options.operation_time_max,
+        };
+        let app = Arc::new(App::build(foundation, vec![lab::area(&lab)]).await.unwrap());
+        let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
+        let metrics = Arc::new(Metrics::default());
+        let stopping = Stopping::default();
+        let (engine, identity) = (&app.engine, &app.identity);
+        let gateway =
+            Gateway::new(engine.clone(), identity.clone(), origins, metrics, stopping.clone()).unwrap();
+        let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
+        let account = AccountId::from_parts(clock.now(), [0; 10]);
+        let (gateway, auth) = (Arc::new(gateway), Arc::new(auth));
+        let (token, errors_expected) = (String::new(), false);
+        let mut app =
+            Self { app, gateway, auth, stopping, clock, account, token, database, lab, errors_expected };
+        app.account = app.new_account("Acme").await;
+        app.token = app.token_with(app.account, ScopeSet::all()).await;
+        app
+    }
+
+    /// Runs a command of the operator.
+    pub async fn admin(&self, command: Admin) -> Value {
+        admin::run(&self.app, command).await.unwrap()
+    }
+
+    /// Another account.
+    pub async fn new_account(&self, name: &str) -> AccountId {
+        let (name, plan) = (name.to_owned(), portico_accounts::Plan::Free);
+        let made =
+            self.admin(Admin::Account(admin::AccountCommand::Create { name, owner: None, plan })).await;
+        made["account_id"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Another API token.
+    pub async fn token_with(&self, account: AccountId, scopes: ScopeSet) -> String {
+        self.new_token(account, scopes, 7).await["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Another API token, with its id and its end.
+    pub async fn new_token(&self, account: AccountId, scopes: ScopeSet, days: u16) -> Value {
+        let name = "a test".to_owned();
+        self.admin(Admin::Token(admin::TokenCommand::Create { account, scopes, days, name })).await
+    }
+
+    /// An API token of the account with every scope but one.
+    pub async fn token_without(&self, scope: Scope) -> String {
+        self.token_with(self.account, ScopeSet::all().without(scope)).await
+    }
+
+    /// Another key.
+    pub async fn new_key(&self, account: AccountId, scopes: ScopeSet) -> Value {
+        let name = "a test".to_owned();
+        self.admin(Admin::Key(admin::KeyCommand::Create { account, scopes, name })).await
+    }
+
+    /// Sends a request to the API as it is.
+    pub async fn send(&self, sent: Sent) -> Answer {
+        self.gateway.handle(sent.build()).await.into()
+    }
+
+    /// Sends a request whose body is of any kind.
+    pub async fn send_body<B>(&self, request: Request<B>) -> Answer
+    where
+        B: Body<Data = bytes::Bytes, Error: std::fmt::Display> + Unpin + Send,
+    {
+        self.gateway.handle(request).await.into()
+    }
+
+    /// Sends a request to the identity provider.
+    pub async fn send_auth(&self, sent: Sent) -> Answer {
+        self.auth.handle(sent.build()).await.into()
+    }
+
+    /// Reads with the account's token.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(Sent::new("GET", path).bearer(&self.token)).await
+    }
+
+    /// Posts with the account's token.
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(Sent::new("POST", path).bearer(&self.token).json(body)).await
+    }
+
+    /// The path of the lab's things.
+    pub fn things(&self) -> String {
+        format!("/v1/lab/orgs/{}/things", self.account)
+    }
+
+    /// Lets time go by, and what happens by the half-second happen.
+    pub async fn advance(&self, span: Duration) {
+        self.clock.advance(span);
+        self.app.identity.revocations.refresh(&self.app.engine).await.unwrap();
+    }
+
+    /// From here on errors may be logged.
+    pub fn expect_errors(&mut self) {
+        self.errors_expected = true;
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        let errors = log::take_errors();
+        if !std::thread::panicking() && !self.errors_expected {
+            assert_eq!(errors, 0, "errors were logged that the test did not expect");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A database of a test's own.
+
+use portico_kernel::Entropy;
+use portico_kernel::{SystemEntropy, hex};
+use portico_store::{Db, args};
+use tempfile::TempDir;
+
+/// Which database a test runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Database {
+    /// A file in a folder of its own.
+    Sqlite,
+    /// A schema of its own in the cluster that `make test` starts.
+    Postgres,
+}
+
+/// A database of a test's own, empty, and the folder that goes with it.
+pub struct TestDatabase {
+    /// Where it is.
+    pub url: String,
+    /// A folder for the keyring and the like.
+    pub folder: TempDir,
+}
+
+/// The cluster that `make test` starts. There is no test without it: one that does not run proves nothing.
+#[expect(clippy::disallowed_methods, reason = "the scripts tell the tests where the cluster is")]
+fn cluster() -> String {
+    std::env::var("PORTICO_TEST_POSTGRES").expect(
+        "PORTICO_TEST_POSTGRES is not set: run `make test`, or `scripts/with-postgres cargo nextest run`",
+    )
+}
+
+impl TestDatabase {
+    /// A new one.
+    pub async fn create(database: Database) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = match database {
+            Database::Sqlite => format!("sqlite:{}", folder.path().join("portico.db").display()),
+            Database::Postgres => {
+                let entropy: &dyn Entropy = &SystemEntropy;
+                let schema = format!("test_{}", hex(&entropy.bytes::<8>()));
+                let cluster = cluster();
+                let db = Db::open(&cluster).await.unwrap();
+                let mut tx = db.write().await.unwrap();
+                // A name is no argument; this one is made of hexadecimal digits.
+                let create: &'static str = Box::leak(format!("create schema {schema}").into_boxed_str());
+                tx.execute(create, args![]).await.unwrap();
+                tx.commit().await.unwrap();
+                db.close().await;
+                format!("{cluster}?options[search_path]={schema}")
+            }
+        };
+        Self { url, folder }
+    }
+}

@@ -1,0 +1,48 @@
+//! A whole platform for a test: real router, real database, a clock that is turned by hand.
+//!
+//! [`TestApp`] runs in the test's own process, on SQLite or on PostgreSQL; [`on_both_databases!`] makes two tests of
+//! one story. When it is dropped it fails the test if an error was logged that nobody expected. The [`lab`] is an area
+//! that exists only here: its operations exercise the rules that the platform's own do not.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a test that fails panics"
+)]
+
+mod app;
+mod clock;
+mod database;
+pub mod lab;
+mod log;
+mod request;
+
+pub use app::{TestApp, TestAppOptions};
+pub use clock::FakeClock;
+pub use database::{Database, TestDatabase};
+pub use request::{Answer, Sent};
+
+/// Makes of each story a test on SQLite and a test on PostgreSQL.
+#[macro_export]
+macro_rules! on_both_databases {
+    ($($(#[$meta:meta])* async fn $name:ident($app:ident: TestApp) $body:block)+) => {$(
+        mod $name {
+            use super::*;
+
+            async fn story($app: $crate::TestApp) $body
+
+            $(#[$meta])*
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                story($crate::TestApp::new($crate::Database::Sqlite).await).await;
+            }
+
+            $(#[$meta])*
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                story($crate::TestApp::new($crate::Database::Postgres).await).await;
+            }
+        }
+    )+};
+}

@@ -1,0 +1,122 @@
+//! Requests and answers, short enough for a story.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::Full;
+use portico_kernel::Code;
+use serde_json::Value;
+
+/// A request on its way.
+pub struct Sent {
+    pub(crate) builder: http::request::Builder,
+    pub(crate) body: Bytes,
+}
+
+impl Sent {
+    /// A request without anything but its address.
+    pub fn new(method: &str, path: &str) -> Self {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let builder = Request::builder().method(method).uri(path).header("host", "test");
+        Self { builder, body: Bytes::new() }
+    }
+
+    /// With a token.
+    #[must_use]
+    pub fn bearer(self, token: &str) -> Self {
+        self.header("authorization", &format!("Bearer {token}"))
+    }
+
+    /// With a header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.builder = self.builder.header(name, value);
+        self
+    }
+
+    /// With a JSON body.
+    #[must_use]
+    pub fn json(self, body: &Value) -> Self {
+        self.text(&body.to_string())
+    }
+
+    /// With a body that says it is JSON.
+    #[must_use]
+    pub fn text(self, body: &str) -> Self {
+        self.header("content-type", "application/json").bytes(body.as_bytes().to_vec())
+    }
+
+    /// With a body of no declared type.
+    #[must_use]
+    pub fn bytes(mut self, body: Vec<u8>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub(crate) fn build(self) -> Request<Full<Bytes>> {
+        self.builder.body(Full::new(self.body)).unwrap()
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl From<Response<Bytes>> for Answer {
+    fn from(response: Response<Bytes>) -> Self {
+        let (parts, body) = response.into_parts();
+        Self { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+}
+
+impl Answer {
+    /// The body as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+
+    /// The header's value; empty when there is none.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The JSON of a success.
+    #[track_caller]
+    pub fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{}", String::from_utf8_lossy(&self.body));
+        self.json()
+    }
+
+    /// Asserts that this is a refusal as the specification writes it, and returns it.
+    #[track_caller]
+    pub fn refused(&self, code: Code) -> Value {
+        let problem = self.json();
+        assert_eq!(problem["code"], code.name(), "{problem}");
+        assert_eq!(self.status, code.status(), "{problem}");
+        assert!(problem["error"].as_str().is_some_and(|words| !words.is_empty()), "{problem}");
+        assert!(problem["details"].is_array(), "{problem}");
+        assert_eq!(problem["request_id"], self.header("x-request-id"), "{problem}");
+        assert_eq!(problem.as_object().unwrap().len(), 4, "{problem}");
+        assert_eq!(self.header("content-type"), "application/json");
+        problem
+    }
+
+    /// Asserts a 400 that names `field`, and returns what it says about it.
+    #[track_caller]
+    pub fn refused_field(&self, field: &str) -> String {
+        let problem = self.refused(Code::BadRequest);
+        let details = problem["details"].as_array().unwrap();
+        let detail = details.iter().find(|detail| detail["type"] == "field" && detail["field"] == field);
+        detail.unwrap_or_else(|| panic!("no detail for {field} in {problem}"))["description"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+}

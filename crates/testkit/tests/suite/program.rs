@@ -1,0 +1,212 @@
+//! The program as its users meet it: commands, the `ready` line, signals.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+use portico_testkit::{Answer, Database, TestDatabase};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A server that is a process of its own, on free ports.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) api: String,
+    pub(crate) auth: String,
+}
+
+pub(crate) fn command(database: &TestDatabase) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portico-lab"));
+    command
+        .env("PORTICO_DATA_DIR", database.folder.path())
+        .env("PORTICO_DATABASE_URL", &database.url)
+        .env("PORTICO_AUTH_URL", "http://auth.test")
+        .env("PORTICO_LISTEN_API", "127.0.0.1:0")
+        .env("PORTICO_LISTEN_AUTH", "127.0.0.1:0")
+        .env("PORTICO_LISTEN_METRICS", "127.0.0.1:0")
+        .env("PORTICO_LOG", "warn");
+    command
+}
+
+impl Server {
+    pub(crate) fn start(database: &TestDatabase) -> Self {
+        let mut child =
+            command(database).arg("serve").stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let words = line.strip_prefix("ready ").unwrap_or_else(|| panic!("{line:?}"));
+        let address = |name: &str| {
+            let word = words.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            word.unwrap_or_else(|| panic!("{name} in {line:?}")).to_owned()
+        };
+        let (api, auth) = (address("api"), address("auth"));
+        assert!(address("metrics").starts_with("127.0.0.1:"));
+        Self { child, api, auth }
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and wait.
+    pub(crate) fn stop(mut self) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One request on a connection of its own; nothing when the server went away.
+pub(crate) async fn call(address: &str, head: &str, body: &str) -> Option<Answer> {
+    let mut stream = TcpStream::connect(address).await.ok()?;
+    let length = body.len();
+    let request = format!("{head}\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await.ok()?;
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = String::from_utf8(bytes[..end].to_vec()).ok()?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let headers = head.split("\r\n").skip(1).filter_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        Some((name.parse::<http::HeaderName>().ok()?, value.parse().ok()?))
+    });
+    let headers: http::HeaderMap = headers.collect();
+    let body = bytes[end + 4..].to_vec();
+    let whole = headers.get("content-length")?.to_str().ok()?.parse::<usize>().ok()? == body.len();
+    whole.then(|| Answer { status, headers, body: body.into() })
+}
+
+fn run(database: &TestDatabase, words: &[&str]) -> Output {
+    command(database).args(words).output().unwrap()
+}
+
+pub(crate) fn admin(database: &TestDatabase, words: &[&str]) -> Value {
+    let output = run(database, &[&["admin"], words, &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+async fn a_newcomers_way(kind: Database) {
+    let database = TestDatabase::create(kind).await;
+    let server = Server::start(&database);
+    let account = admin(&database, &["account", "create", "--name", "Acme", "--plan", "team"]);
+    let account = account["account_id"].as_str().unwrap();
+    let made =
+        admin(&database, &["token", "create", "--account", account, "--scopes", "identity:read usage:read"]);
+    let get = format!("GET /v1/me HTTP/1.1\r\nauthorization: Bearer {}", made["token"].as_str().unwrap());
+    let me = call(&server.api, &get, "").await.unwrap().ok();
+    assert_eq!((&me["org"], &me["subject"]), (&json!(account), &made["token_id"]));
+    let jwks = call(&server.auth, "GET /.well-known/jwks.json HTTP/1.1", "").await.unwrap().ok();
+    assert_eq!(jwks["keys"].as_array().unwrap().len(), 1);
+    // Revoked by another process, and refused without a word from anyone.
+    admin(&database, &["revoke", made["token_id"].as_str().unwrap()]);
+    while call(&server.api, &get, "").await.unwrap().status != 401 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_newcomers_way_on_sqlite() {
+    a_newcomers_way(Database::Sqlite).await;
+}
+
+#[tokio::test]
+async fn a_newcomers_way_on_postgres() {
+    a_newcomers_way(Database::Postgres).await;
+}
+
+#[tokio::test]
+async fn one_folder_has_one_server() {
+    let database = TestDatabase::create(Database::Sqlite).await;
+    let server = Server::start(&database);
+    let second = run(&database, &["serve"]);
+    assert!(!second.status.success());
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another portico serves from"));
+    assert_eq!(server.stop().code(), Some(0));
+    Server::start(&database).stop();
+}
+
+#[tokio::test]
+async fn mistakes_at_the_command_line_are_told() {
+    let database = TestDatabase::create(Database::Sqlite).await;
+    let account = admin(&database, &["account", "create", "--name", "Acme"]);
+    let account = account["account_id"].as_str().unwrap();
+    for (words, told) in [
+        (vec!["admin", "account", "create", "--name", ""], "name"),
+        (vec!["admin", "account", "create", "--name", "A", "--plan", "gold"], "free"),
+        (vec!["admin", "token", "create", "--account", "zzz", "--scopes", "identity:read"], "acc_"),
+        (
+            vec![
+                "admin",
+                "token",
+                "create",
+                "--account",
+                "acc_01ARZ3NDEKTSV4RRFFQ69G5FAV",
+                "--scopes",
+                "identity:read",
+            ],
+            "no account",
+        ),
+        (vec!["admin", "token", "create", "--account", account, "--scopes", "identity:all"], "identity:all"),
+        (vec!["admin", "token", "create", "--account", account, "--scopes", ""], "scope"),
+        (
+            vec![
+                "admin",
+                "token",
+                "create",
+                "--account",
+                account,
+                "--scopes",
+                "identity:read",
+                "--days",
+                "8",
+            ],
+            "days",
+        ),
+        (vec!["admin", "revoke", "tok_01ARZ3NDEKTSV4RRFFQ69G5FAV"], "no key or API token"),
+        (vec!["admin", "person", "create", "--email", "nobody"], "e-mail"),
+        (vec!["serve", "--listen-api", "nowhere"], "listen_api"),
+        (vec!["serve", "--config", "/does/not/exist.toml"], "exist.toml"),
+    ] {
+        let output = run(&database, &words);
+        assert!(!output.status.success(), "{words:?}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(told), "{words:?}: {error}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_other_commands_answer() {
+    let database = TestDatabase::create(Database::Sqlite).await;
+    let text = |output: Output| {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(text(run(&database, &["migrate"])).contains("the database is at 3"));
+    assert!(text(run(&database, &["config", "check"])).contains("listen_api = \"127.0.0.1:0\""));
+    let doctor = text(run(&database, &["doctor"]));
+    assert!(doctor.lines().count() >= 7 && doctor.lines().all(|line| line.starts_with("ok ")), "{doctor}");
+    let document: Value = serde_json::from_str(&text(run(&database, &["openapi"]))).unwrap();
+    assert_eq!(document["info"]["x-platform-cut"]["plan"], "public");
+    std::fs::write(database.folder.path().join("keyring"), "nonsense").unwrap();
+    let ill = run(&database, &["doctor"]);
+    assert!(!ill.status.success());
+    assert!(String::from_utf8_lossy(&ill.stdout).contains("FAULT keyring"));
+    let mut refused = command(&database).arg("serve").stderr(Stdio::piped()).spawn().unwrap();
+    assert!(!refused.wait().unwrap().success());
+    let mut error = String::new();
+    refused.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    assert!(error.contains("line 1 is not a key"), "{error}");
+}

@@ -1,0 +1,195 @@
+//! Tests over the registry: no operation can be forgotten.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use portico_engine::{Access, Entry, Method};
+use portico_gateway::openapi::{Cut, document};
+use portico_kernel::{Code, ScopeSet};
+use portico_testkit::{Database, Sent, TestApp, on_both_databases};
+use serde_json::{Value, json};
+
+/// The operation's address in the account of `app`.
+fn address(app: &TestApp, entry: &Entry) -> String {
+    entry.spec.path.replace("{org_id}", &app.account.to_string()).replace("{thing_id}", "t")
+}
+
+fn sent(app: &TestApp, entry: &Entry) -> Sent {
+    let sent = Sent::new(entry.spec.method.name(), &address(app, entry));
+    if entry.spec.method.takes_body() { sent.json(&json!({ "name": "a" })) } else { sent }
+}
+
+fn entries(app: &TestApp) -> Vec<Arc<Entry>> {
+    app.app.engine.registry.entries().to_vec()
+}
+
+on_both_databases! {
+    async fn every_operation_is_guarded(app: TestApp) {
+        let without: std::collections::HashMap<_, _> = {
+            let mut tokens = std::collections::HashMap::new();
+            for entry in entries(&app) {
+                if let Some(scope) = entry.spec.required_scope() && !tokens.contains_key(&scope) {
+                    tokens.insert(scope, app.token_without(scope).await);
+                }
+            }
+            tokens
+        };
+        for entry in entries(&app) {
+            if entry.spec.access == Access::Open {
+                continue;
+            }
+            app.send(sent(&app, &entry)).await.refused(Code::Unauthenticated);
+            app.send(sent(&app, &entry).bearer("abc")).await.refused(Code::Unauthenticated);
+            if let Some(scope) = entry.spec.required_scope() {
+                app.send(sent(&app, &entry).bearer(&without[&scope])).await.refused(Code::Forbidden);
+                let only = app.token_with(app.account, [scope].into_iter().collect()).await;
+                let answer = app.send(sent(&app, &entry).bearer(&only)).await;
+                assert!(![401, 403].contains(&answer.status), "{} with its own scope", entry.spec.name);
+                let id = answer_id(&app, &only).await;
+                app.admin(portico::admin::Admin::Revoke { id }).await;
+            }
+        }
+    }
+
+    async fn every_operation_is_strict(app: TestApp) {
+        for entry in entries(&app) {
+            let address = address(&app, &entry);
+            let sent = if entry.spec.method.takes_body() {
+                Sent::new(entry.spec.method.name(), &address).json(&json!({ "nope_nope": 1, "name": "a" }))
+            } else {
+                Sent::new(entry.spec.method.name(), &format!("{address}?nope_nope=1"))
+            };
+            app.send(sent.bearer(&app.token)).await.refused_field("nope_nope");
+        }
+    }
+
+    async fn every_answer_is_valid_against_its_own_schema(app: TestApp) {
+        app.post(&app.things(), &json!({ "name": "a", "id": "t" })).await.ok();
+        let document = document(&app.app.engine.registry, "http://api.test", &Cut::public());
+        let mut order = entries(&app);
+        order.sort_by_key(|entry| entry.spec.method == Method::Delete);
+        for entry in order.iter().filter(|entry| entry.spec.documented) {
+            let operation = &document["paths"][entry.spec.path][entry.spec.method.name().to_lowercase()];
+            let mut schema = operation["responses"]["200"]["content"]["application/json"]["schema"].clone();
+            assert!(schema.is_object(), "{}", entry.spec.name);
+            schema["components"] = document["components"].clone();
+            let answer = app.send(sent(&app, entry).bearer(&app.token)).await.ok();
+            let errors: Vec<_> = jsonschema::validator_for(&schema).unwrap().iter_errors(&answer).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{}: {errors:?}", entry.spec.name);
+        }
+    }
+}
+
+/// The id of the API token.
+async fn answer_id(app: &TestApp, token: &str) -> String {
+    let verified = app.app.identity.verify(&app.app.engine, token).await.unwrap();
+    verified.caller.subject.clone()
+}
+
+#[tokio::test]
+async fn names_and_routes_fit_together() {
+    let app = TestApp::new(Database::Sqlite).await;
+    let mut names = BTreeSet::new();
+    for entry in entries(&app) {
+        let spec = &entry.spec;
+        assert!(names.insert(spec.name), "{} twice", spec.name);
+        let parts: Vec<_> = spec.name.split('.').collect();
+        assert!(parts.len() == 3 && parts[0] == entry.area, "{} is area.nouns.verb", spec.name);
+        let verbs: &[&str] = match spec.method {
+            Method::Get => &["get", "list"],
+            Method::Post => &["create"],
+            Method::Put => &["replace"],
+            Method::Patch => &["update"],
+            Method::Delete => &["delete"],
+        };
+        assert!(verbs.contains(&parts[2]), "{}", spec.name);
+        assert_eq!(spec.list.is_some(), parts[2] == "list", "{}", spec.name);
+        let versioned = spec.path.starts_with("/v1/");
+        assert_eq!(
+            versioned,
+            spec.access != Access::Open,
+            "{}: what is open stands outside of a version",
+            spec.path
+        );
+    }
+}
+
+/// Every place in a schema that a person would look for words at.
+fn undescribed(place: &str, schema: &Value, faults: &mut Vec<String>) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let place = format!("{place}.{name}");
+        let told = property["description"].as_str().is_some_and(|words| !words.is_empty());
+        if !told {
+            faults.push(place.clone());
+        }
+        undescribed(&place, property, faults);
+    }
+    for inner in [&schema["items"], &schema["additionalProperties"]] {
+        undescribed(&format!("{place}[]"), inner, faults);
+    }
+    for variant in schema["anyOf"].as_array().into_iter().flatten() {
+        undescribed(place, variant, faults);
+    }
+}
+
+#[tokio::test]
+async fn every_operation_and_every_field_is_described() {
+    let app = TestApp::new(Database::Sqlite).await;
+    let document = document(&app.app.engine.registry, "http://api.test", &Cut::public());
+    let mut faults = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let place = format!("{method} {path}");
+            for words in ["summary", "description"] {
+                if operation[words].as_str().is_none_or(str::is_empty) {
+                    faults.push(format!("{place}: {words}"));
+                }
+            }
+            for parameter in operation["parameters"].as_array().unwrap() {
+                if parameter["description"].as_str().is_none_or(str::is_empty) {
+                    faults.push(format!("{place}: parameter {}", parameter["name"]));
+                }
+            }
+            undescribed(
+                &place,
+                &operation["requestBody"]["content"]["application/json"]["schema"],
+                &mut faults,
+            );
+            undescribed(
+                &place,
+                &operation["responses"]["200"]["content"]["application/json"]["schema"],
+                &mut faults,
+            );
+        }
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        undescribed(name, schema, &mut faults);
+    }
+    assert_eq!(faults, Vec::<String>::new());
+}
+
+/// The committed documents show a reviewer what a change does to the API. `make docs` writes them anew.
+#[tokio::test]
+async fn the_committed_documents_are_those_of_the_code() {
+    let config = portico::config::Config::load(portico::config::Settings::default()).unwrap();
+    let committed = |name: &str| {
+        let path = format!("{}/../../docs/api/{name}", env!("CARGO_MANIFEST_DIR"));
+        serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let printed: Value = serde_json::from_str(&portico::cli::openapi(&config).unwrap()).unwrap();
+    assert!(
+        committed("openapi.json") == printed,
+        "docs/api/openapi.json is old: run `make docs` and read the diff"
+    );
+    let events: Value = serde_json::from_str(&portico::cli::events(&config).unwrap()).unwrap();
+    assert!(
+        committed("events.json") == events,
+        "docs/api/events.json is old: run `make docs`. A schema that is out never changes; a new shape is a new type"
+    );
+}
+
+#[test]
+fn a_scope_set_of_everything_holds_everything() {
+    assert!(portico_kernel::Scope::ALL.iter().all(|scope| ScopeSet::all().contains(*scope)));
+    assert!(portico_kernel::Scope::ALL.len() <= 64, "a set has a bit for each");
+}

@@ -1,0 +1,210 @@
+//! The store: commits that are shared, migrations that run once, keys that fit.
+
+use std::sync::Arc;
+
+use portico_kernel::{SystemEntropy, Timestamp};
+use portico_store::{Db, Keyring, StoreError, args};
+use portico_testkit::{Database, TestDatabase};
+
+const NOW: Timestamp = Timestamp::from_seconds(1_775_000_000);
+
+async fn open(database: Database) -> (TestDatabase, Arc<Db>) {
+    let test = TestDatabase::create(database).await;
+    let db = Db::open(&test.url).await.unwrap();
+    let mut tx = db.write().await.unwrap();
+    tx.execute("create table notes (name text primary key)", args![]).await.unwrap();
+    tx.commit().await.unwrap();
+    (test, Arc::new(db))
+}
+
+async fn insert(db: &Db, name: &str) -> Result<(), StoreError> {
+    let mut tx = db.write().await?;
+    tx.execute("insert into notes (name) values ($1)", args![name.to_owned()]).await?;
+    tx.commit().await
+}
+
+async fn names(db: &Db) -> Vec<String> {
+    let mut tx = db.read().await.unwrap();
+    let rows: Vec<(String,)> =
+        tx.all("select name as value from notes order by name", args![]).await.unwrap();
+    tx.rollback().await.unwrap();
+    rows.into_iter().map(|(name,)| name).collect()
+}
+
+macro_rules! on_both {
+    ($($name:ident)+) => {$(
+        mod $name {
+            use portico_testkit::Database;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                super::stories::$name(Database::Sqlite).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                super::stories::$name(Database::Postgres).await;
+            }
+        }
+    )+};
+}
+
+on_both! {
+    one_turn_that_fails_spoils_no_other what_was_committed_is_there_and_what_was_dropped_is_not
+    a_future_that_is_dropped_midway_leaves_nothing arguments_must_match_placeholders
+    processes_that_start_together_migrate_once a_database_of_a_newer_program_is_refused
+    a_wrong_keyring_is_told_at_start a_reader_sees_one_state
+}
+
+mod stories {
+    use super::*;
+
+    pub(super) async fn one_turn_that_fails_spoils_no_other(database: Database) {
+        let (_test, db) = open(database).await;
+        insert(&db, "taken").await.unwrap();
+        let writers: Vec<_> = (0..64)
+            .map(|number| {
+                let db = db.clone();
+                let name = if number % 3 == 0 { "taken".to_owned() } else { format!("n{number:02}") };
+                tokio::spawn(async move { (name.clone(), insert(&db, &name).await) })
+            })
+            .collect();
+        let mut expected = vec!["taken".to_owned()];
+        for writer in writers {
+            match writer.await.unwrap() {
+                (name, Ok(())) => expected.push(name),
+                (name, Err(error)) => {
+                    assert!(name == "taken" && matches!(error, StoreError::Conflict(_)), "{error}")
+                }
+            }
+        }
+        expected.sort();
+        assert_eq!(names(&db).await, expected);
+        assert_eq!(expected.len(), 43);
+    }
+
+    pub(super) async fn what_was_committed_is_there_and_what_was_dropped_is_not(database: Database) {
+        let (test, db) = open(database).await;
+        insert(&db, "kept").await.unwrap();
+        let mut tx = db.write().await.unwrap();
+        tx.execute("insert into notes (name) values ('dropped')", args![]).await.unwrap();
+        drop(tx);
+        let mut tx = db.write().await.unwrap();
+        tx.execute("insert into notes (name) values ('taken back')", args![]).await.unwrap();
+        tx.rollback().await.unwrap();
+        insert(&db, "also kept").await.unwrap();
+        db.close().await;
+        let again = Db::open(&test.url).await.unwrap();
+        assert_eq!(names(&again).await, ["also kept", "kept"]);
+    }
+
+    pub(super) async fn a_future_that_is_dropped_midway_leaves_nothing(database: Database) {
+        let (_test, db) = open(database).await;
+        for round in 0..50u32 {
+            let writing = {
+                let db = db.clone();
+                tokio::spawn(async move {
+                    let mut tx = db.write().await.unwrap();
+                    for number in 0..20 {
+                        let name = format!("half {round} {number}");
+                        tx.execute("insert into notes (name) values ($1)", args![name]).await.unwrap();
+                    }
+                    std::future::pending::<()>().await;
+                })
+            };
+            for _ in 0..round {
+                tokio::task::yield_now().await;
+            }
+            writing.abort();
+            insert(&db, &format!("whole {round:02}")).await.unwrap();
+        }
+        let names = names(&db).await;
+        assert_eq!(names.len(), 50);
+        assert!(names.iter().all(|name| name.starts_with("whole")));
+    }
+
+    pub(super) async fn arguments_must_match_placeholders(database: Database) {
+        let (_test, db) = open(database).await;
+        let mut tx = db.write().await.unwrap();
+        let missing = tx.execute("insert into notes (name) values ($1)", args![]).await;
+        assert!(matches!(missing, Err(StoreError::Fault(_))));
+        let many =
+            tx.execute("insert into notes (name) values ($1)", args!["a".to_owned(), "b".to_owned()]).await;
+        assert!(matches!(many, Err(StoreError::Fault(_))));
+    }
+
+    pub(super) async fn processes_that_start_together_migrate_once(database: Database) {
+        let test = TestDatabase::create(database).await;
+        let starts: Vec<_> = (0..4)
+            .map(|_| {
+                let url = test.url.clone();
+                tokio::spawn(async move { Db::open(&url).await.unwrap().migrate(NOW).await.unwrap() })
+            })
+            .collect();
+        let mut runs = Vec::new();
+        for start in starts {
+            runs.push(start.await.unwrap().ran.len());
+        }
+        runs.sort_unstable();
+        assert_eq!(runs[..3], [0, 0, 0]);
+        assert!(runs[3] >= 3);
+    }
+
+    pub(super) async fn a_database_of_a_newer_program_is_refused(database: Database) {
+        let test = TestDatabase::create(database).await;
+        let db = Db::open(&test.url).await.unwrap();
+        db.migrate(NOW).await.unwrap();
+        let change = |sql: &'static str| {
+            let db = &db;
+            async move {
+                let mut tx = db.write().await.unwrap();
+                tx.execute(sql, args![]).await.unwrap();
+                tx.commit().await.unwrap();
+            }
+        };
+        change(
+            "insert into schema_migrations (number, name, checksum, applied_at) values (9999, 'x', 'y', 1)",
+        )
+        .await;
+        let refused = db.migrate(NOW).await.unwrap_err().to_string();
+        assert!(refused.contains("newer portico"), "{refused}");
+        change("delete from schema_migrations where number = 9999").await;
+        change("update schema_migrations set checksum = 'other' where number = 1").await;
+        let refused = db.migrate(NOW).await.unwrap_err().to_string();
+        assert!(refused.contains("never edited"), "{refused}");
+    }
+
+    pub(super) async fn a_wrong_keyring_is_told_at_start(database: Database) {
+        let test = TestDatabase::create(database).await;
+        let db = Db::open(&test.url).await.unwrap();
+        db.migrate(NOW).await.unwrap();
+        let (right, wrong) = (test.folder.path().join("right"), test.folder.path().join("wrong"));
+        Keyring::open_for(&db, &right, &SystemEntropy).await.unwrap();
+        Keyring::open_for(&db, &right, &SystemEntropy).await.unwrap();
+        let gone = Keyring::open_for(&db, &wrong, &SystemEntropy).await.unwrap_err();
+        assert!(gone.to_string().contains("it is not there"), "{gone}");
+        assert!(!wrong.exists(), "no other one is made in its place");
+        let other = TestDatabase::create(database).await;
+        let other_db = Db::open(&other.url).await.unwrap();
+        other_db.migrate(NOW).await.unwrap();
+        Keyring::open_for(&other_db, &wrong, &SystemEntropy).await.unwrap();
+        let refused = Keyring::open_for(&db, &wrong, &SystemEntropy).await.unwrap_err();
+        assert!(refused.to_string().contains("does not open"), "{refused}");
+    }
+
+    pub(super) async fn a_reader_sees_one_state(database: Database) {
+        let (_test, db) = open(database).await;
+        let mut tx = db.read().await.unwrap();
+        let count = "select count(*) as value from notes";
+        let (before,): (i64,) = tx.one(count, args![]).await.unwrap();
+        insert(&db, "meanwhile").await.unwrap();
+        let (after,): (i64,) = tx.one(count, args![]).await.unwrap();
+        assert_eq!(before, after);
+        assert!(
+            tx.execute("insert into notes (name) values ('no')", args![]).await.is_err(),
+            "a reader writes nothing"
+        );
+        drop(tx);
+        assert_eq!(names(&db).await, ["meanwhile"]);
+    }
+}

@@ -1,0 +1,92 @@
+//! The rules of the house that a compiler does not keep.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The dependencies of each crate, those for tests left out.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    crates
+        .map(|path| {
+            let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
+            let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+            let section = section.split("\n[").next().unwrap();
+            let names =
+                section.lines().filter_map(|line| line.split(['.', ' ', '=']).next()).map(str::to_owned);
+            (
+                path.file_name().unwrap().to_str().unwrap().to_owned(),
+                names.filter(|name| !name.is_empty()).collect(),
+            )
+        })
+        .collect()
+}
+
+const AREAS: [&str; 3] = ["identity", "accounts", "events"];
+
+#[test]
+fn crates_depend_downwards_only() {
+    let level = |name: &str| match name {
+        "kernel" => 0,
+        "store" => 1,
+        "engine" => 2,
+        area if AREAS.contains(&area) => 3,
+        "gateway" => 4,
+        "portico" => 5,
+        "testkit" => 6,
+        other => panic!("{other} has no place yet: give it one here"),
+    };
+    for (name, depends) in dependencies() {
+        for other in depends
+            .iter()
+            .filter_map(|other| other.strip_prefix("portico-").or((other == "portico").then_some("portico")))
+        {
+            assert!(level(other) < level(&name), "{name} must not depend on {other}");
+        }
+    }
+}
+
+#[test]
+fn one_crate_names_the_database_and_one_the_web() {
+    for (name, depends) in dependencies() {
+        let has = |other: &str| depends.iter().any(|depend| depend == other);
+        assert_eq!(has("sqlx"), name == "store", "{name}");
+        assert!(!has("hyper") || name == "gateway" || name == "testkit", "{name}");
+    }
+}
+
+fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+fn statements_stand_in_their_own_room_and_files_are_short() {
+    let mut files = Vec::new();
+    for name in dependencies().keys().filter(|name| *name != "testkit") {
+        sources(&root().join("crates").join(name).join("src"), &mut files);
+    }
+    assert!(files.len() > 50, "the files were found");
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        assert!(code.lines().count() <= 400, "{} is long: split it by meaning", file.display());
+        let of_area = AREAS.iter().any(|area| file.starts_with(root().join("crates").join(area)));
+        let in_room = file.file_name().is_some_and(|name| name == "sql.rs");
+        if of_area && !in_room {
+            for verb in ["\"insert into ", "\"update ", "\"delete from ", "\"with recursive"] {
+                assert!(!code.contains(verb), "{} holds a statement; it belongs into sql.rs", file.display());
+            }
+        }
+    }
+}

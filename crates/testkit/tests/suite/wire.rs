@@ -1,0 +1,161 @@
+//! The edge over real sockets: what never reaches a handler, and how connections end.
+
+use std::sync::Arc;
+
+use portico_kernel::Code;
+use portico_testkit::{Answer, Database, TestApp};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The gateway of `app` on a port of its own.
+struct Served {
+    app: Arc<TestApp>,
+    address: std::net::SocketAddr,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<()>,
+}
+
+async fn serve() -> Served {
+    let app = Arc::new(TestApp::new(Database::Sqlite).await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let (gateway, engine) = (app.gateway.clone(), app.app.engine.clone());
+    let server = tokio::spawn(portico_gateway::serve(listener, gateway, engine, stopped));
+    Served { app, address, stop, server }
+}
+
+/// Splits a whole answer as it came over the wire.
+fn parse(bytes: &[u8]) -> Answer {
+    let end = bytes
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(bytes)));
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let mut lines = head.split("\r\n");
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let headers = lines
+        .map(|line| line.split_once(": ").unwrap())
+        .map(|(name, value)| {
+            (name.to_lowercase().parse::<http::HeaderName>().unwrap(), value.parse().unwrap())
+        })
+        .collect();
+    Answer { status, headers, body: bytes[end + 4..].to_vec().into() }
+}
+
+/// Writes `bytes` and reads until the server closes.
+async fn talk(served: &Served, bytes: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    parse(&answer)
+}
+
+#[tokio::test]
+async fn what_is_not_http_gets_the_envelope_all_the_same() {
+    let served = serve().await;
+    for garbage in [
+        &b"NOT HTTP AT ALL\r\n\r\n"[..],
+        b"GET /v1/me HTTP/9.9\r\n\r\n",
+        b"GET /v1/me HTTP/1.1\r\nbad header line\r\n\r\n",
+        b"GET /v1/me HTTP/1.1\r\nhost: a\r\ncontent-length: x\r\n\r\n",
+        b"POST /v1/me HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /\x01 HTTP/1.1\r\n\r\n",
+    ] {
+        let answer = talk(&served, garbage).await;
+        answer.refused(Code::BadRequest);
+    }
+    let many = format!("GET /v1/me HTTP/1.1\r\n{}\r\n", "x-a: b\r\n".repeat(500));
+    talk(&served, many.as_bytes()).await.refused(Code::BadRequest);
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000));
+    talk(&served, long.as_bytes()).await.refused(Code::BadRequest);
+}
+
+#[tokio::test]
+async fn a_refusal_arrives_although_the_body_was_not_read() {
+    let served = serve().await;
+    let body = vec![b'x'; 6 << 20];
+    for (path, code) in [
+        ("/v1/nothing", Code::NotFound),
+        ("/v1/me", Code::MethodNotAllowed),
+        (&served.app.things(), Code::Unauthenticated),
+    ] {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", body.len());
+        let answer = talk(&served, &[head.as_bytes(), &body].concat()).await;
+        answer.refused(code);
+        assert_eq!(answer.header("connection"), "close");
+    }
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n",
+        served.app.things(),
+        served.app.token
+    );
+    let declared = format!("{head}content-length: {}\r\n\r\n", body.len());
+    talk(&served, &[declared.as_bytes(), &body].concat()).await.refused(Code::PayloadTooLarge);
+    let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n{:x}\r\n", body.len());
+    talk(&served, &[chunked.as_bytes(), &body, b"\r\n0\r\n\r\n"].concat())
+        .await
+        .refused(Code::PayloadTooLarge);
+}
+
+#[tokio::test]
+async fn a_refused_body_is_not_asked_for() {
+    let served = serve().await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999\r\nexpect: 100-continue\r\n\r\n",
+        served.app.things()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 4096];
+    let read = stream.read(&mut answer).await.unwrap();
+    parse(&answer[..read]).refused(Code::Unauthenticated);
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_requests() {
+    let served = serve().await;
+    let request =
+        format!("GET /v1/me HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {}\r\n\r\n", served.app.token);
+    let last = format!(
+        "GET /v1/me HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer {}\r\n\r\n",
+        served.app.token
+    );
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all([request.repeat(9), last].concat().as_bytes()).await.unwrap();
+    let mut answers = Vec::new();
+    stream.read_to_end(&mut answers).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&answers).matches("HTTP/1.1 200 OK").count(), 10);
+}
+
+#[tokio::test]
+async fn calls_under_way_end_when_the_server_stops() {
+    let served = serve().await;
+    let mut idle = TcpStream::connect(served.address).await.unwrap();
+    let mut busy = TcpStream::connect(served.address).await.unwrap();
+    let body = json!({ "name": "wait", "id": "late" }).to_string();
+    let request = format!(
+        "POST {} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        served.app.things(),
+        served.app.token,
+        body.len()
+    );
+    busy.write_all(request.as_bytes()).await.unwrap();
+    served.app.lab.waiting.notified().await;
+    served.stop.send_replace(true);
+    let mut nothing = Vec::new();
+    idle.read_to_end(&mut nothing).await.unwrap();
+    assert!(nothing.is_empty(), "an idle connection is closed");
+    assert!(!served.server.is_finished(), "the call under way holds the server");
+    served.app.lab.go_on.notify_one();
+    let mut answer = Vec::new();
+    busy.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(parse(&answer).ok()["thing"]["id"], "late");
+    served.server.await.unwrap();
+    assert!(TcpStream::connect(served.address).await.is_err(), "nobody listens any more");
+}
