@@ -68,7 +68,7 @@ on_both_databases! {
         assert!(!health.header("x-request-id").is_empty());
         let ready = app.send(Sent::new("GET", "/readyz")).await.ok();
         assert_eq!(ready["ready"], true);
-        for backend in ["database", "identity", "accounts", "events", "platform"] {
+        for backend in ["database", "identity", "accounts", "events", "engine"] {
             assert_eq!(ready["services"][backend], "serving", "{backend}");
         }
     }

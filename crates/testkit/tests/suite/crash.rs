@@ -16,7 +16,8 @@ const CALLERS: usize = 16;
 const KILLS: usize = 5;
 
 /// Sends the keyed write number `number`; its answer, when one came.
-async fn write(api: &str, things: &str, token: &str, number: usize) -> Option<(u16, bool, Bytes)> {
+async fn write(api: &str, target: &Target, number: usize) -> Option<(u16, bool, Bytes)> {
+    let (things, token) = (&target.things, &target.token);
     let head = format!(
         "POST {things} HTTP/1.1\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n\
          idempotency-key: key-{number}"
@@ -27,58 +28,75 @@ async fn write(api: &str, things: &str, token: &str, number: usize) -> Option<(u
     Some((answer.status, replayed, answer.body))
 }
 
+/// Where the writes go, and with which token.
+#[derive(Clone)]
+struct Target {
+    things: Arc<String>,
+    token: Arc<String>,
+}
+
+/// Writes the keys up to `end` with many callers, and kills the server when the key `at` was begun.
+async fn write_and_kill(
+    database: &TestDatabase,
+    target: &Target,
+    next: &Arc<AtomicUsize>,
+    at: usize,
+    end: usize,
+) -> HashMap<usize, Bytes> {
+    let server = Server::start(database);
+    let api = Arc::new(server.api.clone());
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let (api, target, next) = (api.clone(), target.clone(), next.clone());
+            tokio::spawn(async move {
+                let mut answers = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::SeqCst);
+                    if number >= end {
+                        return answers;
+                    }
+                    match write(&api, &target, number).await {
+                        Some((200, _, body)) => answers.push((number, body)),
+                        Some((status, ..)) => panic!("status {status}"),
+                        None => return answers,
+                    }
+                }
+            })
+        })
+        .collect();
+    // The signal to kill is progress, not time.
+    while next.load(Ordering::SeqCst) < at {
+        tokio::task::yield_now().await;
+    }
+    server.kill();
+    let mut answered = HashMap::new();
+    for caller in callers {
+        answered.extend(caller.await.unwrap());
+    }
+    answered
+}
+
 async fn kill_in_the_middle(kind: Database) {
     let database = TestDatabase::create(kind).await;
     let account = admin(&database, &["account", "create", "--name", "Acme"]);
     let account = account["account_id"].as_str().unwrap().to_owned();
     let token = admin(&database, &["token", "create", "--account", &account, "--scopes", "webhooks:write"]);
     let token = Arc::new(token["token"].as_str().unwrap().to_owned());
-    let things = Arc::new(format!("/v1/lab/orgs/{account}/things"));
+    let target = Target { things: Arc::new(format!("/v1/lab/orgs/{account}/things")), token };
 
     let mut answered: HashMap<usize, Bytes> = HashMap::new();
-    let next = Arc::new(AtomicUsize::new(0));
     for round in 1..=KILLS {
-        let server = Server::start(&database);
-        let api = Arc::new(server.api.clone());
-        let end = round * KEYS / KILLS;
-        let callers: Vec<_> = (0..CALLERS)
-            .map(|_| {
-                let (api, things, token, next) = (api.clone(), things.clone(), token.clone(), next.clone());
-                tokio::spawn(async move {
-                    let mut answers = Vec::new();
-                    loop {
-                        let number = next.fetch_add(1, Ordering::SeqCst);
-                        if number >= end {
-                            next.fetch_sub(1, Ordering::SeqCst);
-                            return answers;
-                        }
-                        match write(&api, &things, &token, number).await {
-                            Some((200, _, body)) => answers.push((number, body)),
-                            Some((status, ..)) => panic!("status {status}"),
-                            None => return answers,
-                        }
-                    }
-                })
-            })
-            .collect();
-        // The signal to kill is progress, not time: somewhere in the round, each round elsewhere.
-        let at = end - KEYS / KILLS + round * 30;
-        while next.load(Ordering::SeqCst) < at {
-            tokio::task::yield_now().await;
-        }
-        server.kill();
-        for caller in callers {
-            answered.extend(caller.await.unwrap());
-        }
-        next.store(end, Ordering::SeqCst);
+        let (begin, end) = ((round - 1) * KEYS / KILLS, round * KEYS / KILLS);
+        let next = Arc::new(AtomicUsize::new(begin));
+        answered.extend(write_and_kill(&database, &target, &next, begin + round * 30, end).await);
     }
     assert!(answered.len() >= KILLS * 20, "{} were answered before a kill", answered.len());
 
     let server = Server::start(&database);
-    let (mut replays, mut firsts) = (0, 0);
+    let mut ran_before = 0;
     for number in 0..KEYS {
         let (status, replayed, body) = loop {
-            let answer = write(&server.api, &things, &token, number).await.unwrap();
+            let answer = write(&server.api, &target, number).await.unwrap();
             // On a shared database a claim of the dead server is a lease, which ends.
             if answer.0 != 409 || !is_running(&answer.2) {
                 break answer;
@@ -86,26 +104,28 @@ async fn kill_in_the_middle(kind: Database) {
             expire_leases(&database).await;
         };
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+        ran_before += usize::from(replayed);
         if let Some(first) = answered.get(&number) {
             assert!(replayed, "what was answered is kept");
             assert_eq!(*first, body);
         }
-        let again = write(&server.api, &things, &token, number).await.unwrap();
+        let again = write(&server.api, &target, number).await.unwrap();
         assert_eq!((again.0, again.1, &again.2), (200, true, &body), "a repeat gives the same answer");
-        if replayed { replays += 1 } else { firsts += 1 }
     }
-    println!("{replays} had run before, {firsts} had not");
+    println!("{ran_before} of {KEYS} had run before the last start, {} of them answered", answered.len());
+    each_ran_once(&database).await;
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+async fn each_ran_once(database: &TestDatabase) {
     let db = Db::open(&database.url).await.unwrap();
     let mut tx = db.read().await.unwrap();
     let (count,): (i64,) = tx.one("select count(*) as value from lab_things", args![]).await.unwrap();
     assert_eq!(count, i64::try_from(KEYS).unwrap(), "each ran once");
-    let (events,): (i64,) = tx
-        .one("select count(*) as value from events where type = 'lab.thing.created'", args![])
-        .await
-        .unwrap();
+    let events = "select count(*) as value from events where type = 'lab.thing.created'";
+    let (events,): (i64,) = tx.one(events, args![]).await.unwrap();
     assert_eq!(events, count, "each with its event");
     tx.rollback().await.unwrap();
-    assert_eq!(server.stop().code(), Some(0));
 }
 
 fn is_running(body: &[u8]) -> bool {

@@ -68,7 +68,7 @@ on_both_databases! {
 
     async fn without_scope_or_audience_the_key_gives_what_it_has(app: TestApp) {
         let key = app.new_key(app.account, scopes()).await;
-        let exchanged = exchange(&app, &key, "grant_type=client_credentials&unknown=1").await.ok();
+        let exchanged = exchange(&app, &key, "grant_type=client_credentials&audience=&scope=&unknown=1&unknown.x=1").await.ok();
         assert_eq!(exchanged["scope"], "account:read events:read identity:read");
     }
 
@@ -81,7 +81,8 @@ on_both_databases! {
             ("grant_type=client_credentials&scope=rfc:read", "invalid_scope"),
             ("grant_type=client_credentials&audience=other", "invalid_target"),
             ("grant_type=password&username=a&password=b", "unsupported_grant_type"),
-            ("grant_type=", "unsupported_grant_type"),
+            ("grant_type=", "invalid_request"),
+            ("grant_type=a%0d%0a%22b", "unsupported_grant_type"),
             ("scope=identity:read", "invalid_request"),
             ("", "invalid_request"),
             ("grant_type=client_credentials&grant_type=client_credentials", "invalid_request"),
@@ -94,7 +95,7 @@ on_both_databases! {
         let id = key["client_id"].as_str().unwrap();
         for authorization in [
             basic(id, "wrong"), basic(id, ""), basic("key_01ARZ3NDEKTSV4RRFFQ69G5FAV", "x"), basic("", ""),
-            "Basic !!!".to_owned(), "Basic".to_owned(), format!("Bearer {}", app.token),
+            "Basic !!!".to_owned(), "Basic".to_owned(), basic("%00", "x"), basic("\0", "x"), format!("Bearer {}", app.token),
             basic(id, &format!("{}x", key["client_secret"].as_str().unwrap())),
         ] {
             refused(&post(&app, &authorization, FORM).await, "invalid_client");
@@ -113,7 +114,10 @@ on_both_databases! {
 
     async fn id_and_secret_may_be_percent_encoded(app: TestApp) {
         let key = app.new_key(app.account, scopes()).await;
-        let encode = |text: &Value| text.as_str().unwrap().bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+        let encode = |text: &Value| {
+            let digits = portico_kernel::hex(text.as_str().unwrap().as_bytes());
+            digits.as_bytes().chunks(2).map(|pair| format!("%{}", str::from_utf8(pair).unwrap())).collect::<Vec<_>>().concat()
+        };
         let authorization = basic(&encode(&key["client_id"]), &encode(&key["client_secret"]));
         post(&app, &authorization, FORM).await.ok();
     }

@@ -52,6 +52,31 @@ on_both_databases! {
         body(&app, r#"{"name":"a","filter.color":"red"}"#).await.refused_field("filter.color");
     }
 
+    async fn an_object_is_an_object_and_its_names_are_known(app: TestApp) {
+        body(&app, r#"{"name":"a","nope":null}"#).await.refused_field("nope");
+        body(&app, r#"{"name":"a","look":{"nope":null}}"#).await.refused_field("look.nope");
+        body(&app, r#"{"name":"a","look":{"edges":[[3,true,"surplus"]]}}"#).await.refused_field("look.edges[0]");
+        body(&app, r#"{"name":"a","look":["red"]}"#).await.refused_field("look");
+        body(&app, r#"{"name":"a","look":{"edges":[{"body":1,"body":2}]}}"#).await.refused_field("look.edges[0].body");
+    }
+
+    async fn a_null_character_is_refused_everywhere(app: TestApp) {
+        body(&app, r#"{"name":"a\u0000b"}"#).await.refused_field("name");
+        body(&app, r#"{"name":"a","tags":["x","\u0000"]}"#).await.refused_field("tags[1]");
+        app.get(&format!("{}/a%00b", app.things())).await.refused_field("thing_id");
+        app.get(&format!("{}?names=%00", app.things())).await.refused_field("names");
+    }
+
+    async fn a_refusal_stays_small_and_quick_however_large_the_request(app: TestApp) {
+        let name = "n".repeat(1 << 20);
+        let refused = body(&app, &format!(r#"{{"name":"a","{name}":1}}"#)).await;
+        refused.refused(Code::BadRequest);
+        assert!(refused.body.len() < 2_000);
+        // Quadratic work would take minutes here.
+        let nulls: Vec<_> = (0..150_000).map(|number| format!("\"{number}\":null")).collect();
+        body(&app, &format!("{{{}}}", nulls.join(","))).await.refused(Code::BadRequest);
+    }
+
     async fn names_given_twice_are_refused_at_every_depth(app: TestApp) {
         body(&app, r#"{"name":"a","name":"a"}"#).await.refused_field("name");
         body(&app, r#"{"name":"a","n\u0061me":"a"}"#).await.refused_field("name");
@@ -99,6 +124,7 @@ on_both_databases! {
             ("\"-7\"", "-7"),
             ("\"0\"", "0"),
             ("null", "0"),
+            ("3.0", "3"),
         ] {
             let made = body(&app, &format!(r#"{{"name":"a","size":{sent}}}"#)).await.ok();
             assert_eq!(made["thing"]["size"], kept);
@@ -188,6 +214,13 @@ on_both_databases! {
             ("?names=%ff", "names"),
             ("?%ff=1", "query"),
             ("?org_id=x", "org_id"),
+            ("?=1", "query"),
+            ("?.=1", "query"),
+            ("?filter..color=red", "query"),
+            ("?page_size=1e2", "page_size"),
+            ("?page_size=5.0", "page_size"),
+            ("?page_size=05", "page_size"),
+            ("?page_size=%2B5", "page_size"),
         ] {
             app.get(&format!("{things}{query}")).await.refused_field(field);
         }

@@ -116,6 +116,9 @@ async fn names_and_routes_fit_together() {
 
 /// Every place in a schema that a person would look for words at.
 fn undescribed(place: &str, schema: &Value, faults: &mut Vec<String>) {
+    if !schema.is_object() {
+        return;
+    }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let place = format!("{place}.{name}");
         let told = property["description"].as_str().is_some_and(|words| !words.is_empty());

@@ -74,7 +74,7 @@ mod stories {
             match writer.await.unwrap() {
                 (name, Ok(())) => expected.push(name),
                 (name, Err(error)) => {
-                    assert!(name == "taken" && matches!(error, StoreError::Conflict(_)), "{error}")
+                    assert!(name == "taken" && matches!(error, StoreError::Conflict(_)), "{error}");
                 }
             }
         }
@@ -207,4 +207,55 @@ mod stories {
         drop(tx);
         assert_eq!(names(&db).await, ["meanwhile"]);
     }
+}
+
+/// A caller that gives up while another process holds the file must not leave the writer in a state unknown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_gives_up_waiting_leaves_the_writer_whole() {
+    let (test, db) = open(Database::Sqlite).await;
+    let other = Db::open(&test.url).await.unwrap();
+    for round in 0..3 {
+        let held = other.write().await.unwrap();
+        let gave_up = tokio::time::timeout(std::time::Duration::from_millis(50), insert(&db, "never")).await;
+        assert!(gave_up.is_err(), "the file was held");
+        held.rollback().await.unwrap();
+        insert(&db, &format!("round {round}")).await.unwrap();
+    }
+    // What was given up may have run to its end behind our back, but only once and whole.
+    let names = names(&db).await;
+    assert_eq!(names.iter().filter(|name| name.starts_with("round")).count(), 3);
+    assert!(!names.contains(&"never".to_owned()), "nobody committed it");
+}
+
+/// On a full disk SQLite ends the whole transaction by itself; who rides along is told, and nothing is half there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_loses_nothing_that_was_promised() {
+    let (_test, db) = open(Database::Sqlite).await;
+    let mut tx = db.write().await.unwrap();
+    tx.execute("pragma max_page_count = 60", args![]).await.unwrap();
+    tx.commit().await.unwrap();
+    let writers: Vec<_> = (0..200)
+        .map(|number| {
+            let db = db.clone();
+            let name = format!("{number:03} {}", "x".repeat(2_000));
+            tokio::spawn(async move { insert(&db, &name).await.map(|()| name) })
+        })
+        .collect();
+    let (mut promised, mut refused) = (Vec::new(), 0);
+    for writer in writers {
+        match writer.await.unwrap() {
+            Ok(name) => promised.push(name),
+            Err(error) => {
+                assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    promised.sort();
+    assert!(refused > 0 && !promised.is_empty(), "{refused} refused, {} promised", promised.len());
+    assert_eq!(names(&db).await, promised);
+    let mut tx = db.write().await.unwrap();
+    tx.execute("pragma max_page_count = 100000", args![]).await.unwrap();
+    tx.commit().await.unwrap();
+    insert(&db, "after").await.unwrap();
 }

@@ -104,6 +104,63 @@ async fn a_refusal_arrives_although_the_body_was_not_read() {
 }
 
 #[tokio::test]
+async fn a_request_names_one_host() {
+    let served = serve().await;
+    for head in [
+        "GET /healthz HTTP/1.1\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n",
+    ] {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 4096];
+        let read = stream.read(&mut answer).await.unwrap();
+        parse(&answer[..read]).refused(Code::BadRequest);
+    }
+    talk(&served, b"GET /healthz HTTP/1.0\r\n\r\n").await.ok();
+}
+
+#[tokio::test]
+async fn a_chunked_body_that_was_read_leaves_the_connection_open() {
+    let served = serve().await;
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n",
+        served.app.things(),
+        served.app.token
+    );
+    let one =
+        format!("{head}transfer-encoding: chunked\r\n\r\n5\r\n{{\"nam\r\n7\r\ne\":\"a\"}}\r\n0\r\n\r\n");
+    let last = one.replacen("host: a", "host: a\r\nconnection: close", 1);
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all([one.repeat(2), last].concat().as_bytes()).await.unwrap();
+    let mut answers = Vec::new();
+    stream.read_to_end(&mut answers).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&answers).matches("HTTP/1.1 200 OK").count(), 3);
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_hold_a_stopping_server() {
+    let served = serve().await;
+    let mut half_a_head = TcpStream::connect(served.address).await.unwrap();
+    half_a_head.write_all(b"GET /heal").await.unwrap();
+    let mut half_a_body = TcpStream::connect(served.address).await.unwrap();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{{",
+        served.app.things(),
+        served.app.token
+    );
+    half_a_body.write_all(head.as_bytes()).await.unwrap();
+    // Both are known to be connected once a third, later one has been answered.
+    talk(&served, b"GET /healthz HTTP/1.0\r\n\r\n").await.ok();
+    let watch = portico_engine::clock::Stopwatch::start();
+    served.stop.send_replace(true);
+    served.server.await.unwrap();
+    assert!(
+        watch.elapsed() < std::time::Duration::from_secs(20),
+        "it would have been held for half a minute"
+    );
+}
+
+#[tokio::test]
 async fn a_refused_body_is_not_asked_for() {
     let served = serve().await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
