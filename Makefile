@@ -31,10 +31,11 @@ bench: ## Measure, on both databases
 	scripts/with-postgres cargo run --release -p portico-bench --locked
 
 # By way of a second file, so that a failed build does not leave an empty document behind.
-docs: ## Write the OpenAPI document anew
-	mkdir -p docs/api
-	cargo run -p portico --locked -- openapi > docs/api/openapi.json.new
-	mv docs/api/openapi.json.new docs/api/openapi.json
+docs: ## Write the documents in docs/api anew
+	cargo build -p portico --locked
+	for name in openapi events; do \
+		$(target)/debug/portico $$name > docs/api/$$name.json.new && mv docs/api/$$name.json.new docs/api/$$name.json || exit 1; \
+	done
 
 clean: ## Remove what was built, the judges' tools included
 	cargo clean

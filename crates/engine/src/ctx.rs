@@ -7,7 +7,7 @@ use portico_kernel::{AccountId, Caller, Id, Kind, Problem, Timestamp};
 use portico_store::{StoreError, Tx};
 use serde_json::{Value, json};
 
-use crate::event::AuditEvent;
+use crate::event::AuditWritten;
 use crate::paging::{self, Paging};
 use crate::{Admitted, Cursor, Engine, Event, Method, PageRequest, Spec, sql};
 
@@ -173,14 +173,14 @@ impl Ctx {
         metadata: Value,
     ) -> Result<(), Problem> {
         let id = self.new_id();
-        let event = AuditEvent {
+        let event = AuditWritten {
             audit_event_id: id.to_string(),
             action: action.to_owned(),
             actor: self.caller.subject.clone(),
         };
         let data = serde_json::to_value(event).map_err(Problem::internal)?;
         let audit = AuditRecord { id, action, target: target.to_string(), metadata };
-        self.record(AuditEvent::TYPE, data, Some(audit))
+        self.record(AuditWritten::TYPE, data, Some(audit))
     }
 
     fn record(

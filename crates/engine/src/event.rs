@@ -1,6 +1,6 @@
 //! Typed events and the catalogue of their types.
 
-use portico_kernel::{AccountId, EventId, Timestamp};
+use portico_kernel::{AccountId, EventId, Id, Kind, Timestamp, kind};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -14,6 +14,29 @@ pub trait Event: Serialize + JsonSchema + Send {
     const TYPE: &'static str;
     /// An example for the reference.
     fn example() -> Self;
+}
+
+/// Declares event types: the doc comment says when one is sent, and each field comes with its example.
+#[macro_export]
+macro_rules! events {
+    ($(
+        $(#[doc = $when:literal])+
+        $name:ident = $type:literal { $($(#[doc = $what:literal])+ $field:ident: $of:ty = $example:expr,)+ }
+    )+) => {$(
+        $(#[doc = $when])+
+        #[derive(Debug, ::serde::Serialize, ::schemars::JsonSchema)]
+        pub(crate) struct $name {
+            $($(#[doc = $what])+ pub(crate) $field: $of,)+
+        }
+
+        impl $crate::Event for $name {
+            const TYPE: &'static str = $type;
+
+            fn example() -> Self {
+                Self { $($field: $example),+ }
+            }
+        }
+    )+};
 }
 
 /// An event as it is delivered, on every transport.
@@ -48,8 +71,8 @@ pub struct EventType {
 const EXAMPLE_TIME: Timestamp = Timestamp::from_seconds(1_775_000_000);
 
 /// The id of an example, always the same one.
-pub fn example_id<K: portico_kernel::Kind>() -> portico_kernel::Id<K> {
-    portico_kernel::Id::from_parts(EXAMPLE_TIME, [0x5a; 10])
+pub fn example_id<K: Kind>() -> Id<K> {
+    Id::from_parts(EXAMPLE_TIME, [0x5a; 10])
 }
 
 impl EventType {
@@ -77,25 +100,14 @@ impl EventType {
     }
 }
 
-/// An audit log entry was written.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AuditEvent {
-    /// The id of the audit entry.
-    pub audit_event_id: String,
-    /// What was done.
-    pub action: String,
-    /// Who did it.
-    pub actor: String,
-}
-
-impl Event for AuditEvent {
-    const TYPE: &'static str = "audit.event";
-
-    fn example() -> Self {
-        Self {
-            audit_event_id: example_id::<portico_kernel::kind::AuditEntry>().to_string(),
-            action: "key.created".to_owned(),
-            actor: example_id::<portico_kernel::kind::Person>().to_string(),
-        }
+crate::events! {
+    /// An audit log entry was written.
+    AuditWritten = "audit.event" {
+        /// The id of the audit entry.
+        audit_event_id: String = example_id::<kind::AuditEntry>().to_string(),
+        /// What was done.
+        action: String = "key.created".to_owned(),
+        /// Who did it.
+        actor: String = example_id::<kind::Person>().to_string(),
     }
 }

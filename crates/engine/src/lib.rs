@@ -33,7 +33,7 @@ pub use area::{Area, AreaBuilder};
 pub use ctx::Ctx;
 pub use dispatch::{Call, OPERATION_TIME_MAX, Reply, dispatch, log_failure};
 pub use engine::Engine;
-pub use event::{AuditEvent, Envelope, Event, EventType, example_id};
+pub use event::{Envelope, Event, EventType, example_id};
 pub use idempotency::{IdempotencyKey, forget_running};
 pub use jobs::{Job, Turn};
 pub use operation::{Entry, Operation};

@@ -8,7 +8,7 @@ use portico_store::{StoreError, args};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::event::AuditEvent;
+use crate::event::AuditWritten;
 use crate::jobs::PruneIdempotency;
 use crate::{Area, Engine, Entry, EventType, Method, jobs};
 
@@ -36,7 +36,7 @@ impl Registry {
     /// The registry of these areas; refuses two that claim one name, route or event type.
     pub fn new(areas: impl IntoIterator<Item = Area>) -> Result<Self, RegistryError> {
         let own = Area::builder("engine", Arc::new(()))
-            .event::<AuditEvent>()
+            .event::<AuditWritten>()
             .job(PruneIdempotency)
             .probe("select account_id from account_sequences limit 1")
             .build();

@@ -30,7 +30,6 @@ use portico_engine::ports::{CredentialRecord, Directory, PersonRecord};
 use portico_kernel::AccountId;
 use portico_store::{StoreError, Tx};
 
-pub use me::{GetMe, Me};
 pub use revocations::{RefreshRevocations, Revocations};
 pub use signing::SigningKeys;
 
@@ -54,7 +53,7 @@ impl Identity {
 /// The area's operations, events and jobs.
 pub fn area(identity: &Arc<Identity>) -> Area {
     Area::builder("identity", identity.clone())
-        .op::<GetMe>()
+        .op::<me::GetMe>()
         .event::<events::KeyCreated>()
         .event::<events::KeyRevoked>()
         .event::<events::TokenCreated>()

@@ -1,7 +1,7 @@
 //! Who makes a call.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{AccountId, Role, Scope, ScopeSet};
 
@@ -38,27 +38,35 @@ pub struct CallerKey {
     pub parent: Option<String>,
 }
 
-/// Who makes a call, as the gateway read it from the token. Areas see this and never the token.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Who makes a call, as the gateway read it from the token. Areas see this and never the token; a caller sees it at
+/// `GET /v1/me`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Caller {
-    /// The id of the key, API token or person.
+    /// The id of the key or API token, or of the person.
     pub subject: String,
-    /// What kind of caller it is.
+    /// What kind of caller it is: `client` for a key or API token.
     pub kind: CallerKind,
-    /// The granted scopes; `None` for a person whose role decides.
+    /// The granted scopes; for a person in the console there are none, since the role decides.
+    #[serde(serialize_with = "granted")]
+    #[schemars(with = "ScopeSet")]
     pub scopes: Option<ScopeSet>,
-    /// The OAuth client the call came through.
+    /// The OAuth client that the call came through.
     pub client_id: Option<String>,
-    /// The person's e-mail address, when the token carries one.
+    /// The e-mail address, when the token carries one.
     pub email: Option<String>,
     /// A display name.
     pub name: Option<String>,
-    /// The account that the call counts against.
+    /// The account that the call counts against: the `org_id` of paths.
     pub org: Option<AccountId>,
     /// The role that the consent step stamped.
     pub role: Option<Role>,
-    /// The key or API token; none for a person.
+    /// The key or API token; null for a person.
     pub key: Option<CallerKey>,
+}
+
+#[expect(clippy::ref_option, reason = "serde passes the field as it is")]
+fn granted<S: Serializer>(scopes: &Option<ScopeSet>, serializer: S) -> Result<S::Ok, S::Error> {
+    scopes.unwrap_or_default().serialize(serializer)
 }
 
 impl Caller {

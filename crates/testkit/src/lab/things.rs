@@ -1,6 +1,6 @@
 //! Things.
 
-use portico_engine::{Ctx, Cursor, Event, Operation, Page, Spec};
+use portico_engine::{Ctx, Cursor, Operation, Page, Spec, events};
 use portico_kernel::{AccountId, Category, Code, Int64, Problem, Scope, Timestamp, seconds};
 use portico_store::OnConflict;
 use schemars::JsonSchema;
@@ -136,20 +136,13 @@ impl From<ThingRow> for Thing {
     }
 }
 
-/// A thing was made.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct ThingCreated {
-    /// The id of the thing.
-    thing_id: String,
-    /// Who made it.
-    actor: String,
-}
-
-impl Event for ThingCreated {
-    const TYPE: &'static str = "lab.thing.created";
-
-    fn example() -> Self {
-        Self { thing_id: "a".to_owned(), actor: "b".to_owned() }
+events! {
+    /// A thing was made.
+    ThingCreated = "lab.thing.created" {
+        /// The id of the thing.
+        thing_id: String = "a".to_owned(),
+        /// Who made it.
+        actor: String = "b".to_owned(),
     }
 }
 

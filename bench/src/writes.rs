@@ -1,0 +1,61 @@
+//! Writes through the whole way of a request, by one caller and by 64 at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use portico_engine::clock::Stopwatch;
+use portico_testkit::{Database, Sent, TestApp};
+use serde_json::json;
+
+use crate::report::Report;
+
+const CALLERS: u32 = 64;
+
+/// Makes `count` things with that many callers; answers how many a second.
+async fn rate(app: &Arc<TestApp>, callers: u32, count: u32, keyed: bool) -> f64 {
+    let next = Arc::new(AtomicU32::new(0));
+    let watch = Stopwatch::start();
+    let tasks: Vec<_> = (0..callers)
+        .map(|_| {
+            let (app, next) = (app.clone(), next.clone());
+            tokio::spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    let sent =
+                        Sent::new("POST", &app.things()).bearer(&app.token).json(&json!({ "name": "n" }));
+                    let key = format!("{callers} {number}").replace(' ', "-");
+                    let sent = if keyed { sent.header("idempotency-key", &key) } else { sent };
+                    app.send(sent).await.ok();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    f64::from(count) / watch.elapsed().as_secs_f64()
+}
+
+pub(crate) async fn measure(report: &mut Report, database: Database, synced: f64) {
+    let app = Arc::new(TestApp::new(database).await);
+    rate(&app, CALLERS, 500, false).await;
+    for keyed in [false, true] {
+        let what = if keyed { "keyed writes" } else { "writes" };
+        let one = rate(&app, 1, 1_500, keyed).await;
+        let many = rate(&app, CALLERS, 12_000, keyed).await;
+        let bar = if database == Database::Sqlite && !keyed { "bar: 4" } else { "no bar" };
+        report.ratio(&format!("{database:?}: {what}, 64 callers against one"), many, one, "/s", bar);
+        if database == Database::Sqlite {
+            report.ratio(
+                &format!("{database:?}: {what}, 64 callers against the disk"),
+                many,
+                synced,
+                "/s",
+                "no bar",
+            );
+        }
+    }
+}
