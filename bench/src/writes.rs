@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use portico_engine::clock::Stopwatch;
+use portico_store::args;
 use portico_testkit::{Database, Sent, TestApp};
 use serde_json::json;
 
@@ -39,11 +40,55 @@ async fn rate(app: &Arc<TestApp>, callers: u32, count: u32, keyed: bool) -> f64 
     f64::from(count) / watch.elapsed().as_secs_f64()
 }
 
+/// The store alone: one insert a transaction.
+async fn store_rate(app: &Arc<TestApp>, callers: u32, count: u32) -> f64 {
+    let next = Arc::new(AtomicU32::new(0));
+    let watch = Stopwatch::start();
+    let tasks: Vec<_> = (0..callers)
+        .map(|_| {
+            let (app, next) = (app.clone(), next.clone());
+            tokio::spawn(async move {
+                while next.fetch_add(1, Ordering::Relaxed) < count {
+                    let mut tx = app.app.engine.db.write().await.unwrap();
+                    tx.execute("insert into bench_rows (name) values ($1)", args!["row".to_owned()])
+                        .await
+                        .unwrap();
+                    tx.commit().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    f64::from(count) / watch.elapsed().as_secs_f64()
+}
+
+async fn measure_store(report: &mut Report, app: &Arc<TestApp>, database: Database, synced: f64) {
+    let mut tx = app.app.engine.db.write().await.unwrap();
+    tx.execute("create table bench_rows (name text not null)", args![]).await.unwrap();
+    tx.commit().await.unwrap();
+    store_rate(app, CALLERS, 2_000).await;
+    let (one, many) = (store_rate(app, 1, 4_000).await, store_rate(app, CALLERS, 40_000).await);
+    let bar = if database == Database::Sqlite { "bar: 4" } else { "no bar" };
+    report.ratio(&format!("{database:?}: one insert a commit, 64 writers against one"), many, one, "/s", bar);
+    if database == Database::Sqlite {
+        report.ratio(
+            &format!("{database:?}: the same, 64 writers against the disk"),
+            many,
+            synced,
+            "/s",
+            "no bar",
+        );
+    }
+}
+
 pub(crate) async fn measure(report: &mut Report, database: Database, synced: f64) {
     let app = Arc::new(TestApp::new(database).await);
+    measure_store(report, &app, database, synced).await;
     rate(&app, CALLERS, 500, false).await;
     for keyed in [false, true] {
-        let what = if keyed { "keyed writes" } else { "writes" };
+        let what = if keyed { "keyed calls" } else { "calls that write" };
         let one = rate(&app, 1, 1_500, keyed).await;
         let many = rate(&app, CALLERS, 12_000, keyed).await;
         let bar = if database == Database::Sqlite && !keyed { "bar: 4" } else { "no bar" };

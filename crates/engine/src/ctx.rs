@@ -219,9 +219,8 @@ impl Ctx {
                 if let Some(audit) = &record.audit {
                     sql::insert_audit(tx, record.account, sequence, now, &actor, audit).await?;
                 }
-                let event_id = engine.entropy.id(now);
-                sql::insert_event(tx, record.account, sequence, event_id, now, record).await?;
             }
+            sql::insert_events(tx, of_one_account, first, now, engine.entropy.as_ref()).await?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Every statement of the engine: the sequence of an account, events, audit entries, kept answers.
 
-use portico_kernel::{AccountId, AuditId, EventId, Timestamp};
+use portico_kernel::{AccountId, AuditId, Entropy, EventId, Timestamp};
 use portico_store::{StoreError, Tx, args, from_row};
 
 use crate::ctx::{AuditRecord, Record};
@@ -26,20 +26,36 @@ pub(crate) async fn take_sequence(tx: &mut Tx, account: AccountId, count: usize)
     Ok(last)
 }
 
-pub(crate) async fn insert_event(
+macro_rules! insert_events {
+    ($($rows:literal)+) => {
+        concat!("insert into events (account_id, sequence, id, type, occurred_at, data) values ", $($rows),+)
+    };
+}
+
+/// Inserts of one, two and three events: most changes make two, and a statement costs far more than a row.
+const INSERT_EVENTS: [&str; 3] = [
+    insert_events!("($1, $2, $3, $4, $5, $6)"),
+    insert_events!("($1, $2, $3, $4, $5, $6), " "($7, $8, $9, $10, $11, $12)"),
+    insert_events!("($1, $2, $3, $4, $5, $6), " "($7, $8, $9, $10, $11, $12), " "($13, $14, $15, $16, $17, $18)"),
+];
+
+/// Inserts the events of one account, numbered from `first`.
+pub(crate) async fn insert_events(
     tx: &mut Tx,
-    account: AccountId,
-    sequence: i64,
-    id: EventId,
+    records: &[Record],
+    first: i64,
     now: Timestamp,
-    record: &Record,
+    entropy: &dyn Entropy,
 ) -> Result<(), StoreError> {
-    tx.execute(
-        "insert into events (account_id, sequence, id, type, occurred_at, data) values ($1, $2, $3, $4, $5, $6)",
-        args![account, sequence, id, record.event_type.to_owned(), now, record.data.to_string()],
-    )
-    .await
-    .map(drop)
+    let mut sequence = first..;
+    for some in records.chunks(INSERT_EVENTS.len()) {
+        let rows = some.iter().zip(&mut sequence).flat_map(|(record, sequence)| {
+            let id: EventId = entropy.id(now);
+            args![record.account, sequence, id, record.event_type.to_owned(), now, record.data.to_string()]
+        });
+        tx.execute(INSERT_EVENTS[some.len() - 1], rows.collect()).await?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn insert_audit(

@@ -38,7 +38,8 @@ impl Db {
                 "a database url begins with `sqlite:`, `postgres://` or `postgresql://`",
             ));
         }
-        let options = PgConnectOptions::from_str(url)?.application_name("portico");
+        let options =
+            PgConnectOptions::from_str(url)?.application_name("portico").disable_statement_logging();
         // The pool would only say that it waited too long; a first connection says why.
         options.connect().await?.close().await?;
         let pool = PgPoolOptions::new()

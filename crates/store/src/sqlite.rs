@@ -1,9 +1,12 @@
 //! SQLite: readers beside one writer whose commits are shared.
 //!
 //! A synced commit costs up to milliseconds, so callers share it. The writer's connection is a lane behind a fair
-//! lock. Who comes first opens a transaction; each takes its turn inside a savepoint and leaves; the committer
+//! lock. Who comes first opens a transaction; each takes its turn behind a savepoint and leaves; the committer
 //! stands in the same line, so it commits for everyone who was in line before it, and only then are they answered.
 //! Whoever comes later rides with the next commit.
+//!
+//! Each statement is a message to the connection's own thread and back, so savepoints are not released one by one:
+//! every turn sets its own, all of one name, of which the last counts, and the commit ends them all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +41,8 @@ impl SqliteDb {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_MAX)
-            .foreign_keys(true);
+            .foreign_keys(true)
+            .disable_statement_logging();
         // The writer comes first: it makes the file, which the readers may not.
         let connection = options.connect().await?;
         let readers = SqlitePoolOptions::new()
@@ -119,13 +123,11 @@ impl Lane {
         }
     }
 
-    /// Undoes the turn that is open. SQLite ends the whole transaction by itself on some failures (a full disk);
-    /// then the savepoint is gone, and with it the work of everyone who rides along.
+    /// Undoes the last turn, back to its own savepoint; to do so twice does no harm. SQLite ends the whole transaction
+    /// by itself on some failures (a full disk); then the savepoint is gone, and with it the work of everyone who rides
+    /// along.
     async fn take_turn_back(&mut self) -> Result<(), StoreError> {
-        let undone = match self.run("rollback to turn").await {
-            Ok(()) => self.run("release turn").await,
-            Err(error) => Err(error),
-        };
+        let undone = self.run("rollback to turn").await;
         if let Err(error) = &undone {
             self.abandon(&StoreError::unavailable(error.to_string())).await;
         }
@@ -183,34 +185,19 @@ impl Turn {
     }
 
     /// Leaves the lane and waits for the commit that holds this turn.
-    pub(crate) async fn commit(self) -> Result<(), StoreError> {
-        unhurried(async move {
-            let outcome = self.board().await?;
-            outcome
-                .await
-                .unwrap_or_else(|_| Err(StoreError::unavailable("the database was closed before the commit")))
-        })
-        .await
-    }
-
-    /// Ends the savepoint and rides along with the transaction.
-    async fn board(mut self) -> Result<oneshot::Receiver<Result<(), StoreError>>, StoreError> {
-        self.ended = true;
-        if let Err(error) = self.lane.run("release turn").await {
-            let _ = self.lane.take_turn_back().await;
-            return Err(error);
-        }
+    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         let (rider, outcome) = oneshot::channel();
         self.lane.riders.push(rider);
-        Ok(outcome)
+        self.ended = true;
+        drop(self);
+        let closed = |_| Err(StoreError::unavailable("the database was closed before the commit"));
+        outcome.await.unwrap_or_else(closed)
     }
 
     pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
-        unhurried(async move {
-            self.ended = true;
-            self.lane.take_turn_back().await
-        })
-        .await
+        let undone = self.lane.take_turn_back().await;
+        self.ended = true;
+        undone
     }
 }
 

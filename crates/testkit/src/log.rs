@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -20,10 +21,11 @@ impl<S: Subscriber> Layer<S> for CountErrors {
 
 /// Begins to count and to print. Each test is a process of its own, so the count is the test's own.
 pub(crate) fn begin() {
-    let print = tracing_subscriber::fmt::layer()
-        .with_test_writer()
-        .with_filter(tracing::level_filters::LevelFilter::WARN);
-    let _ = tracing_subscriber::registry().with(CountErrors).with(print).try_init();
+    let print = tracing_subscriber::fmt::layer().with_test_writer().with_filter(LevelFilter::WARN);
+    let _ = tracing_subscriber::registry()
+        .with(CountErrors.with_filter(LevelFilter::ERROR))
+        .with(print)
+        .try_init();
 }
 
 /// How many errors were logged since it was last asked.
