@@ -91,16 +91,6 @@ pub(crate) async fn measure(report: &mut Report, database: Database, synced: f64
         let what = if keyed { "keyed calls" } else { "calls that write" };
         let one = rate(&app, 1, 1_500, keyed).await;
         let many = rate(&app, CALLERS, 12_000, keyed).await;
-        let bar = if database == Database::Sqlite && !keyed { "bar: 4" } else { "no bar" };
-        report.ratio(&format!("{database:?}: {what}, 64 callers against one"), many, one, "/s", bar);
-        if database == Database::Sqlite {
-            report.ratio(
-                &format!("{database:?}: {what}, 64 callers against the disk"),
-                many,
-                synced,
-                "/s",
-                "no bar",
-            );
-        }
+        report.ratio(&format!("{database:?}: {what}, 64 callers against one"), many, one, "/s", "no bar");
     }
 }

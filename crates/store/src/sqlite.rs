@@ -51,7 +51,7 @@ impl SqliteDb {
             .test_before_acquire(false)
             .connect_with(options.create_if_missing(false).read_only(true))
             .await?;
-        let lane = Lane { connection, open: false, dangling: false, riders: Vec::new() };
+        let lane = Lane { connection, open: false, begun: false, dangling: false, riders: Vec::new() };
         let (lane, work) = (Arc::new(Mutex::new(lane)), Arc::new(Notify::new()));
         let committer = tokio::spawn(commit_for_all(lane.clone(), work.clone()));
         Ok(Self { readers, lane, work, committer })
@@ -61,24 +61,18 @@ impl SqliteDb {
         Ok(self.readers.begin_with(Dialect::Sqlite.begin_read()).await?)
     }
 
-    /// Takes a turn. It runs in a task of its own, so that a caller that goes away meanwhile leaves the lane in a state
-    /// that is known: the turn is made all the same, and dropped.
+    /// Takes a turn. Whoever gives up waiting for it leaves the lane as it was, or in a state that the next one knows
+    /// how to mend: see [`Lane::begin`].
     pub(crate) async fn write(&self) -> Result<Turn, StoreError> {
-        let (lane, work) = (self.lane.clone(), self.work.clone());
-        unhurried(async move {
-            let mut lane = lane.lock_owned().await;
-            lane.take_back_dangling().await;
-            if !lane.open {
-                lane.run("begin immediate").await?;
-                lane.open = true;
-            }
-            // From here on the turn's end calls the committer, even when the savepoint fails.
-            let mut turn = Turn { lane, work, ended: true };
-            turn.lane.run("savepoint turn").await?;
-            turn.ended = false;
-            Ok(turn)
-        })
-        .await
+        let lane = self.lane.clone().lock_owned().await;
+        // From here on the turn's end calls the committer, even when it never comes to a savepoint.
+        let mut turn = Turn { lane, work: self.work.clone(), ended: true };
+        turn.lane.take_back_dangling().await;
+        turn.lane.begin().await?;
+        // Given up here, the savepoint may be there or not. It is empty, and the next turn sets its own.
+        turn.lane.run("savepoint turn").await?;
+        turn.ended = false;
+        Ok(turn)
     }
 
     /// Commits what is in the lane, folds the log into the file, and closes it.
@@ -103,6 +97,8 @@ struct Lane {
     connection: SqliteConnection,
     /// Is a transaction open?
     open: bool,
+    /// Was one begun or given up by someone who did not wait for it? Then it may be open or not.
+    begun: bool,
     /// Did a turn end without a word, its savepoint still open?
     dangling: bool,
     /// Those whose turn is over and who wait for the commit.
@@ -115,11 +111,36 @@ impl Lane {
         Ok(())
     }
 
+    /// Opens a transaction, unless one is open. A statement runs to its end on the connection's own thread even when
+    /// its caller goes away, so what was begun and not waited for is ended first; nobody rides along with it.
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        if self.open {
+            return Ok(());
+        }
+        self.end_begun().await;
+        self.begun = true;
+        let begun = self.run("begin immediate").await;
+        self.begun = false;
+        self.open = begun.is_ok();
+        begun
+    }
+
+    /// Makes sure that no transaction is open of which nobody knows.
+    async fn end_begun(&mut self) {
+        if self.begun {
+            // It may be over already; what counts is that none is open afterwards.
+            let _ = self.run("rollback").await;
+            self.begun = false;
+        }
+    }
+
     /// Undoes a turn that ended without a word. When that fails the whole transaction is given up, and the lane is
     /// clean either way.
     async fn take_back_dangling(&mut self) {
-        if std::mem::take(&mut self.dangling) {
+        if self.dangling {
             let _ = self.take_turn_back().await;
+            // Only now: whoever gives up in between leaves it to the next one.
+            self.dangling = false;
         }
     }
 
@@ -137,14 +158,15 @@ impl Lane {
     /// Ends the transaction without a trace and tells everyone who rode along.
     async fn abandon(&mut self, error: &StoreError) {
         self.open = false;
-        // It may be over already; what counts is that none is open afterwards.
-        let _ = self.run("rollback").await;
+        self.begun = true;
         self.answer(&Err(error.clone()));
+        self.end_begun().await;
     }
 
     /// Commits for everyone who rides along.
     async fn settle(&mut self) {
         self.take_back_dangling().await;
+        self.end_begun().await;
         if !self.open {
             return;
         }
@@ -199,13 +221,6 @@ impl Turn {
         self.ended = true;
         undone
     }
-}
-
-/// Runs to its end even if nobody waits for it any more.
-async fn unhurried<T: Send + 'static>(
-    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-) -> Result<T, StoreError> {
-    tokio::spawn(work).await.unwrap_or_else(|error| Err(StoreError::fault(error)))
 }
 
 impl Drop for Turn {
