@@ -1,5 +1,7 @@
 //! The log: to standard error, so that standard output is for answers.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, filter, fmt};
@@ -9,7 +11,8 @@ use crate::config::{Config, LogFormat};
 /// Begins to log as `config` says. Others' chatter is kept to warnings.
 pub(crate) fn begin(config: &Config) {
     let filter = filter::Targets::new().with_default(tracing::Level::WARN).with_target("portico", config.log);
-    let layer = fmt::layer().with_writer(std::io::stderr);
+    let stderr_is_terminal = std::io::stderr().is_terminal();
+    let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(stderr_is_terminal);
     let layer = match config.log_format {
         LogFormat::Text => layer.with_target(false).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),

@@ -42,6 +42,8 @@ impl SqliteDb {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_MAX)
             .foreign_keys(true)
+            // What a savepoint may have to restore is kept in memory; otherwise it spills into a file after 64 KiB.
+            .pragma("temp_store", "memory")
             .disable_statement_logging();
         // The writer comes first: it makes the file, which the readers may not.
         let connection = options.connect().await?;
