@@ -6,7 +6,7 @@ use portico_kernel::{AccountId, Caller, CallerKind, Code, Problem, Role};
 use portico_store::Tx;
 
 use crate::input::{Fault, Fields, Node};
-use crate::{ACCOUNT_VARIABLE, Access, Engine, Spec};
+use crate::{ACCOUNT_VARIABLE, Access, Engine, Spec, timed_out};
 
 /// A caller that may make the call, and the account that it acts in.
 #[derive(Debug, Clone)]
@@ -67,10 +67,11 @@ impl Engine {
             CallerKind::Client => (caller.org == Some(account)).then_some(Role::Owner),
             // The own account is the common case and needs no look-up.
             CallerKind::Person if caller.org == Some(account) && caller.role.is_none() => Some(Role::Owner),
-            CallerKind::Person => match tx {
-                Some(tx) => self.memberships.role(tx, account, &caller.subject).await?,
-                None => self.memberships.role(&mut self.db.read().await?, account, &caller.subject).await?,
-            },
+            CallerKind::Person => {
+                let asking = Box::pin(self.role(tx, account, &caller.subject));
+                let asked = tokio::time::timeout(self.operation_time_max, asking).await;
+                asked.unwrap_or_else(|_| Err(timed_out()))?
+            }
         };
         match role {
             None => {
@@ -86,6 +87,19 @@ impl Engine {
             }
             Some(_) => Ok(()),
         }
+    }
+
+    /// The role of a person, as the database says.
+    async fn role(
+        &self,
+        tx: Option<&mut Tx>,
+        account: AccountId,
+        person: &str,
+    ) -> Result<Option<Role>, Problem> {
+        Ok(match tx {
+            Some(tx) => self.memberships.role(tx, account, person).await?,
+            None => self.memberships.role(&mut self.db.read().await?, account, person).await?,
+        })
     }
 }
 

@@ -16,6 +16,8 @@ use crate::{Admitted, Answered, Ctx, Engine, Entry, IdempotencyKey, Method};
 
 /// The longest that an operation may run. Shorter than the lease of an Idempotency-Key.
 pub const OPERATION_TIME_MAX: Duration = Duration::from_secs(30);
+/// What a call may take beyond that, to claim its key and to commit or take back.
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// A call that was admitted.
 pub struct Call {
@@ -72,13 +74,26 @@ impl Reply {
 
 /// Runs a call. What it writes is kept if and only if it succeeds; a panic is a refusal like any other.
 pub async fn dispatch(engine: &Arc<Engine>, entry: &Arc<Entry>, call: Call) -> Result<Reply, Problem> {
+    // Beyond the operation's own time only a database that does not answer takes so long. What is dropped then is
+    // taken back by the database, and a claim ends with its lease.
+    let limit = engine.operation_time_max + SETTLE_TIME_MAX;
     if entry.spec.method == Method::Get {
-        return run(engine, entry, call).await;
+        return tokio::time::timeout(limit, run(engine, entry, call))
+            .await
+            .unwrap_or_else(|_| Err(timed_out()));
     }
     // A caller that goes away does not stop a write half-way, nor leave its answer unkept.
     let (engine, entry) = (engine.clone(), entry.clone());
-    let task = tokio::spawn(async move { run(&engine, &entry, call).await });
-    task.await.unwrap_or_else(|error| Err(Problem::internal(error)))
+    let task = tokio::spawn(async move { tokio::time::timeout(limit, run(&engine, &entry, call)).await });
+    match task.await {
+        Ok(ended) => ended.unwrap_or_else(|_| Err(timed_out())),
+        Err(panic) => Err(Problem::internal(panic)),
+    }
+}
+
+/// 504.
+pub fn timed_out() -> Problem {
+    Problem::new(Code::Timeout, "The call took too long.").retry_after(Duration::from_secs(1))
 }
 
 async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Reply, Problem> {
@@ -199,8 +214,6 @@ async fn attempt(ctx: &mut Ctx, ready: Box<dyn Ready>) -> Result<Answered, Probl
             let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
             Err(Problem::internal(format!("a panic: {words}")))
         }
-        Err(_) => {
-            Err(Problem::new(Code::Timeout, "The call took too long.").retry_after(Duration::from_secs(1)))
-        }
+        Err(_) => Err(timed_out()),
     }
 }

@@ -31,7 +31,7 @@ pub use admission::Admitted;
 pub use answer::{ANSWER_BYTES_MAX, Answer, Answered};
 pub use area::{Area, AreaBuilder};
 pub use ctx::Ctx;
-pub use dispatch::{Call, OPERATION_TIME_MAX, Reply, dispatch, log_failure};
+pub use dispatch::{Call, OPERATION_TIME_MAX, Reply, dispatch, log_failure, timed_out};
 pub use engine::Engine;
 pub use event::{Envelope, Event, EventType, example_id};
 pub use idempotency::{IdempotencyKey, forget_running};

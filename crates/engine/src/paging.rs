@@ -54,10 +54,10 @@ impl Paging {
             PAGE_FIELDS.iter().filter_map(|name| Some(((*name).to_owned(), fields.remove(*name)?))).collect();
         paging.extend(token.map(|token| ("page_token".to_owned(), token)));
         let asked: PageFields = read(paging)?;
+        let size = |name, size| PageSize::asked(size).ok_or_else(|| Fault::of(name, "must not be negative"));
+        let (page_size, limit) = (size("page_size", asked.page_size)?, size("limit", asked.limit)?);
         // `limit` is the older name of `page_size`, which wins.
-        let (name, size) =
-            if asked.page_size.is_some() { ("page_size", asked.page_size) } else { ("limit", asked.limit) };
-        let size = PageSize::asked(size).ok_or_else(|| Fault::of(name, "must not be negative"))?;
+        let size = if asked.page_size.is_some() { page_size } else { limit };
         let token = asked.page_token.filter(|token| !token.is_empty());
         let after = token.map(|token| binding.open(&token, keyring, now)).transpose()?;
         Ok(Self { request: PageRequest { size, after }, binding })

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Body;
-use portico_engine::{Engine, log_failure};
+use portico_engine::{Engine, log_failure, timed_out};
 use portico_identity::{Identity, limits};
-use portico_kernel::{Code, Problem, seconds};
 
 use crate::arrived::{Arrived, Stopping, check_host, guard};
 use crate::cors::Origins;
@@ -53,7 +52,7 @@ impl AuthServer {
         let answering = self.identity.answer(&self.engine, request);
         let response = tokio::time::timeout(self.engine.operation_time_max, answering)
             .await
-            .map_err(|_| Problem::new(Code::Timeout, "The call took too long.").retry_after(seconds(1)))??;
+            .map_err(|_| timed_out())??;
         // A method that is not served leaves the provider without a body; it gets the envelope here.
         match response.headers().get(http::header::ALLOW) {
             Some(allow) if response.status() == StatusCode::METHOD_NOT_ALLOWED => {

@@ -18,6 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::Connection;
 use crate::server::wait;
 
+/// A peer that takes nothing of its answer for so long is cut off.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 /// How long and how much is drained.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(5);
 const LINGER_BYTES_MAX: usize = 16 << 20;
@@ -32,6 +34,8 @@ pub(crate) struct EdgeIo<T> {
     instead: Vec<u8>,
     /// Does the next write begin where the one before ended, in the middle?
     midway: bool,
+    /// Ends when the peer has taken nothing for too long.
+    patience: Option<Sleep>,
     linger: Option<Linger>,
 }
 
@@ -42,7 +46,7 @@ struct Linger {
 
 impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
     pub(crate) fn new(inner: T, engine: Arc<Engine>, connection: Connection) -> Self {
-        Self { inner, engine, connection, instead: Vec::new(), midway: false, linger: None }
+        Self { inner, engine, connection, instead: Vec::new(), midway: false, patience: None, linger: None }
     }
 
     /// The envelope in place of the library's bare answer.
@@ -137,7 +141,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.midway = !matches!(written, Poll::Ready(Ok(count)) if count == bytes.len());
         self.connection.set_blocked(written.is_pending());
-        written
+        if written.is_ready() {
+            self.patience = None;
+            return written;
+        }
+        let patience = self.patience.get_or_insert_with(|| wait(WRITE_TIME_MAX));
+        ready!(patience.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

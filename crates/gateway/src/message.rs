@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::HeaderName;
+use http::header::{CONTENT_ENCODING, HeaderName};
 use hyper::body::Body;
 use portico_engine::input::{Fault, Fields, parse_object, parse_query};
 use portico_engine::{Entry, IdempotencyKey};
@@ -53,6 +53,10 @@ where
     arrived.body.check_declared(BODY_BYTES_MAX)?;
     if arrived.body.has_ended() {
         return Ok(Fields::new());
+    }
+    if arrived.parts.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        let words = "The body must not be compressed: no `Content-Encoding` is taken.";
+        return Err(Problem::new(Code::UnsupportedMediaType, words));
     }
     if !body::is_json(&arrived.parts.headers) {
         let words = "The body must be JSON, with `Content-Type: application/json`.";

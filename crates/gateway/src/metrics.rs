@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use portico_engine::Engine;
 use portico_kernel::{Code, Problem};
@@ -93,7 +95,7 @@ impl MetricsServer {
 
     pub(crate) fn answer(&self, request: Request<Incoming>) -> Response<Bytes> {
         let arrived = Arrived::new(request, &self.engine);
-        let result = self.page(arrived.parts.uri.path()).map_err(Refusal::from).map(|text| {
+        let result = self.page(&arrived.parts).map(|text| {
             let mut response = Response::new(Bytes::from(text));
             response.headers_mut().insert(CONTENT_TYPE, TEXT);
             response
@@ -101,9 +103,12 @@ impl MetricsServer {
         arrived.finish(result, &Origins::default())
     }
 
-    fn page(&self, path: &str) -> Result<String, Problem> {
-        if path != "/metrics" {
-            return Err(Problem::new(Code::NotFound, "The metrics are at /metrics."));
+    fn page(&self, parts: &Parts) -> Result<String, Refusal> {
+        if parts.uri.path() != "/metrics" {
+            return Err(Problem::new(Code::NotFound, "The metrics are at /metrics.").into());
+        }
+        if parts.method != Method::GET && parts.method != Method::HEAD {
+            return Err(Refusal::method_not_allowed(&HeaderValue::from_static("GET, HEAD")));
         }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.metrics.registry)

@@ -30,6 +30,8 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(35);
 /// How long a connection may stay without a call when the server stops.
 const DRAIN_PAUSE: Duration = Duration::from_millis(500);
+/// How many such pauses an answer may take to leave.
+const DRAIN_PAUSES_BLOCKED: u32 = 10;
 /// How long to wait when the machine has no more sockets to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -88,9 +90,13 @@ impl Connection {
         self.0.blocked.store(blocked, Ordering::Relaxed);
     }
 
-    /// Is there something that a stopping server waits for? A request that is still coming in is not.
-    fn is_busy(&self) -> bool {
-        self.0.working.load(Ordering::Relaxed) || self.0.blocked.load(Ordering::Relaxed)
+    /// A stopping server waits for this; not for a request that is still coming in.
+    fn is_working(&self) -> bool {
+        self.0.working.load(Ordering::Relaxed)
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.0.blocked.load(Ordering::Relaxed)
     }
 }
 
@@ -173,7 +179,14 @@ async fn connection(
 /// Ends once there is nothing to wait for any more, with a moment for what is just arriving or leaving.
 async fn no_longer_busy(connection: &Connection) {
     wait(DRAIN_PAUSE).await;
-    while connection.is_busy() {
+    while connection.is_working() {
+        wait(DRAIN_PAUSE).await;
+    }
+    // A peer that does not take its answer is given a little longer.
+    for _ in 0..DRAIN_PAUSES_BLOCKED {
+        if !connection.is_blocked() {
+            return;
+        }
         wait(DRAIN_PAUSE).await;
     }
 }

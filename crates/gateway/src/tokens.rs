@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use portico_engine::Engine;
+use portico_engine::{Engine, timed_out};
 use portico_identity::Identity;
 use portico_identity::verify::{Verified, refused};
 use portico_kernel::{Caller, Problem};
@@ -61,7 +61,10 @@ impl Tokens {
             self.known.remove(&key);
         }
         metrics.token_known(false);
-        let verified = Arc::new(self.identity.verify(engine, token).await?);
+        // Boxed, because the way through the database is large and seldom taken.
+        let verifying = Box::pin(self.identity.verify(engine, token));
+        let verified = tokio::time::timeout(engine.operation_time_max, verifying).await;
+        let verified = Arc::new(verified.unwrap_or_else(|_| Err(timed_out()))?);
         self.known.insert(key, verified.clone());
         Ok(verified.caller.clone())
     }

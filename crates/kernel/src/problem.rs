@@ -133,6 +133,8 @@ impl Problem {
 
     /// 404 for one thing.
     pub fn not_found(what: &str, id: impl fmt::Display) -> Self {
+        // As much of the id as says which one is meant.
+        let id: String = id.to_string().chars().take(100).collect();
         Self::new(Code::NotFound, format!("There is no {what} {id} here."))
     }
 

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use portico_engine::{Area, forget_running};
 use portico_gateway::{AuthServer, Gateway, Handler, Metrics, MetricsServer, Origins, Stopping};
@@ -16,6 +17,9 @@ use tokio::task::JoinSet;
 
 use crate::App;
 use crate::config::Config;
+
+/// How long the jobs and the database may take to end.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -100,8 +104,13 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     stopping.begin();
     stop.send_replace(true);
     while servers.join_next().await.is_some() {}
-    while jobs.join_next().await.is_some() {}
-    app.engine.db.close().await;
+    let ending = async {
+        while jobs.join_next().await.is_some() {}
+        app.engine.db.close().await;
+    };
+    if tokio::time::timeout(CLOSE_TIME_MAX, ending).await.is_err() {
+        tracing::warn!("The database did not let go in time");
+    }
     drop(held);
     tracing::info!("Stopped");
     Ok(())

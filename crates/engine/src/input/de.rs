@@ -225,15 +225,17 @@ impl<'de> Deserializer<'de> for Node {
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
-        _: &'static [&'static str],
+        known: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
         match self {
             Self::Text(name) => visitor.visit_enum(name.into_deserializer()),
             Self::Words(words) => visitor.visit_enum(single(words)?.into_deserializer()),
             Self::Object(fields) if fields.len() == 1 => visitor.visit_enum(OneOf(fields)),
-            Self::Object(_) => Err(Fault::here("must be an object with one field")),
-            other => other.deserialize_any(visitor),
+            other => {
+                let (names, given) = (text::names(known), text::given(other.unexpected()));
+                Err(Fault::here(format!("must be one of {names}, not {given}")))
+            }
         }
     }
 

@@ -115,7 +115,9 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let seed = self.deeper()?;
         let mut fields = Fields::new();
         while let Some(name) = entries.next_key::<String>()? {
-            let name = self.text(name)?;
+            if name.contains('\0') {
+                return Err(self.refuse(Fault::whole("has a name with a null character")));
+            }
             if fields.contains_key(&name) {
                 return Err(self.refuse(Fault::of(&name, "is given more than once")));
             }

@@ -12,7 +12,7 @@ use super::{Cut, hash, operation, problem};
 
 const DEFINITIONS: &str = "/components/schemas";
 const INTRODUCTION: &str = "Everything a developer needs beside the product itself: identity, accounts with keys and \
-    scopes, units, audit and events. Input is strict: a name that is not known, or given twice, is refused. Every \
+    scopes, units, audit and events. Input is strict: a name that is not known, or given twice, is refused, and no text may hold a null character. Every \
     refusal is a `Problem`, and every answer carries `x-request-id`.";
 
 /// Makes schemas of answers, whose parts stand in the document by name.

@@ -153,7 +153,7 @@ fn paging() -> Vec<Value> {
             ),
         }),
         "limit" => json!({
-            "type": "integer", "format": "int32", "minimum": 0, "maximum": i32::MAX, "deprecated": true,
+            "type": "integer", "format": "int32", "minimum": 0, "maximum": i32::MAX,
             "description": "The older name of `page_size`, which wins when both are sent.",
         }),
         _ => json!({
@@ -161,17 +161,59 @@ fn paging() -> Vec<Value> {
             "description": "The `next_page_token` of the page before; every other parameter must stay as it was.",
         }),
     };
-    PAGE_FIELDS.iter().map(|name| parameter("query", name, describe(name), false)).collect()
+    let mut parameters: Vec<_> =
+        PAGE_FIELDS.iter().map(|name| parameter("query", name, describe(name), false)).collect();
+    for older in parameters.iter_mut().filter(|parameter| parameter["name"] == "limit") {
+        older["deprecated"] = json!(true);
+    }
+    parameters
 }
 
-/// The body. A field of a path variable's name may stand in it; the path overrides it.
+/// The body. A field of a path variable's name may stand in it, whatever it holds: the path overrides it.
 fn body(spec: &Spec, mut input: Map<String, Value>) -> Value {
     let variables: Vec<_> = spec.variables().collect();
+    if let Some(properties) = input.get_mut("properties").and_then(Value::as_object_mut) {
+        for (_, property) in properties.iter_mut().filter(|(name, _)| variables.contains(&name.as_str())) {
+            *property = json!({ "description": "May be left out: the path overrides it." });
+        }
+    }
     if let Some(required) = input.get_mut("required").and_then(Value::as_array_mut) {
         required.retain(|name| !variables.iter().any(|variable| name == variable));
     }
-    let content = json!({ "application/json": { "schema": input } });
-    json!({ "required": true, "content": content })
+    let required = input.get("required").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
+    let mut schema = Value::Object(input);
+    allow_null(&mut schema);
+    json!({ "required": required, "content": { "application/json": { "schema": schema } } })
+}
+
+/// In a body, a field that is null counts as left out; so whatever may be left out may be null.
+fn allow_null(schema: &mut Value) {
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let is_required =
+        |name: &str| required.as_array().is_some_and(|names| names.iter().any(|each| each == name));
+    for (name, property) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten()
+    {
+        allow_null(property);
+        if is_required(name) {
+            continue;
+        }
+        match property.get_mut("type") {
+            Some(Value::Array(types)) if !types.contains(&json!("null")) => types.push(json!("null")),
+            Some(one @ Value::String(_)) => *one = json!([one.clone(), "null"]),
+            _ => {}
+        }
+        for list in ["enum", "anyOf"] {
+            let null = if list == "enum" { Value::Null } else { json!({ "type": "null" }) };
+            if let Some(values) = property.get_mut(list).and_then(Value::as_array_mut)
+                && !values.contains(&null)
+            {
+                values.push(null);
+            }
+        }
+    }
+    if let Some(items) = schema.get_mut("items") {
+        allow_null(items);
+    }
 }
 
 fn responses(entry: &Entry, answers: &mut SchemaGenerator) -> Value {

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Lab;
 use super::sql::{self, ThingRow};
 
-/// Make a thing. Its name can ask for trouble: `panic`, `wait`, `refuse`, `unavailable` and `fail late`.
+/// Make a thing. Its name can ask for trouble: `panic`, `wait`, `wait late`, `refuse`,
+/// `unavailable` and `fail late`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateThing {
@@ -37,6 +38,7 @@ pub(crate) struct CreateThing {
 /// 1 to 50 characters.
 #[derive(Deserialize, Serialize, JsonSchema, Clone)]
 #[serde(try_from = "String")]
+#[schemars(!try_from)]
 struct Name(#[schemars(length(min = 1, max = 50))] String);
 
 impl TryFrom<String> for Name {
@@ -182,8 +184,10 @@ impl Operation for CreateThing {
         ctx.audit("lab.thing.created", &row.id)?;
         let actor = ctx.caller().subject.clone();
         ctx.emit(&ThingCreated { thing_id: row.id.clone(), actor })?;
-        if row.name == "fail late" {
-            return Err(Problem::internal("as asked"));
+        match row.name.as_str() {
+            "fail late" => return Err(Problem::internal("as asked")),
+            "wait late" => lab.go_on.notified().await,
+            _ => {}
         }
         let secret = format!("whsec_{}", portico_kernel::hex(&ctx.engine().entropy.bytes::<16>()));
         let tags = i32::try_from(self.tags.len()).unwrap_or(i32::MAX);

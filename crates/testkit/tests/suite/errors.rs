@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use portico_kernel::{Code, Scope};
+use portico_store::args;
 use portico_testkit::{Database, Sent, TestApp, TestAppOptions, on_both_databases};
 use serde_json::json;
 
@@ -117,9 +118,11 @@ on_both_databases! {
 async fn a_call_that_takes_too_long(database: Database) {
     let options = TestAppOptions { operation_time_max: Duration::from_millis(50) };
     let app = TestApp::with(database, options).await;
-    let refused = app.post(&app.things(), &json!({ "name": "wait" })).await;
-    refused.refused(Code::Timeout);
-    assert_eq!(refused.header("retry-after"), "1");
+    for name in ["wait", "wait late"] {
+        let refused = app.post(&app.things(), &json!({ "name": name })).await;
+        refused.refused(Code::Timeout);
+        assert_eq!(refused.header("retry-after"), "1");
+    }
     let mine = app.get(&app.things()).await.ok();
     assert_eq!(mine["things"], json!([]), "nothing of it remains");
     app.post(&app.things(), &json!({ "name": "fine" })).await.ok();
@@ -133,4 +136,18 @@ async fn a_call_that_takes_too_long_is_ended_on_sqlite() {
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_ended_on_postgres() {
     a_call_that_takes_too_long(Database::Postgres).await;
+}
+
+/// A statement that the database holds up cannot be taken back in order; the caller is answered all the same.
+#[tokio::test]
+async fn a_call_that_waits_for_a_lock_is_ended_on_postgres() {
+    let options = TestAppOptions { operation_time_max: Duration::from_millis(50) };
+    let app = TestApp::with(Database::Postgres, options).await;
+    let mut holder = app.app.engine.db.write().await.unwrap();
+    holder.execute("lock table lab_things", args![]).await.unwrap();
+    app.post(&app.things(), &json!({ "name": "held up" })).await.refused(Code::Timeout);
+    app.get(&app.things()).await.refused(Code::Timeout);
+    holder.rollback().await.unwrap();
+    assert_eq!(app.get(&app.things()).await.ok()["things"], json!([]), "nothing of it remains");
+    app.post(&app.things(), &json!({ "name": "fine" })).await.ok();
 }
