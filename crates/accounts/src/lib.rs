@@ -96,7 +96,7 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .event::<events::MemberJoined>()
         .event::<events::MemberRemoved>()
         .event::<events::UsageThreshold>()
-        .probe("select id from accounts limit 1")
+        .probe(sql::PROBE)
         .build()
 }
 

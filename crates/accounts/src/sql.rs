@@ -5,6 +5,9 @@ use portico_store::{StoreError, Tx, args, from_row};
 
 use crate::model::{AccountStatus, NewAccount};
 
+/// Runs when the area can serve.
+pub(crate) const PROBE: &str = "select id from accounts limit 1";
+
 /// An account as it is kept, with the role of whoever asked.
 pub(crate) struct AccountRow {
     pub(crate) id: String,

@@ -4,6 +4,7 @@
 //! to their own area's crate, unchanged, when that area is built: a receiver can be written against them today.
 
 mod declared;
+mod sql;
 mod types;
 
 use std::sync::Arc;
@@ -22,6 +23,6 @@ pub fn area() -> Area {
         .event::<declared::DomainTransferred>()
         .event::<declared::RadarDigestPublished>()
         .event::<declared::WebhookTest>()
-        .probe("select id from events limit 1")
+        .probe(sql::PROBE)
         .build()
 }

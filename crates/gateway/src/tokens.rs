@@ -54,8 +54,10 @@ impl Tokens {
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         if let Some(verified) = self.known.get(&key) {
-            if self.identity.still_good(&verified, engine.clock.now())? {
+            let now = engine.clock.now();
+            if self.identity.still_good(&verified, now)? {
                 metrics.token_known(true);
+                self.identity.note_use(&verified, now);
                 return Ok(verified.caller.clone());
             }
             self.known.remove(&key);
@@ -65,6 +67,7 @@ impl Tokens {
         let verifying = Box::pin(self.identity.verify(engine, token));
         let verified = tokio::time::timeout(engine.operation_time_max, verifying).await;
         let verified = Arc::new(verified.unwrap_or_else(|_| Err(timed_out()))?);
+        self.identity.note_use(&verified, engine.clock.now());
         self.known.insert(key, verified.clone());
         Ok(verified.caller.clone())
     }

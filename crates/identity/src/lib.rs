@@ -20,6 +20,7 @@ mod revocations;
 mod secret;
 mod signing;
 mod sql;
+mod uses;
 pub mod verify;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use portico_store::{StoreError, Tx};
 
 pub use revocations::{RefreshRevocations, Revocations};
 pub use signing::SigningKeys;
+pub use uses::Uses;
 
 /// What the area holds.
 pub struct Identity {
@@ -41,12 +43,19 @@ pub struct Identity {
     pub keys: SigningKeys,
     /// What was revoked lately.
     pub revocations: Revocations,
+    /// What was used lately.
+    pub uses: Uses,
 }
 
 impl Identity {
     /// The area's state. [`SigningKeys::load`] and [`Revocations::refresh`] fill it before the first call.
     pub fn new(issuer: impl Into<String>) -> Self {
-        Self { issuer: issuer.into(), keys: SigningKeys::default(), revocations: Revocations::default() }
+        Self {
+            issuer: issuer.into(),
+            keys: SigningKeys::default(),
+            revocations: Revocations::default(),
+            uses: Uses::default(),
+        }
     }
 }
 
@@ -59,7 +68,8 @@ pub fn area(identity: &Arc<Identity>) -> Area {
         .event::<events::TokenCreated>()
         .event::<events::TokenRevoked>()
         .job(RefreshRevocations(identity.clone()))
-        .probe("select id from signing_keys where state = 'active' limit 1")
+        .job(uses::FlushUses(identity.clone()))
+        .probe(sql::PROBE)
         .build()
 }
 

@@ -20,6 +20,8 @@ pub const REVOCATIONS_EVERY: Duration = Duration::from_millis(500);
 pub const REVOCATIONS_STALE: Duration = Duration::from_secs(10);
 /// How far back they are read: longer than any token from a key lives, and than a known API token goes unasked.
 pub const REVOCATIONS_WINDOW: Duration = Duration::from_mins(20);
+/// How often the last uses of keys and tokens are written.
+pub const USES_EVERY: Duration = Duration::from_secs(5);
 /// How long an API token counts as listed before the list is asked again.
 pub const LISTED_LIFE: Duration = Duration::from_mins(5);
 /// A form posted to the provider.

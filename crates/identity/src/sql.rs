@@ -4,6 +4,9 @@ use portico_engine::ports::{CredentialRecord, PersonRecord};
 use portico_kernel::{AccountId, PersonId, ScopeSet, Timestamp};
 use portico_store::{StoreError, Tx, args, from_row};
 
+/// Runs when the area can serve.
+pub(crate) const PROBE: &str = "select id from signing_keys where state = 'active' limit 1";
+
 /// A key or API token as it is kept.
 #[derive(Debug, Clone)]
 pub(crate) struct CredentialRow {
@@ -119,6 +122,16 @@ pub(crate) async fn revoke(tx: &mut Tx, id: &str, now: Timestamp) -> Result<Vec<
         args![id.to_owned(), now],
     )
     .await
+}
+
+/// Moves the last use forward, never back: several servers write it.
+pub(crate) async fn note_use(tx: &mut Tx, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update credentials set last_used_at = $2 where id = $1 and (last_used_at is null or last_used_at < $2)",
+        args![id.to_owned(), at],
+    )
+    .await
+    .map(drop)
 }
 
 /// What was revoked since.

@@ -1,6 +1,7 @@
 //! Is this token good, and whose is it?
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use jsonwebtoken::{Algorithm, Validation};
 use portico_engine::Engine;
@@ -19,6 +20,8 @@ pub struct Verified {
     expires_at: Timestamp,
     /// Until when an API token counts as listed without asking again.
     listed_until: Option<Timestamp>,
+    /// The last minute in which a use was noted, in seconds since 1970.
+    noted: AtomicI64,
 }
 
 /// 401. The words never say which check failed: that would help only someone who forges.
@@ -38,7 +41,8 @@ impl Identity {
             return Err(refused());
         }
         let listed_until = is_api_token.then(|| now + limits::LISTED_LIFE);
-        let verified = Verified { caller: Arc::new(caller), expires_at, listed_until };
+        let verified =
+            Verified { caller: Arc::new(caller), expires_at, listed_until, noted: AtomicI64::new(0) };
         if self.still_good(&verified, now)? { Ok(verified) } else { Err(refused()) }
     }
 
@@ -46,6 +50,14 @@ impl Identity {
     pub fn still_good(&self, verified: &Verified, now: Timestamp) -> Result<bool, Problem> {
         let in_time = now < verified.expires_at && verified.listed_until.is_none_or(|until| now < until);
         Ok(in_time && !self.revocations.check(&verified.caller.subject, now)?)
+    }
+
+    /// Notes that the key or API token is used, once a minute.
+    pub fn note_use(&self, verified: &Verified, now: Timestamp) {
+        let minute = now.as_seconds() / 60 * 60;
+        if verified.noted.swap(minute, Ordering::Relaxed) != minute && verified.caller.key.is_some() {
+            self.uses.note(&verified.caller.subject, Timestamp::from_seconds(minute));
+        }
     }
 
     fn decode(&self, token: &str, now: Timestamp) -> Option<Claims> {

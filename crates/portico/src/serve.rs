@@ -106,6 +106,9 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     while servers.join_next().await.is_some() {}
     let ending = async {
         while jobs.join_next().await.is_some() {}
+        if let Err(problem) = app.identity.uses.flush(&app.engine).await {
+            tracing::warn!(%problem, "The last uses of keys and tokens were not written");
+        }
         app.engine.db.close().await;
     };
     if tokio::time::timeout(CLOSE_TIME_MAX, ending).await.is_err() {

@@ -1,6 +1,6 @@
 //! What the platform's own operations answer.
 
-use portico_kernel::{Scope, ScopeSet};
+use portico_kernel::{Scope, ScopeSet, seconds};
 use portico_testkit::{Sent, on_both_databases};
 use serde_json::json;
 
@@ -27,8 +27,23 @@ on_both_databases! {
         assert_eq!(me["key"]["name"], "a test");
         assert_eq!(me["key"]["kind"], "token");
         assert_eq!(me["key"]["expires_at"], "2026-02-07T09:30:00.000Z");
-        assert_eq!(me["key"]["last_used_at"], "");
+        assert_eq!(me["key"]["last_used_at"], "", "this use is noted and not written yet");
         assert_eq!((&me["user_id"], &me["email"], &me["teams"]), (&json!(""), &json!(""), &json!([])));
+    }
+
+    async fn the_last_use_moves_by_the_minute(app: TestApp) {
+        let last_used = async || {
+            app.app.identity.uses.flush(&app.app.engine).await.unwrap();
+            app.get("/v1/accounts/me").await.ok()["key"]["last_used_at"].as_str().unwrap().to_owned()
+        };
+        app.get("/v1/me").await.ok();
+        assert_eq!(last_used().await, "2026-01-31T09:30:00.000Z");
+        app.advance(seconds(59)).await;
+        app.get("/v1/me").await.ok();
+        assert_eq!(last_used().await, "2026-01-31T09:30:00.000Z");
+        app.advance(seconds(1)).await;
+        app.get("/v1/me").await.ok();
+        assert_eq!(last_used().await, "2026-01-31T09:31:00.000Z");
     }
 
     async fn the_price_list_names_the_operations_of_each_category(app: TestApp) {

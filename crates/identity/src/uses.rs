@@ -1,0 +1,61 @@
+//! When keys and API tokens were last used: noted in memory, written every few seconds, exact to the minute.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use portico_engine::{Engine, Job, Turn};
+use portico_kernel::{Problem, Timestamp};
+
+use crate::{Identity, limits, sql};
+
+/// Uses that are not written yet.
+#[derive(Default)]
+pub struct Uses(Mutex<HashMap<String, Timestamp>>);
+
+impl Uses {
+    /// Notes a use; called once a minute for each token, so that a call costs nothing.
+    pub(crate) fn note(&self, id: &str, minute: Timestamp) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), minute);
+    }
+
+    /// Writes what was noted. What cannot be written is noted again.
+    pub async fn flush(&self, engine: &Engine) -> Result<(), Problem> {
+        let noted = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if noted.is_empty() {
+            return Ok(());
+        }
+        let written = write(engine, &noted).await;
+        if written.is_err() {
+            let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            for (id, minute) in noted {
+                uses.entry(id).or_insert(minute);
+            }
+        }
+        written
+    }
+}
+
+async fn write(engine: &Engine, noted: &HashMap<String, Timestamp>) -> Result<(), Problem> {
+    let mut tx = engine.db.write().await?;
+    // Always in the same order, so that two servers never wait for each other.
+    let mut noted: Vec<_> = noted.iter().collect();
+    noted.sort_unstable();
+    for (id, minute) in noted {
+        sql::note_use(&mut tx, id, *minute).await?;
+    }
+    Ok(tx.commit().await?)
+}
+
+/// Writes [`Uses`] down.
+pub(crate) struct FlushUses(pub(crate) Arc<Identity>);
+
+impl Job for FlushUses {
+    const NAME: &'static str = "identity.flush_uses";
+    const EVERY: Duration = limits::USES_EVERY;
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        self.0.uses.flush(engine).await?;
+        Ok(Turn::Idle)
+    }
+}
