@@ -146,9 +146,10 @@ impl Claim {
     }
 }
 
-/// Is a refusal kept? Not those that say nothing about the request: too many, taken back, or our own faults.
+/// Is a refusal kept? Not those that say nothing about the request: that the caller may not make it, that there are too
+/// many, that it was taken back, or that the fault is ours.
 pub(crate) fn is_kept(code: Code) -> bool {
-    code.status() < 429
+    code != Code::Forbidden && code.status() < 429
 }
 
 /// Lets go of every claim that a server before this one left behind. Right only for the one server of a database.

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use portico_kernel::Problem;
 use tokio::sync::watch;
 
-use crate::{Engine, idempotency};
+use crate::{Engine, idempotency, timed_out};
 
 /// What a turn of a job found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +49,12 @@ impl Entry {
         Self { name: J::NAME, every: J::EVERY, turn: Box::new(turn) }
     }
 
-    /// Runs until `stop` says so. A turn that fails is tried again after the usual wait.
+    /// Runs until `stop` says so. A turn that fails or takes too long is tried again after the usual wait.
     pub(crate) async fn run(&self, engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
-            match (self.turn)(engine.clone()).await {
+            let turn = (self.turn)(engine.clone());
+            let turn = tokio::time::timeout(engine.operation_time_max, turn).await;
+            match turn.unwrap_or_else(|_| Err(timed_out())) {
                 Ok(Turn::Again) => continue,
                 Ok(Turn::Idle) => {}
                 Err(problem) => {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{CONTENT_LENGTH, HOST, VARY};
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 use hyper::body::Body;
 use portico_engine::{Engine, log_failure};
@@ -110,12 +111,19 @@ fn request_id(headers: &HeaderMap, engine: &Engine) -> String {
     )
 }
 
-/// A request of HTTP/1.1 names one host (RFC 9112, section 3.2).
+/// A request of HTTP/1.1 names one host, which may be empty (RFC 9112, section 3.2).
 pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
-    if version == Version::HTTP_11 && headers.get_all(HOST).iter().count() != 1 {
-        return Err(Problem::new(Code::BadRequest, "A request of HTTP/1.1 has one `Host` header."));
+    let mut hosts = headers.get_all(HOST).iter();
+    let fits = match (hosts.next(), hosts.next()) {
+        (None, _) => version != Version::HTTP_11,
+        (Some(host), None) => host.is_empty() || Authority::try_from(host.as_bytes()).is_ok(),
+        (Some(_), Some(_)) => false,
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(Problem::new(Code::BadRequest, "A request of HTTP/1.1 has one `Host` header."))
     }
-    Ok(())
 }
 
 /// Turns a panic outside of any operation into a refusal.
