@@ -98,7 +98,7 @@ impl Binding {
     }
 }
 
-/// A list whose fields nobody took: a `page_token` where there are no pages would be read as an unknown field.
+/// A fault of ours: a page is asked for in an operation whose `Spec` says no list.
 pub(crate) fn missing() -> Problem {
     Problem::internal("a page was asked of an operation whose Spec says no list")
 }
