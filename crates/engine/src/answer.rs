@@ -59,10 +59,6 @@ impl<T: Serialize + JsonSchema + Send> Answer for Page<T> {
                     "type": "string",
                     "description": "The `page_token` of the next page; empty on the last one.",
                 },
-                "total_size": {
-                    "type": "integer", "format": "int32",
-                    "description": "How many items there are over all pages; only where that is exact.",
-                },
             },
             "required": [list, "next_page_token"],
         })
@@ -92,10 +88,9 @@ impl<T: Serialize + JsonSchema + Send> Answer for Page<T> {
             (true, None) => return Err(Problem::internal("an item larger than an answer may be")),
         };
         let next_page_token = ends.map(|cursor| ctx.seal_page_token(&cursor)).transpose()?;
-        let total = self.total_size.map(|total| format!(",\"total_size\":{total}")).unwrap_or_default();
         // The token is base64, so it needs no escapes.
         let token = next_page_token.as_deref().unwrap_or_default();
-        body.extend(format!("],\"next_page_token\":\"{token}\"{total}}}").into_bytes());
+        body.extend(format!("],\"next_page_token\":\"{token}\"}}").into_bytes());
         Ok(Answered { body, next_page_token, refused: None })
     }
 }

@@ -54,7 +54,7 @@ impl PageRequest {
         let keep = rows.into_iter().take(usize::from(self.size.0));
         let items: Vec<_> = keep.map(|row| (cursor(&row), item(row))).collect();
         let next = items.last().filter(|_| more).map(|(cursor, _)| cursor.clone());
-        Page { items, next, total_size: None }
+        Page { items, next }
     }
 
     /// The page of a list that is held in memory whole.
@@ -73,6 +73,4 @@ pub struct Page<T> {
     pub items: Vec<(Cursor, T)>,
     /// Where this page ends, when another follows. It stays where it is when an operation takes items out.
     pub next: Option<Cursor>,
-    /// How many items there are over all pages; only where that is exact.
-    pub total_size: Option<i32>,
 }

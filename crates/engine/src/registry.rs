@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::event::AuditWritten;
 use crate::jobs::PruneIdempotency;
-use crate::{Area, Engine, Entry, EventType, Method, jobs};
+use crate::{Area, Engine, Entry, EventType, Method, jobs, sql};
 
 /// Every operation, event and job there is. All transports and documents walk it.
 pub struct Registry {
@@ -38,7 +38,7 @@ impl Registry {
         let own = Area::builder("engine", Arc::new(()))
             .event::<AuditWritten>()
             .job(PruneIdempotency)
-            .probe("select account_id from account_sequences limit 1")
+            .probe(sql::PROBE)
             .build();
         let mut registry =
             Self { entries: Vec::new(), events: Vec::new(), jobs: Vec::new(), probes: BTreeMap::new() };

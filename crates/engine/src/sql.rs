@@ -5,6 +5,9 @@ use portico_store::{StoreError, Tx, args, from_row};
 
 use crate::ctx::{AuditRecord, Record};
 
+/// Runs when the engine's own tables can be read.
+pub(crate) const PROBE: &str = "select account_id from account_sequences limit 1";
+
 /// Who wrote an audit entry.
 pub(crate) struct Actor {
     pub(crate) subject: String,

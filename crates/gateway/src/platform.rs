@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use portico_engine::{Answer, Answered, Area, Ctx, Engine, Operation, Spec};
 use portico_kernel::{AccountId, Code, Problem, Timestamp};
-use portico_store::{StoreError, args};
+use portico_store::StoreError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -40,15 +40,10 @@ impl Platform {
         {
             return states.clone();
         }
-        let database = async {
-            let mut tx = engine.db.read().await?;
-            tx.execute("select 1", args![]).await?;
-            tx.rollback().await
-        };
         let areas = engine.registry.probed_areas().map(|area| async move {
             (area.to_owned(), within_time(engine.registry.probe(engine, area)).await)
         });
-        let (database, areas) = tokio::join!(within_time(database), join_all(areas));
+        let (database, areas) = tokio::join!(within_time(engine.db.ping()), join_all(areas));
         let states: BTreeMap<_, _> = areas.into_iter().chain([("database".to_owned(), database)]).collect();
         *probed = Some((engine.clock.now(), states.clone()));
         states

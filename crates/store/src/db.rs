@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection};
 use crate::dialect::Dialect;
 use crate::sqlite::SqliteDb;
 use crate::tx::Inner as TxInner;
-use crate::{StoreError, Tx};
+use crate::{StoreError, Tx, args};
 
 /// Connections to PostgreSQL at once.
 const CONNECTIONS_MAX: u32 = 20;
@@ -81,6 +81,13 @@ impl Db {
             Inner::Sqlite(db, _) => TxInner::SqliteWrite(db.write().await?),
             Inner::Postgres(pool) => TxInner::Postgres(pool.begin().await?),
         }))
+    }
+
+    /// Does the database answer?
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let mut tx = self.read().await?;
+        tx.execute("select 1", args![]).await?;
+        tx.rollback().await
     }
 
     /// Finishes what is under way and lets go of the database.

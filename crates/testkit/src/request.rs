@@ -1,7 +1,7 @@
 //! Requests and answers, short enough for a story.
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, HeaderName, Method, Request, Response};
 use http_body_util::Full;
 use portico_kernel::Code;
 use serde_json::Value;
@@ -76,6 +76,19 @@ impl From<Response<Bytes>> for Answer {
 }
 
 impl Answer {
+    /// Reads an answer as it came over the wire; nothing when it is not whole.
+    pub fn from_wire(bytes: &[u8]) -> Option<Self> {
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let head = str::from_utf8(&bytes[..end]).ok()?;
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        let fields = head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
+        let headers =
+            fields.filter_map(|(name, value)| Some((name.parse::<HeaderName>().ok()?, value.parse().ok()?)));
+        let answer =
+            Self { status, headers: headers.collect(), body: Bytes::copy_from_slice(&bytes[end + 4..]) };
+        (answer.header("content-length").parse() == Ok(answer.body.len())).then_some(answer)
+    }
+
     /// The body as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {

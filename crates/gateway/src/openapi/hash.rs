@@ -1,6 +1,6 @@
 //! The hash of a cut: equal hashes mean the same API.
 
-use aws_lc_rs::digest::{Context, SHA256};
+use portico_engine::Pieces;
 use portico_kernel::hex;
 use serde_json::{Map, Value};
 
@@ -22,18 +22,18 @@ const LITERALS: [&str; 3] = ["const", "default", "enum"];
 
 /// The hash over operations and schemas, without what only a person reads.
 pub(super) fn of(paths: &Map<String, Value>, components: &Value) -> String {
-    let mut hash = Context::new(&SHA256);
+    let mut hash = Pieces::default();
     names(&mut hash, paths);
     value(&mut hash, components);
-    format!("sha256:{}", hex(hash.finish().as_ref()))
+    format!("sha256:{}", hex(&hash.finish()))
 }
 
 /// An object of names: each is kept, and what stands under it is read as OpenAPI again.
-fn names(hash: &mut Context, object: &Map<String, Value>) {
+fn names(hash: &mut Pieces, object: &Map<String, Value>) {
     each(hash, object, |_| true, |hash, _, inner| value(hash, inner));
 }
 
-fn value(hash: &mut Context, of: &Value) {
+fn value(hash: &mut Pieces, of: &Value) {
     match of {
         Value::Object(object) => each(
             hash,
@@ -41,40 +41,34 @@ fn value(hash: &mut Context, of: &Value) {
             |name| !PROSE.contains(&name),
             |hash, name, inner| match inner {
                 Value::Object(inner) if NAMES.contains(&name) => names(hash, inner),
-                inner if LITERALS.contains(&name) => piece(hash, b'v', inner.to_string().as_bytes()),
+                inner if LITERALS.contains(&name) => hash.add(b'v', inner.to_string().as_bytes()),
                 inner => value(hash, inner),
             },
         ),
         Value::Array(items) => {
-            piece(hash, b'a', &items.len().to_be_bytes());
+            hash.add(b'a', &items.len().to_be_bytes());
             for item in items {
                 value(hash, item);
             }
         }
-        other => piece(hash, b'v', other.to_string().as_bytes()),
+        other => hash.add(b'v', other.to_string().as_bytes()),
     }
 }
 
 /// The fields that count, in the order of their names, however the map keeps them.
 fn each(
-    hash: &mut Context,
+    hash: &mut Pieces,
     object: &Map<String, Value>,
     counts: impl Fn(&str) -> bool,
-    inner: impl Fn(&mut Context, &str, &Value),
+    inner: impl Fn(&mut Pieces, &str, &Value),
 ) {
     let mut fields: Vec<_> = object.iter().filter(|(name, _)| counts(name)).collect();
     fields.sort_unstable_by_key(|(name, _)| *name);
-    piece(hash, b'o', &fields.len().to_be_bytes());
+    hash.add(b'o', &fields.len().to_be_bytes());
     for (name, value) in fields {
-        piece(hash, b'n', name.as_bytes());
+        hash.add(b'n', name.as_bytes());
         inner(hash, name, value);
     }
-}
-
-fn piece(hash: &mut Context, tag: u8, bytes: &[u8]) {
-    hash.update(&[tag]);
-    hash.update(&bytes.len().to_be_bytes());
-    hash.update(bytes);
 }
 
 #[cfg(test)]

@@ -73,17 +73,7 @@ pub(crate) async fn call(address: &str, head: &str, body: &str) -> Option<Answer
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.ok()?;
-    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let head = String::from_utf8(bytes[..end].to_vec()).ok()?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    let headers = head.split("\r\n").skip(1).filter_map(|line| {
-        let (name, value) = line.split_once(": ")?;
-        Some((name.parse::<http::HeaderName>().ok()?, value.parse().ok()?))
-    });
-    let headers: http::HeaderMap = headers.collect();
-    let body = bytes[end + 4..].to_vec();
-    let whole = headers.get("content-length")?.to_str().ok()?.parse::<usize>().ok()? == body.len();
-    whole.then(|| Answer { status, headers, body: body.into() })
+    Answer::from_wire(&bytes)
 }
 
 fn run(database: &TestDatabase, words: &[&str]) -> Output {

@@ -26,6 +26,9 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
+/// Crates whose statements stand in a `sql.rs`; the store's own are the store.
+const ROOMS: [&str; 5] = ["engine", "gateway", "identity", "accounts", "events"];
+
 const AREAS: [&str; 3] = ["identity", "accounts", "events"];
 
 #[test]
@@ -81,7 +84,7 @@ fn statements_stand_in_their_own_room_and_files_are_short() {
         let text = fs::read_to_string(&file).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap();
         assert!(code.lines().count() <= 400, "{} is long: split it by meaning", file.display());
-        let of_area = AREAS.iter().any(|area| file.starts_with(root().join("crates").join(area)));
+        let of_area = ROOMS.iter().any(|area| file.starts_with(root().join("crates").join(area)));
         let in_room = file.file_name().is_some_and(|name| name == "sql.rs");
         if of_area && !in_room {
             for verb in ["\"insert into ", "\"update ", "\"delete from ", "\"with recursive", "\"select "] {

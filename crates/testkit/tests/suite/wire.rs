@@ -28,22 +28,8 @@ async fn serve() -> Served {
     Served { app, address, stop, server }
 }
 
-/// Splits a whole answer as it came over the wire.
 fn parse(bytes: &[u8]) -> Answer {
-    let end = bytes
-        .windows(4)
-        .position(|window| window == b"\r\n\r\n")
-        .unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(bytes)));
-    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-    let mut lines = head.split("\r\n");
-    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-    let headers = lines
-        .map(|line| line.split_once(": ").unwrap())
-        .map(|(name, value)| {
-            (name.to_lowercase().parse::<http::HeaderName>().unwrap(), value.parse().unwrap())
-        })
-        .collect();
-    Answer { status, headers, body: bytes[end + 4..].to_vec().into() }
+    Answer::from_wire(bytes).unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(bytes)))
 }
 
 /// Writes `bytes` and reads until the server closes.
