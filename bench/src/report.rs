@@ -3,6 +3,9 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
+/// From the root of the repository, where `make bench` runs.
+const RESULTS: &str = "bench/RESULTS.md";
+
 /// Collects lines, prints them as they come, and writes them down at the end.
 #[derive(Default)]
 pub(crate) struct Report(Vec<[String; 3]>);
@@ -45,8 +48,7 @@ impl Report {
         for [what, figures, ratio] in &self.0 {
             let _ = writeln!(text, "| {what} | {figures} | {ratio} |");
         }
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md");
-        std::fs::write(path, text).unwrap();
-        println!("written to bench/RESULTS.md");
+        std::fs::write(RESULTS, text).unwrap();
+        println!("written to {RESULTS}");
     }
 }

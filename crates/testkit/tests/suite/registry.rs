@@ -176,7 +176,7 @@ async fn every_operation_and_every_field_is_described() {
 async fn the_committed_documents_are_those_of_the_code() {
     let config = portico::config::Config::load(portico::config::Settings::default()).unwrap();
     let committed = |name: &str| {
-        let path = format!("{}/../../docs/api/{name}", env!("CARGO_MANIFEST_DIR"));
+        let path = crate::root().join("docs/api").join(name);
         serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap()
     };
     let printed: Value = serde_json::from_str(&portico::cli::openapi(&config).unwrap()).unwrap();
