@@ -1,0 +1,1 @@
+//! Every call that leaves the process.

@@ -1,0 +1,1 @@
+//! Letters that must arrive.
