@@ -1,8 +1,10 @@
 //! What one area needs of another, as small traits that `portico` wires. An area never names another.
 
 use futures_util::future::BoxFuture;
-use portico_kernel::{AccountId, Role, ScopeSet, Timestamp};
+use portico_kernel::{AccountId, Problem, Role, ScopeSet, Timestamp};
 use portico_store::{StoreError, Tx};
+
+use crate::Engine;
 
 /// Who belongs to which account, and what the account may use. Kept by accounts.
 pub trait Memberships: Send + Sync {
@@ -76,4 +78,30 @@ pub trait Directory: Send + Sync {
         tx: &'a mut Tx,
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
+}
+
+/// A letter to one person. It may hold a one-time link, so it has no `Debug`.
+#[derive(Clone)]
+pub struct Letter {
+    /// The e-mail address.
+    pub to: String,
+    /// The subject.
+    pub subject: String,
+    /// The text, plain.
+    pub text: String,
+}
+
+/// Letters that must arrive. Kept by mail.
+pub trait Mailer: Send + Sync {
+    /// Can letters be sent at all? Whoever would send one asks first.
+    fn is_configured(&self) -> bool;
+
+    /// Puts the letter into the outbox. It goes out after the commit of `tx`, and not without it; should a server fail
+    /// in the moment of sending, it goes out twice.
+    fn post<'a>(
+        &'a self,
+        engine: &'a Engine,
+        tx: &'a mut Tx,
+        letter: &'a Letter,
+    ) -> BoxFuture<'a, Result<(), Problem>>;
 }

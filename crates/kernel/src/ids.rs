@@ -47,6 +47,8 @@ kinds! {
     Event = "evt", EventId;
     /// an API key
     Key = "key", KeyId;
+    /// a letter
+    Letter = "mail", LetterId;
     /// a person
     Person = "usr", PersonId;
     /// a request
