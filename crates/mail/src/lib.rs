@@ -1,1 +1,154 @@
-//! Letters that must arrive.
+//! Letters that must arrive: an outbox that is filled in the commit of what the letter is about, and a job that sends
+//! what is in it by SMTP.
+//!
+//! A letter that cannot be sent is tried again for some hours, and then given up. It goes out at least once: when a
+//! server fails between sending a letter and noting so, the letter goes out again, with the same `Message-ID`.
+//!
+//! Absent on purpose: what was sent. A row is gone with its letter, one that was given up is empty, and no log line
+//! holds an address, a subject or a text: letters hold one-time links.
+//!
+//! Start reading at [`Mail::send_due`].
+//!
+//! Invariant: a letter stands in the database sealed, or not at all.
+
+mod letter;
+pub mod limits;
+mod model;
+mod send;
+mod sql;
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use lettre::message::Mailbox;
+use lettre::{AsyncSmtpTransport, Tokio1Executor};
+use portico_engine::ports::{Letter, Mailer};
+use portico_engine::{Area, Engine};
+use portico_kernel::{LetterId, Problem};
+use portico_store::Tx;
+
+/// Where letters go, and whom they come from.
+#[derive(Clone)]
+pub struct Smtp {
+    /// The server, with user and password: `smtps://user:password@mail.example.com`, or `smtp://…?tls=required` for
+    /// STARTTLS. `?tls=opportunistic` takes what it gets, and `smtp://` alone never encrypts: for a server on this
+    /// machine. A path is the name by which we say hello.
+    pub url: String,
+    /// The sender, such as `Portico <no-reply@example.com>`.
+    pub from: String,
+}
+
+impl fmt::Debug for Smtp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The address holds a password.
+        f.debug_struct("Smtp").field("url", &"***").field("from", &self.from).finish()
+    }
+}
+
+/// Why letters cannot be sent with these settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MailError {
+    /// The server's address is none.
+    Url,
+    /// The sender's address is none.
+    From,
+}
+
+impl fmt::Display for MailError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Url => {
+                "the mail server must be smtps://…, smtp://…?tls=required, smtp://…?tls=opportunistic or smtp://…"
+            }
+            Self::From => "the sender of mail must be an address such as `Portico <no-reply@example.com>`",
+        })
+    }
+}
+
+impl std::error::Error for MailError {}
+
+/// What the area holds: the way to the mail server, when there is one.
+pub struct Mail(Option<Post>);
+
+/// The way to the mail server.
+pub(crate) struct Post {
+    transport: AsyncSmtpTransport<Tokio1Executor>,
+    from: Mailbox,
+}
+
+impl Mail {
+    /// The area's state; without settings no letter can be posted, and those in the outbox wait.
+    pub fn new(settings: Option<Smtp>) -> Result<Arc<Self>, MailError> {
+        let post = settings.map(|settings| Post::new(&settings)).transpose()?;
+        Ok(Arc::new(Self(post)))
+    }
+}
+
+impl Post {
+    fn new(settings: &Smtp) -> Result<Self, MailError> {
+        // What the library says about a bad address may repeat the password in it.
+        let transport = AsyncSmtpTransport::<Tokio1Executor>::from_url(&settings.url);
+        let transport = transport.map_err(|_| MailError::Url)?.timeout(Some(limits::SEND_TIME_MAX)).build();
+        let from = settings.from.parse().map_err(|_| MailError::From)?;
+        Ok(Self { transport, from })
+    }
+}
+
+/// The area's job.
+pub fn area(mail: &Arc<Mail>) -> Area {
+    Area::builder("mail", mail.clone()).job(send::SendMail(mail.clone())).probe(sql::PROBE).build()
+}
+
+impl Mailer for Mail {
+    fn is_configured(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn post<'a>(
+        &'a self,
+        engine: &'a Engine,
+        tx: &'a mut Tx,
+        letter: &'a Letter,
+    ) -> BoxFuture<'a, Result<(), Problem>> {
+        Box::pin(async move {
+            if !self.is_configured() {
+                return Err(Problem::internal("a letter was posted, and no mail server is configured"));
+            }
+            let now = engine.clock.now();
+            let id: LetterId = engine.entropy.id(now);
+            Ok(sql::insert(tx, id, letter::seal(engine, id, letter)?, now).await?)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(url: &str, from: &str) -> Result<bool, MailError> {
+        let settings = Smtp { url: url.to_owned(), from: from.to_owned() };
+        assert!(!format!("{settings:?}").contains("word"), "the password stays out of the log");
+        Mail::new(Some(settings)).map(|mail| mail.is_configured())
+    }
+
+    #[test]
+    fn settings_are_checked_at_the_start() {
+        for url in [
+            "smtps://user:word@mail.example.com",
+            "smtp://user:word@mail.example.com:2525?tls=required",
+            "smtp://mail.example.com/our.name?tls=opportunistic",
+            "smtp://127.0.0.1:25",
+        ] {
+            assert_eq!(made(url, "no-reply@example.com"), Ok(true), "{url}");
+        }
+        for url in ["", "mail.example.com", "http://mail.example.com", "smtp://h?tls=never", "smtp://:word@"]
+        {
+            assert_eq!(made(url, "no-reply@example.com"), Err(MailError::Url), "{url}");
+        }
+        for from in ["", "Portico", "no-reply@", "Portico <no-reply>"] {
+            assert_eq!(made("smtp://127.0.0.1", from), Err(MailError::From), "{from}");
+        }
+        assert_eq!(Mail::new(None).map(|mail| mail.is_configured()), Ok(false));
+    }
+}

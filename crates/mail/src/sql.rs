@@ -1,0 +1,87 @@
+//! Every statement of the area.
+
+use portico_kernel::{LetterId, Timestamp};
+use portico_store::{StoreError, Tx, args, from_row};
+
+use crate::limits;
+
+/// Runs when the area can serve.
+pub(crate) const PROBE: &str = "select id from mails limit 1";
+
+/// A letter that was claimed.
+pub(crate) struct Claimed {
+    pub(crate) id: LetterId,
+    pub(crate) sealed: Vec<u8>,
+    pub(crate) attempts: i64,
+    pub(crate) created_at: Timestamp,
+}
+
+from_row!(Claimed { id, sealed, attempts, created_at });
+
+pub(crate) async fn insert(
+    tx: &mut Tx,
+    id: LetterId,
+    sealed: Vec<u8>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into mails (id, sealed, attempts, next_at, created_at) values ($1, $2, 0, $3, $3)",
+        args![id, sealed, now],
+    )
+    .await
+    .map(drop)
+}
+
+/// Claims letters that are due, and counts the try. The conditions stand twice: of two servers that chose the same row
+/// the second waits for the first, and then looks at the outer ones again.
+pub(crate) async fn claim(tx: &mut Tx, claim: &str, now: Timestamp) -> Result<Vec<Claimed>, StoreError> {
+    tx.all(
+        "update mails set claim = $1, claimed_until = $2, attempts = attempts + 1 where id in (select id from mails \
+         where failed_at is null and next_at <= $3 and (claimed_until is null or claimed_until <= $3) \
+         order by next_at, id limit $4) \
+         and failed_at is null and next_at <= $3 and (claimed_until is null or claimed_until <= $3) \
+         returning id, sealed, attempts, created_at",
+        args![claim.to_owned(), now + limits::LEASE, now, limits::BATCH_MAX],
+    )
+    .await
+}
+
+/// Removes a letter that is sent; false when the claim was lost.
+pub(crate) async fn remove(tx: &mut Tx, id: LetterId, claim: &str) -> Result<bool, StoreError> {
+    let rows =
+        tx.execute("delete from mails where id = $1 and claim = $2", args![id, claim.to_owned()]).await?;
+    Ok(rows == 1)
+}
+
+/// Lets the letter wait until `at`; false when the claim was lost.
+pub(crate) async fn put_off(
+    tx: &mut Tx,
+    id: LetterId,
+    claim: &str,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let rows = tx
+        .execute(
+            "update mails set next_at = $3, claim = null, claimed_until = null where id = $1 and claim = $2",
+            args![id, claim.to_owned(), at],
+        )
+        .await?;
+    Ok(rows == 1)
+}
+
+/// Gives the letter up, and forgets what was in it; false when the claim was lost.
+pub(crate) async fn give_up(
+    tx: &mut Tx,
+    id: LetterId,
+    claim: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let rows = tx
+        .execute(
+            "update mails set failed_at = $3, sealed = $4, claim = null, claimed_until = null \
+             where id = $1 and claim = $2",
+            args![id, claim.to_owned(), now, Vec::<u8>::new()],
+        )
+        .await?;
+    Ok(rows == 1)
+}
