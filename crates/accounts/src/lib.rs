@@ -3,20 +3,27 @@
 //! A personal account belongs to one person; a team has members with roles. Everything else on the platform belongs to
 //! an account, and its id is the `org_id` of paths.
 
+mod account;
 mod audit;
 mod categories;
+mod entitlements;
 mod events;
+mod invitations;
+mod jobs;
 pub mod limits;
 mod me;
+mod members;
 mod model;
+mod orgs;
 mod sql;
+mod team_events;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{Directory, Memberships};
+use portico_engine::ports::{Directory, Enrolment, Invited, Mailer, Membership, Memberships};
 use portico_engine::{Area, Ctx};
-use portico_kernel::{AccountId, Code, PersonId, Problem, Role};
+use portico_kernel::{AccountId, Code, PersonId, Problem, Role, Timestamp};
 use portico_store::{OnConflict, StoreError, Tx};
 
 pub use model::{AccountKind, AccountStatus, Plan};
@@ -24,34 +31,33 @@ pub use model::{AccountKind, AccountStatus, Plan};
 /// What the area holds.
 pub struct Accounts {
     directory: Arc<dyn Directory>,
+    mailer: Arc<dyn Mailer>,
+    /// The address of the identity provider, where people take up invitations.
+    auth_url: String,
 }
 
 impl Accounts {
-    /// The area's state; `directory` knows people and credentials.
-    pub fn new(directory: Arc<dyn Directory>) -> Self {
-        Self { directory }
+    /// The area's state; `directory` knows people and credentials, and `mailer` sends invitations.
+    pub fn new(directory: Arc<dyn Directory>, mailer: Arc<dyn Mailer>, auth_url: impl Into<String>) -> Self {
+        Self { directory, mailer, auth_url: auth_url.into() }
     }
 
-    /// Makes an account and acts in it from here on.
+    /// Makes an account and acts in it from here on. Without a slug one is made from the name.
     pub async fn create(
         &self,
         ctx: &mut Ctx,
         kind: AccountKind,
         name: &str,
+        slug: Option<String>,
         plan: Plan,
     ) -> Result<AccountId, Problem> {
-        let length = name.chars().count();
-        if name.trim().is_empty() || length > limits::NAME_CHARACTERS_MAX || name.contains(char::is_control) {
-            let words = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
-            return Err(Problem::field("name", words));
-        }
+        model::check_name(name)?;
+        slug.as_deref().map_or(Ok(()), model::check_slug)?;
         let id: AccountId = ctx.new_id();
-        let row = model::NewAccount { id, kind, slug: model::slug(name, id), name: name.to_owned(), plan };
-        let now = ctx.now();
-        sql::insert_account(ctx.tx().await?, &row, now)
-            .await
-            .on_conflict(|| Problem::new(Code::AlreadyExists, "An account with this slug exists already."))?;
-        ctx.account(Some(id)).await?;
+        let slug = slug.unwrap_or_else(|| model::slug(name, id));
+        let (now, row) = (ctx.now(), model::NewAccount { id, kind, slug, name: name.to_owned(), plan });
+        sql::insert_account(ctx.tx().await?, &row, now).await.on_conflict(orgs::slug_taken)?;
+        ctx.act_in(id);
         ctx.audit("account.created", &id)?;
         Ok(id)
     }
@@ -92,11 +98,26 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .op::<me::GetAccountMe>()
         .op::<categories::ListCategories>()
         .op::<audit::ListAuditEntries>()
+        .op::<entitlements::GetEntitlements>()
+        .op::<team_events::ListEvents>()
+        .op::<orgs::ListOrgs>()
+        .op::<orgs::CreateOrg>()
+        .op::<orgs::UpdateOrg>()
+        .op::<orgs::DeleteOrg>()
+        .op::<members::ListMembers>()
+        .op::<members::UpdateMember>()
+        .op::<members::DeleteMember>()
+        .op::<invitations::ListInvitations>()
+        .op::<invitations::CreateInvitation>()
+        .op::<invitations::DeleteInvitation>()
+        .op::<invitations::AcceptInvitation>()
         .event::<events::MemberInvited>()
         .event::<events::MemberJoined>()
         .event::<events::MemberRemoved>()
         .event::<events::UsageThreshold>()
+        .job(jobs::EraseAccounts)
         .probe(sql::PROBE)
+        .erases(&sql::ERASE)
         .build()
 }
 
@@ -119,5 +140,63 @@ impl Memberships for Members {
         account: AccountId,
     ) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
         Box::pin(async move { Ok(sql::account(tx, account).await?.map(|row| row.plan)) })
+    }
+
+    fn lock<'a>(&'a self, tx: &'a mut Tx, account: AccountId) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(sql::lock_account(tx, account))
+    }
+}
+
+impl Enrolment for Accounts {
+    fn open_personal<'a>(
+        &'a self,
+        ctx: &'a mut Ctx,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<AccountId, Problem>> {
+        Box::pin(self.create(ctx, AccountKind::Personal, name, None, Plan::Free))
+    }
+
+    fn own<'a>(
+        &'a self,
+        ctx: &'a mut Ctx,
+        account: AccountId,
+        person: PersonId,
+    ) -> BoxFuture<'a, Result<(), Problem>> {
+        Box::pin(self.add_member(ctx, account, person, Role::Owner))
+    }
+
+    fn invitation<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        token: &'a str,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Invited>, StoreError>> {
+        Box::pin(self.find_invitation(tx, token, now))
+    }
+
+    fn accept<'a>(
+        &'a self,
+        ctx: &'a mut Ctx,
+        token: &'a str,
+        person: PersonId,
+    ) -> BoxFuture<'a, Result<AccountId, Problem>> {
+        Box::pin(self.accept_invitation(ctx, token, person))
+    }
+
+    fn memberships<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        person: PersonId,
+    ) -> BoxFuture<'a, Result<Vec<Membership>, StoreError>> {
+        Box::pin(async move {
+            let mut rows = sql::accounts_of(tx, person).await?;
+            rows.retain(|row| row.status == AccountStatus::Active.name());
+            rows.sort_by_key(|row| row.kind != AccountKind::Personal.name());
+            let membership = |row: sql::AccountRow| {
+                let personal = row.kind == AccountKind::Personal.name();
+                Some(Membership { account: row.id, name: row.name, personal, role: Role::parse(&row.role)? })
+            };
+            Ok(rows.into_iter().filter_map(membership).collect())
+        })
     }
 }

@@ -1,6 +1,22 @@
 //! Every bound of the area.
 
+use std::time::Duration;
+
 /// The name of an account.
 pub const NAME_CHARACTERS_MAX: usize = 100;
 /// The part of a slug that comes from the name.
 pub const SLUG_CHARACTERS_MAX: usize = 40;
+/// A slug that a person chooses.
+pub const CHOSEN_SLUG_CHARACTERS: std::ops::RangeInclusive<usize> = 2..=48;
+/// Teams that one person may belong to.
+pub const TEAMS_MAX: usize = 100;
+/// Invitations of a team that nobody has taken up yet.
+pub const INVITATIONS_MAX: i64 = 100;
+/// How long an invitation can be taken up.
+pub const INVITATION_LIFE: Duration = Duration::from_hours(7 * 24);
+/// How long an account that is to be erased can still be kept.
+pub const ERASURE_GRACE: Duration = Duration::from_hours(30 * 24);
+/// How often accounts are looked for whose grace is over.
+pub const ERASURE_EVERY: Duration = Duration::from_mins(1);
+/// Rows that are erased in one transaction.
+pub const ERASURE_ROWS: i64 = 500;

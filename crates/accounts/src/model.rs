@@ -1,6 +1,6 @@
 //! What an account is.
 
-use portico_kernel::AccountId;
+use portico_kernel::{AccountId, Problem};
 
 use crate::limits;
 
@@ -53,6 +53,14 @@ names! {
 }
 
 impl Plan {
+    /// What an account of this plan may use.
+    pub const fn features(self) -> &'static [&'static str] {
+        match self {
+            Self::Free => &["events", "keys", "mcp", "webhooks"],
+            Self::Team | Self::Scale => &["audit_export", "events", "keys", "mcp", "roles", "webhooks"],
+        }
+    }
+
     /// The plan of that name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|plan| plan.name() == name)
@@ -66,6 +74,34 @@ pub(crate) struct NewAccount {
     pub(crate) slug: String,
     pub(crate) name: String,
     pub(crate) plan: Plan,
+}
+
+/// What a person changes about an account.
+pub(crate) struct AccountChange {
+    pub(crate) name: Option<String>,
+    pub(crate) slug: Option<String>,
+}
+
+/// A name has something to read in it.
+pub(crate) fn check_name(name: &str) -> Result<(), Problem> {
+    let length = name.chars().count();
+    if name.trim().is_empty() || length > limits::NAME_CHARACTERS_MAX || name.contains(char::is_control) {
+        let words = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
+        return Err(Problem::field("name", words));
+    }
+    Ok(())
+}
+
+/// A slug that a person chose.
+pub(crate) fn check_slug(slug: &str) -> Result<(), Problem> {
+    let letters = slug.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    let ends = slug.starts_with('-') || slug.ends_with('-');
+    if !letters || ends || !limits::CHOSEN_SLUG_CHARACTERS.contains(&slug.len()) {
+        let (least, most) = (limits::CHOSEN_SLUG_CHARACTERS.start(), limits::CHOSEN_SLUG_CHARACTERS.end());
+        let words = format!("must be {least} to {most} small letters, digits and inner hyphens");
+        return Err(Problem::field("slug", words));
+    }
+    Ok(())
 }
 
 /// A slug from the name, with the end of the id behind it so that two accounts may have one name.

@@ -1,16 +1,27 @@
 //! Every statement of the area.
 
-use portico_kernel::{AccountId, PersonId, Role, Timestamp};
+use portico_kernel::{AccountId, InvitationId, PersonId, Role, Timestamp};
 use portico_store::{StoreError, Tx, args, from_row};
 
-use crate::model::{AccountStatus, NewAccount};
+use crate::model::{AccountChange, AccountStatus, NewAccount};
 
 /// Runs when the area can serve.
 pub(crate) const PROBE: &str = "select id from accounts limit 1";
 
+/// Erases what the area keeps of an account; with a personal account the person leaves every team. The account's own
+/// row goes last, when every area is done.
+pub(crate) const ERASE: [&str; 3] = [
+    "delete from invitations where account_id = $1 and $2 > 0",
+    "delete from members where person_id in (select members.person_id from members join accounts \
+     on accounts.id = members.account_id where members.account_id = $1 and accounts.kind = 'personal') and $2 > 0",
+    "delete from members where account_id = $1 and person_id in \
+     (select person_id from members where account_id = $1 limit $2)",
+];
+
 /// An account as it is kept, with the role of whoever asked.
+#[derive(Debug, Clone)]
 pub(crate) struct AccountRow {
-    pub(crate) id: String,
+    pub(crate) id: AccountId,
     pub(crate) kind: String,
     pub(crate) slug: String,
     pub(crate) name: String,
@@ -53,15 +64,107 @@ pub(crate) async fn account(tx: &mut Tx, id: AccountId) -> Result<Option<Account
     .await
 }
 
+macro_rules! accounts_of {
+    ($rest:literal) => {
+        concat!(
+            "select accounts.id, kind, slug, name, plan, status, probe, accounts.created_at, erase_after, role ",
+            "from members join accounts on accounts.id = members.account_id where members.person_id = $1 ",
+            $rest
+        )
+    };
+}
+
+/// The account, as a member of it sees it.
+pub(crate) async fn account_of(
+    tx: &mut Tx,
+    id: AccountId,
+    person: PersonId,
+) -> Result<Option<AccountRow>, StoreError> {
+    tx.first(accounts_of!("and accounts.id = $2"), args![person, id]).await
+}
+
 /// The accounts that the person belongs to, oldest first.
-pub(crate) async fn accounts_of(tx: &mut Tx, person: &str) -> Result<Vec<AccountRow>, StoreError> {
+pub(crate) async fn accounts_of(tx: &mut Tx, person: PersonId) -> Result<Vec<AccountRow>, StoreError> {
+    tx.all(accounts_of!("order by accounts.id"), args![person]).await
+}
+
+/// The accounts that the person belongs to, newest first.
+pub(crate) async fn accounts_before(
+    tx: &mut Tx,
+    person: PersonId,
+    before: Option<String>,
+    most: i64,
+) -> Result<Vec<AccountRow>, StoreError> {
     tx.all(
-        "select accounts.id, kind, slug, name, plan, status, probe, accounts.created_at, erase_after, role \
-         from members join accounts on accounts.id = members.account_id where members.person_id = $1 \
-         order by accounts.id",
-        args![person.to_owned()],
+        accounts_of!("and ($2 is null or accounts.id < $2) order by accounts.id desc limit $3"),
+        args![person, before, most],
     )
     .await
+}
+
+/// A team that the person alone owns, if there is one.
+pub(crate) async fn sole_owner_of(tx: &mut Tx, person: PersonId) -> Result<Option<AccountRow>, StoreError> {
+    tx.first(
+        accounts_of!(
+            "and role = 'owner' and kind = 'team' and status = 'active' and not exists (select 1 from members other \
+             where other.account_id = accounts.id and other.role = 'owner' and other.person_id <> $1) \
+             order by accounts.id limit 1"
+        ),
+        args![person],
+    )
+    .await
+}
+
+pub(crate) async fn update_account(
+    tx: &mut Tx,
+    id: AccountId,
+    change: &AccountChange,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update accounts set name = coalesce($2, name), slug = coalesce($3, slug) where id = $1",
+        args![id, change.name, change.slug],
+    )
+    .await
+    .map(drop)
+}
+
+/// Sets the end of an account in use; answers whether it was in use.
+pub(crate) async fn erase_account(tx: &mut Tx, id: AccountId, after: Timestamp) -> Result<bool, StoreError> {
+    let rows = tx
+        .execute(
+            "update accounts set status = 'erasing', erase_after = $2 where id = $1 and status <> 'erasing'",
+            args![id, after],
+        )
+        .await?;
+    Ok(rows == 1)
+}
+
+/// Keeps an account whose end is not here yet; answers whether it did.
+pub(crate) async fn keep_account(tx: &mut Tx, id: AccountId, now: Timestamp) -> Result<bool, StoreError> {
+    let rows = tx
+        .execute(
+            "update accounts set status = 'active', erase_after = null \
+             where id = $1 and status = 'erasing' and erase_after > $2",
+            args![id, now],
+        )
+        .await?;
+    Ok(rows == 1)
+}
+
+/// An account whose end is here, if there is one.
+pub(crate) async fn due_for_erasure(tx: &mut Tx, now: Timestamp) -> Result<Option<AccountId>, StoreError> {
+    let row: Option<(AccountId,)> = tx
+        .first(
+            "select id as value from accounts where erase_after is not null and erase_after <= $1 \
+             order by erase_after limit 1",
+            args![now],
+        )
+        .await?;
+    Ok(row.map(|(id,)| id))
+}
+
+pub(crate) async fn delete_account(tx: &mut Tx, id: AccountId) -> Result<(), StoreError> {
+    tx.execute("delete from accounts where id = $1", args![id]).await.map(drop)
 }
 
 pub(crate) async fn insert_member(
@@ -92,4 +195,178 @@ pub(crate) async fn role(tx: &mut Tx, account: AccountId, person: &str) -> Resul
 /// Holds the account's row until the commit, on both databases alike; answers whether there is one.
 pub(crate) async fn lock_account(tx: &mut Tx, id: AccountId) -> Result<bool, StoreError> {
     Ok(tx.execute("update accounts set id = id where id = $1", args![id]).await? == 1)
+}
+
+/// A member as they are kept.
+pub(crate) struct MemberRow {
+    pub(crate) person_id: PersonId,
+    role: String,
+    pub(crate) created_at: Timestamp,
+}
+
+from_row!(MemberRow { person_id, role, created_at });
+
+impl MemberRow {
+    pub(crate) fn role(&self) -> Result<Role, StoreError> {
+        Role::parse(&self.role).ok_or_else(|| StoreError::fault(format!("{:?} is no role", self.role)))
+    }
+}
+
+pub(crate) async fn member(
+    tx: &mut Tx,
+    account: AccountId,
+    person: PersonId,
+) -> Result<Option<MemberRow>, StoreError> {
+    tx.first(
+        "select person_id, role, created_at from members where account_id = $1 and person_id = $2",
+        args![account, person],
+    )
+    .await
+}
+
+/// The members, newest first.
+pub(crate) async fn members_before(
+    tx: &mut Tx,
+    account: AccountId,
+    before: Option<String>,
+    most: i64,
+) -> Result<Vec<MemberRow>, StoreError> {
+    tx.all(
+        "select person_id, role, created_at from members where account_id = $1 \
+         and ($2 is null or person_id < $2) order by person_id desc limit $3",
+        args![account, before, most],
+    )
+    .await
+}
+
+pub(crate) async fn count_owners(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
+    let (count,) = tx
+        .one("select count(*) as value from members where account_id = $1 and role = 'owner'", args![account])
+        .await?;
+    Ok(count)
+}
+
+pub(crate) async fn set_role(
+    tx: &mut Tx,
+    account: AccountId,
+    person: PersonId,
+    role: Role,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update members set role = $3 where account_id = $1 and person_id = $2",
+        args![account, person, role.name().to_owned()],
+    )
+    .await
+    .map(drop)
+}
+
+pub(crate) async fn delete_member(
+    tx: &mut Tx,
+    account: AccountId,
+    person: PersonId,
+) -> Result<(), StoreError> {
+    tx.execute("delete from members where account_id = $1 and person_id = $2", args![account, person])
+        .await
+        .map(drop)
+}
+
+/// An invitation as it is kept; what is in its link is kept as a hash.
+pub(crate) struct InvitationRow {
+    pub(crate) id: InvitationId,
+    pub(crate) account_id: AccountId,
+    pub(crate) email: String,
+    pub(crate) role: String,
+    pub(crate) token_hash: Vec<u8>,
+    pub(crate) mailed: bool,
+    pub(crate) created_by: String,
+    pub(crate) created_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+}
+
+from_row!(InvitationRow {
+    id,
+    account_id,
+    email,
+    role,
+    token_hash,
+    mailed,
+    created_by,
+    created_at,
+    expires_at
+});
+
+pub(crate) async fn insert_invitation(tx: &mut Tx, row: &InvitationRow) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into invitations (id, account_id, email, role, token_hash, mailed, created_by, created_at, expires_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        args![
+            row.id,
+            row.account_id,
+            row.email,
+            row.role,
+            row.token_hash,
+            row.mailed,
+            row.created_by,
+            row.created_at,
+            row.expires_at
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// The account's invitations that can still be taken up, newest first.
+pub(crate) async fn invitations_before(
+    tx: &mut Tx,
+    account: AccountId,
+    now: Timestamp,
+    before: Option<String>,
+    most: i64,
+) -> Result<Vec<InvitationRow>, StoreError> {
+    tx.all(
+        "select id, account_id, email, role, token_hash, mailed, created_by, created_at, expires_at from invitations \
+         where account_id = $1 and expires_at > $2 and ($3 is null or id < $3) order by id desc limit $4",
+        args![account, now, before, most],
+    )
+    .await
+}
+
+pub(crate) async fn invitation_by_token(
+    tx: &mut Tx,
+    hash: Vec<u8>,
+    now: Timestamp,
+) -> Result<Option<InvitationRow>, StoreError> {
+    tx.first(
+        "select id, account_id, email, role, token_hash, mailed, created_by, created_at, expires_at from invitations \
+         where token_hash = $1 and expires_at > $2",
+        args![hash, now],
+    )
+    .await
+}
+
+pub(crate) async fn count_invitations(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
+    let (count,) =
+        tx.one("select count(*) as value from invitations where account_id = $1", args![account]).await?;
+    Ok(count)
+}
+
+/// Removes the account's invitations that are over.
+pub(crate) async fn prune_invitations(
+    tx: &mut Tx,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute("delete from invitations where account_id = $1 and expires_at <= $2", args![account, now])
+        .await
+        .map(drop)
+}
+
+/// Removes an invitation; answers whether there was one.
+pub(crate) async fn delete_invitation(
+    tx: &mut Tx,
+    account: AccountId,
+    id: InvitationId,
+) -> Result<bool, StoreError> {
+    Ok(tx.execute("delete from invitations where account_id = $1 and id = $2", args![account, id]).await?
+        == 1)
 }

@@ -44,6 +44,10 @@ impl Engine {
             )
             .with_info("SCOPE_REQUIRED", "gateway", [("scope", scope.name().to_owned())]));
         }
+        if spec.access == Access::Person && !caller.is_person() {
+            let words = "Only a person may do this, signed in to the console.";
+            return Err(Problem::new(Code::Forbidden, words).with_info("PERSON_REQUIRED", "gateway", []));
+        }
         let account = match path.get(ACCOUNT_VARIABLE) {
             Some(named) => Some(account_id(named)?),
             None => caller.org,

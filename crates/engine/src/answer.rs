@@ -22,6 +22,10 @@ pub struct Answered {
     pub refused: Option<Code>,
 }
 
+/// The answer of an operation that has nothing to tell but that it is done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Done {}
+
 /// What an operation may answer: any record, or a page of a list.
 pub trait Answer: Send {
     /// Codes whose status may come with the answer itself, instead of with a `Problem`.

@@ -18,13 +18,14 @@ pub struct Area {
     pub(crate) events: Vec<EventType>,
     pub(crate) jobs: Vec<jobs::Entry>,
     pub(crate) probe: Option<&'static str>,
+    pub(crate) erasures: Vec<&'static str>,
 }
 
 impl Area {
     /// An area without anything yet; its operations share `state`.
     pub fn builder<S: Send + Sync + 'static>(name: &'static str, state: Arc<S>) -> AreaBuilder<S> {
         let (entries, events, jobs) = (Vec::new(), Vec::new(), Vec::new());
-        AreaBuilder { state, area: Self { name, entries, events, jobs, probe: None } }
+        AreaBuilder { state, area: Self { name, entries, events, jobs, probe: None, erasures: Vec::new() } }
     }
 }
 
@@ -54,6 +55,14 @@ impl<S: Send + Sync + 'static> AreaBuilder<S> {
     #[must_use]
     pub fn probe(mut self, statement: &'static str) -> Self {
         self.area.probe = Some(statement);
+        self
+    }
+
+    /// The statements that erase what the area keeps of an account: `$1` is the account, `$2` how many rows to erase at
+    /// most. They run in this order, each until it finds nothing more.
+    #[must_use]
+    pub fn erases(mut self, statements: &[&'static str]) -> Self {
+        self.area.erasures.extend(statements);
         self
     }
 

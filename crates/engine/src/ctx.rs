@@ -70,6 +70,14 @@ impl Ctx {
         Self::new(engine, &OPERATOR, admitted, "", engine.clock.now())
     }
 
+    /// For whoever acts through a page, outside of any operation. Ends with [`Ctx::finish`]; dropped before that,
+    /// nothing of it remains.
+    pub fn acting(engine: &Arc<Engine>, caller: Caller, request_id: &str) -> Self {
+        const PAGE: Spec = Spec::post("page", "/");
+        let admitted = Admitted { caller: Arc::new(caller), account: None };
+        Self::new(engine, &PAGE, admitted, request_id, engine.clock.now())
+    }
+
     pub(crate) fn with_paging(mut self, paging: Option<Paging>) -> Self {
         self.paging = paging;
         self
@@ -96,8 +104,13 @@ impl Ctx {
     }
 
     /// What every call needs: randomness, the keyring, the registry.
-    pub fn engine(&self) -> &Engine {
+    pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// Acts in `account` from here on, whoever calls: for what makes an account, or acts in one by a right of its own.
+    pub fn act_in(&mut self, account: AccountId) {
+        self.account = Some(account);
     }
 
     /// The account that the call acts in so far.

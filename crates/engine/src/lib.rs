@@ -29,7 +29,7 @@ mod spec;
 mod sql;
 
 pub use admission::Admitted;
-pub use answer::{ANSWER_BYTES_MAX, Answer, Answered};
+pub use answer::{ANSWER_BYTES_MAX, Answer, Answered, Done};
 pub use area::{Area, AreaBuilder};
 pub use ctx::Ctx;
 pub use dispatch::{Call, OPERATION_TIME_MAX, Reply, dispatch, log_failure, timed_out};
@@ -43,4 +43,4 @@ pub use paging::{PAGE_FIELDS, next_query};
 pub use pieces::Pieces;
 pub use registry::{Registry, RegistryError};
 pub use spec::{ACCOUNT_VARIABLE, Access, Method, Spec};
-pub use sql::{AuditRow, audit_after, audit_sequence};
+pub use sql::{AuditRow, EventQuery, EventRow, audit_after, audit_sequence, event_sequence, events_before};

@@ -1,10 +1,12 @@
 //! What one area needs of another, as small traits that `portico` wires. An area never names another.
 
 use futures_util::future::BoxFuture;
-use portico_kernel::{AccountId, Problem, Role, ScopeSet, Timestamp};
+use portico_kernel::{AccountId, PersonId, Problem, Role, ScopeSet, Timestamp};
 use portico_store::{StoreError, Tx};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::Engine;
+use crate::{Ctx, Engine};
 
 /// Who belongs to which account, and what the account may use. Kept by accounts.
 pub trait Memberships: Send + Sync {
@@ -22,38 +24,43 @@ pub trait Memberships: Send + Sync {
         tx: &'a mut Tx,
         account: AccountId,
     ) -> BoxFuture<'a, Result<Option<String>, StoreError>>;
+
+    /// Holds back other changes to the account until the commit; answers whether there is such an account.
+    fn lock<'a>(&'a self, tx: &'a mut Tx, account: AccountId) -> BoxFuture<'a, Result<bool, StoreError>>;
 }
 
-/// A key or API token as its account sees it. The secret is never in it.
-#[derive(Debug, Clone)]
-pub struct CredentialRecord {
-    /// The id.
+/// A key or API token. The secret itself is never in it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Key {
+    /// The id of the key or API token.
     pub id: String,
+    /// The client id to exchange it with.
+    pub client_id: String,
     /// The name that its maker gave it.
     pub name: String,
-    /// The last characters of a key's secret.
+    /// The last characters of the secret.
     pub secret_hint: String,
     /// Who made it.
     pub created_by: String,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When it was last used, to the minute.
-    pub last_used_at: Option<Timestamp>,
-    /// When it was revoked.
-    pub revoked_at: Option<Timestamp>,
-    /// When an API token ends.
-    pub expires_at: Option<Timestamp>,
+    /// When it was last used, to the minute; empty for never.
+    pub last_used_at: String,
+    /// When it was revoked; empty while it stands.
+    pub revoked_at: String,
     /// What it may call.
     pub scopes: ScopeSet,
     /// `key` or `token`.
     pub kind: String,
+    /// When it ends; empty for a key, which does not.
+    pub expires_at: String,
 }
 
 /// A person as an account sees them.
 #[derive(Debug, Clone)]
 pub struct PersonRecord {
     /// The person's id.
-    pub id: String,
+    pub id: PersonId,
     /// The e-mail address.
     pub email: String,
     /// The display name.
@@ -70,7 +77,7 @@ pub trait Directory: Send + Sync {
         tx: &'a mut Tx,
         account: AccountId,
         id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<CredentialRecord>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Option<Key>, StoreError>>;
 
     /// The person of that id.
     fn person<'a>(
@@ -78,6 +85,94 @@ pub trait Directory: Send + Sync {
         tx: &'a mut Tx,
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
+
+    /// The form of an e-mail address in which people are known; nothing when it is none.
+    fn canonical_email(&self, email: &str) -> Option<String>;
+
+    /// Refuses the keys and API tokens of the account from the commit on, or admits them again.
+    fn set_closed<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        closed: bool,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// The person left the account: ends what apps may do there in their name.
+    fn left<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        person: PersonId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+/// An account that a person may act in.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    /// The account.
+    pub account: AccountId,
+    /// Its name.
+    pub name: String,
+    /// Is it the person's own?
+    pub personal: bool,
+    /// The person's role in it.
+    pub role: Role,
+}
+
+/// An invitation that still stands.
+#[derive(Debug, Clone)]
+pub struct Invited {
+    /// The name of the team.
+    pub team: String,
+    /// The address it is bound to.
+    pub email: String,
+    /// The role it gives.
+    pub role: Role,
+    /// Did the link come by mail? Then whoever has it has the address.
+    pub mailed: bool,
+}
+
+/// How a person comes to an account. Kept by accounts.
+pub trait Enrolment: Send + Sync {
+    /// Makes a personal account and acts in it.
+    fn open_personal<'a>(
+        &'a self,
+        ctx: &'a mut Ctx,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<AccountId, Problem>>;
+
+    /// Makes the person the owner of that account.
+    fn own<'a>(
+        &'a self,
+        ctx: &'a mut Ctx,
+        account: AccountId,
+        person: PersonId,
+    ) -> BoxFuture<'a, Result<(), Problem>>;
+
+    /// The invitation behind a link, if it still stands.
+    fn invitation<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        token: &'a str,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Invited>, StoreError>>;
+
+    /// Takes up the invitation behind a link for the person who calls.
+    fn accept<'a>(
+        &'a self,
+        ctx: &'a mut Ctx,
+        token: &'a str,
+        person: PersonId,
+    ) -> BoxFuture<'a, Result<AccountId, Problem>>;
+
+    /// The accounts that the person belongs to, their own first.
+    fn memberships<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        person: PersonId,
+    ) -> BoxFuture<'a, Result<Vec<Membership>, StoreError>>;
 }
 
 /// A letter to one person. It may hold a one-time link, so it has no `Debug`.

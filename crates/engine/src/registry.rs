@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use portico_store::{StoreError, args};
+use portico_kernel::AccountId;
+use portico_store::{StoreError, Tx, args};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -18,6 +19,7 @@ pub struct Registry {
     events: Vec<EventType>,
     jobs: Vec<Arc<jobs::Entry>>,
     probes: BTreeMap<&'static str, &'static str>,
+    erasures: Vec<&'static str>,
 }
 
 /// Two things that claim one place.
@@ -39,11 +41,18 @@ impl Registry {
             .event::<AuditWritten>()
             .job(PruneIdempotency)
             .probe(sql::PROBE)
+            .erases(&sql::ERASE)
             .build();
-        let mut registry =
-            Self { entries: Vec::new(), events: Vec::new(), jobs: Vec::new(), probes: BTreeMap::new() };
+        let mut registry = Self {
+            entries: Vec::new(),
+            events: Vec::new(),
+            jobs: Vec::new(),
+            probes: BTreeMap::new(),
+            erasures: Vec::new(),
+        };
         for area in std::iter::once(own).chain(areas) {
             registry.probes.extend(area.probe.map(|probe| (area.name, probe)));
+            registry.erasures.extend(area.erasures);
             registry.entries.extend(area.entries.into_iter().map(Arc::new));
             registry.events.extend(area.events);
             registry.jobs.extend(area.jobs.into_iter().map(Arc::new));
@@ -100,6 +109,17 @@ impl Registry {
         let mut tx = engine.db.read().await?;
         tx.execute(statement, args![]).await?;
         tx.rollback().await
+    }
+
+    /// Erases up to `most` rows of what the areas keep of `account`; answers how many. None left means all is erased.
+    pub async fn erase_some(&self, tx: &mut Tx, account: AccountId, most: i64) -> Result<u64, StoreError> {
+        for statement in &self.erasures {
+            let erased = tx.execute(statement, args![account, most]).await?;
+            if erased > 0 {
+                return Ok(erased);
+            }
+        }
+        Ok(0)
     }
 
     /// Starts every job; they end when `stop` turns true.

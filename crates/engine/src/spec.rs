@@ -44,6 +44,8 @@ pub enum Access {
     AnyToken,
     /// Keys, API tokens and apps that hold the scope, and persons.
     Scope(Scope),
+    /// Persons alone, by their role.
+    Person,
 }
 
 /// Everything about an operation that is not its shape.
@@ -129,6 +131,13 @@ impl Spec {
         self
     }
 
+    /// For persons alone; keys, API tokens and apps are refused.
+    #[must_use]
+    pub const fn persons(mut self) -> Self {
+        self.access = Access::Person;
+        self
+    }
+
     /// Of persons, for those with at least this role in the account.
     #[must_use]
     pub const fn role(mut self, role: Role) -> Self {
@@ -175,7 +184,7 @@ impl Spec {
     pub const fn required_scope(&self) -> Option<Scope> {
         match self.access {
             Access::Scope(scope) => Some(scope),
-            Access::Open | Access::AnyToken => None,
+            Access::Open | Access::AnyToken | Access::Person => None,
         }
     }
 

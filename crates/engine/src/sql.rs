@@ -8,6 +8,17 @@ use crate::ctx::{AuditRecord, Record};
 /// Runs when the engine's own tables can be read.
 pub(crate) const PROBE: &str = "select account_id from account_sequences limit 1";
 
+/// Erases the engine's own rows of an account.
+pub(crate) const ERASE: [&str; 4] = [
+    "delete from events where account_id = $1 and sequence in \
+     (select sequence from events where account_id = $1 order by sequence limit $2)",
+    "delete from audit_entries where account_id = $1 and sequence in \
+     (select sequence from audit_entries where account_id = $1 order by sequence limit $2)",
+    "delete from idempotency_records where account_id = $1 and (caller, operation, key) in \
+     (select caller, operation, key from idempotency_records where account_id = $1 limit $2)",
+    "delete from account_sequences where account_id = $1 and $2 > 0",
+];
+
 /// Who wrote an audit entry.
 pub(crate) struct Actor {
     pub(crate) subject: String,
@@ -138,6 +149,71 @@ pub async fn audit_after(
         args![account, after, most],
     )
     .await
+}
+
+/// An event as it is kept.
+#[derive(Debug)]
+pub struct EventRow {
+    /// Its number within the account.
+    pub sequence: i64,
+    /// Its id.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: String,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// Its data, as JSON.
+    pub data: String,
+}
+
+from_row!(EventRow { sequence, id, event_type, occurred_at, data });
+
+/// Which events of an account to look back at.
+#[derive(Debug, Default)]
+pub struct EventQuery {
+    /// Of this type alone.
+    pub event_type: Option<String>,
+    /// After this number.
+    pub after: i64,
+    /// Before this number.
+    pub before: Option<i64>,
+}
+
+/// The number of an event of the account.
+pub async fn event_sequence(tx: &mut Tx, account: AccountId, id: EventId) -> Result<Option<i64>, StoreError> {
+    let row: Option<(i64,)> = tx
+        .first("select sequence as value from events where account_id = $1 and id = $2", args![account, id])
+        .await?;
+    Ok(row.map(|(sequence,)| sequence))
+}
+
+/// The account's events, newest first.
+pub async fn events_before(
+    tx: &mut Tx,
+    account: AccountId,
+    query: &EventQuery,
+    most: i64,
+) -> Result<Vec<EventRow>, StoreError> {
+    let before = query.before.unwrap_or(i64::MAX);
+    match &query.event_type {
+        None => {
+            tx.all(
+                "select sequence, id, type as event_type, occurred_at, data from events \
+                 where account_id = $1 and sequence > $2 and sequence < $3 order by sequence desc limit $4",
+                args![account, query.after, before, most],
+            )
+            .await
+        }
+        Some(event_type) => {
+            tx.all(
+                "select sequence, id, type as event_type, occurred_at, data from events \
+                 where account_id = $1 and type = $5 and sequence > $2 and sequence < $3 \
+                 order by sequence desc limit $4",
+                args![account, query.after, before, most, event_type.clone()],
+            )
+            .await
+        }
+    }
 }
 
 /// Where a kept answer is found: account, caller, operation and key.

@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use portico_engine::{Engine, log_failure, timed_out};
-use portico_identity::{Identity, limits};
+use portico_identity::{Arrival, Identity, limits, open_to_any_origin};
 
 use crate::arrived::{Arrived, Stopping, check_host, guard};
-use crate::cors::Origins;
+use crate::cors::{self, Origins};
 use crate::respond::Refusal;
+use crate::server::peer_address;
 
 /// Serves `{auth_url}`.
 pub struct AuthServer {
@@ -37,7 +38,9 @@ impl AuthServer {
         if let Err(refusal) = &result {
             log_failure(&refusal.problem, "identity provider", &request_id);
         }
-        arrived.finish(result, &Origins::default())
+        // Programs in a browser register and get tokens from wherever their page is; the pages of people are ours alone.
+        let open = open_to_any_origin(arrived.parts.uri.path()).is_some();
+        arrived.finish(result, &if open { Origins::any() } else { Origins::default() })
     }
 
     async fn answer<B>(&self, arrived: &mut Arrived<B>) -> Result<Response<Bytes>, Refusal>
@@ -46,10 +49,19 @@ impl AuthServer {
     {
         self.stopping.check()?;
         check_host(arrived.parts.version, &arrived.parts.headers)?;
+        if arrived.parts.method == Method::OPTIONS
+            && Origins::is_preflight(&arrived.parts.headers)
+            && let Some(allow) = open_to_any_origin(arrived.parts.uri.path())
+        {
+            return Ok(cors::preflight(&http::HeaderValue::from_static(allow)));
+        }
         let bytes = arrived.body.read(limits::FORM_BYTES_MAX).await?;
         arrived.working();
-        let request = Request::from_parts(arrived.parts.clone(), bytes);
-        let answering = self.identity.answer(&self.engine, request);
+        let mut request = Request::from_parts(arrived.parts.clone(), bytes);
+        let (peer, request_id) = (peer_address(&request), arrived.request_id.clone());
+        request.extensions_mut().insert(Arrival { peer, request_id });
+        // Boxed, because the way through sign-in and consent is large and seldom taken.
+        let answering = Box::pin(self.identity.answer(&self.engine, request));
         let response = tokio::time::timeout(self.engine.operation_time_max, answering)
             .await
             .map_err(|_| timed_out())??;

@@ -9,28 +9,57 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
-const ALLOW_HEADERS: HeaderValue =
-    HeaderValue::from_static("authorization, content-type, idempotency-key, if-none-match, x-request-id");
+const ALLOW_HEADERS: HeaderValue = HeaderValue::from_static(
+    "authorization, content-type, idempotency-key, if-none-match, mcp-protocol-version, x-request-id",
+);
 const EXPOSE_HEADERS: HeaderValue = HeaderValue::from_static(
     "etag, idempotency-replayed, link, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, \
      x-request-id",
 );
 const MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
 
-/// The origins whose pages may call the API.
-#[derive(Debug, Default, Clone)]
-pub struct Origins(HashSet<String>);
+const ANY: HeaderValue = HeaderValue::from_static("*");
+
+/// The origins whose pages may call.
+#[derive(Debug, Clone)]
+pub struct Origins(Which);
+
+#[derive(Debug, Clone)]
+enum Which {
+    /// All: for what a page gets without anything of its visitor's.
+    Any,
+    /// These.
+    Only(HashSet<String>),
+}
+
+/// None.
+impl Default for Origins {
+    fn default() -> Self {
+        Self(Which::Only(HashSet::new()))
+    }
+}
 
 impl FromIterator<String> for Origins {
     fn from_iter<I: IntoIterator<Item = String>>(origins: I) -> Self {
-        Self(origins.into_iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect())
+        Self(Which::Only(origins.into_iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect()))
     }
 }
 
 impl Origins {
-    /// The origin of the request, if it is one of ours.
-    pub(crate) fn allowed<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
-        headers.get(ORIGIN).filter(|origin| origin.to_str().is_ok_and(|origin| self.0.contains(origin)))
+    /// Pages of every origin, none of which is sent with its visitor's cookies.
+    pub(crate) fn any() -> Self {
+        Self(Which::Any)
+    }
+
+    /// The origin that may read the answer, if the request comes from a page that may.
+    pub(crate) fn allowed(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = headers.get(ORIGIN)?;
+        match &self.0 {
+            Which::Any => Some(ANY),
+            Which::Only(known) => {
+                origin.to_str().is_ok_and(|origin| known.contains(origin)).then(|| origin.clone())
+            }
+        }
     }
 
     /// Is this a browser's question whether it may call?
@@ -51,7 +80,7 @@ pub(crate) fn preflight(allow: &HeaderValue) -> Response<Bytes> {
 }
 
 /// Lets the page at `origin` read the answer.
-pub(crate) fn expose(origin: &HeaderValue, headers: &mut HeaderMap) {
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+pub(crate) fn expose(origin: HeaderValue, headers: &mut HeaderMap) {
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSE_HEADERS);
 }

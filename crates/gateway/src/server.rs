@@ -1,6 +1,6 @@
 //! Listeners and connections.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -100,6 +100,15 @@ impl Connection {
     }
 }
 
+/// Whoever is at the other end of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Peer(IpAddr);
+
+/// Who sent the request; the machine itself for one that came over no connection.
+pub(crate) fn peer_address<B>(request: &Request<B>) -> IpAddr {
+    request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0)
+}
+
 /// Serves `listener` until `stop` turns true; then lets the calls under way end, and returns.
 pub async fn serve(
     listener: TcpListener,
@@ -151,6 +160,7 @@ async fn connection(
     let service = service_fn(move |mut request: Request<Incoming>| {
         let handler = handler.clone();
         request.extensions_mut().insert(of_request.clone());
+        request.extensions_mut().insert(Peer(peer.ip()));
         async move { Ok::<_, std::convert::Infallible>(handler.handle(request).await.map(Full::new)) }
     });
     let serving = http1::Builder::new()

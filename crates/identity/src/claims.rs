@@ -54,6 +54,7 @@ pub struct Claims {
 
 /// What every token says, whoever it is for.
 pub(crate) struct Issue {
+    pub(crate) audience: String,
     pub(crate) subject: String,
     pub(crate) kind: CallerKind,
     pub(crate) at: Timestamp,
@@ -69,7 +70,7 @@ impl Claims {
         Self {
             iss: issuer.to_owned(),
             sub: issue.subject,
-            aud: AUDIENCE.to_owned(),
+            aud: issue.audience,
             exp: (Timestamp::from_seconds(issued_at) + issue.life).as_seconds(),
             iat: issued_at,
             jti: issue.id,
@@ -89,6 +90,24 @@ impl Claims {
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned()).filter(|name| !name.is_empty());
         self
+    }
+
+    /// Everything that the token names and that can be revoked: itself, its subject, the authorization it came from,
+    /// and the account of a key or an app. Persons may still act in an account that is closed.
+    pub(crate) fn revocable(&self) -> Vec<String> {
+        let authorization = self.jti.split_once('.').map(|(authorization, _)| authorization.to_owned());
+        let bound = self.kind == CallerKind::Client.name() || self.scope.is_some();
+        let account = self.org.filter(|_| bound).map(|account| account.to_string());
+        let known = [Some(self.sub.clone()), Some(self.jti.clone()), authorization, account];
+        let mut ids: Vec<_> = known.into_iter().flatten().collect();
+        ids.dedup();
+        ids
+    }
+
+    /// What is left of its life at `now` in whole seconds. The second that has begun is not left any more, so it is 899
+    /// for a new token of 15 minutes.
+    pub(crate) fn expires_in(&self, now: Timestamp) -> i64 {
+        (self.expires_at().as_micros() - now.as_micros() - 1) / 1_000_000
     }
 
     /// When the token ends.

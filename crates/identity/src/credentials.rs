@@ -1,9 +1,10 @@
 //! Keys and API tokens: made, and revoked.
 
-use portico_engine::Ctx;
-use portico_kernel::{AccountId, CallerKind, KeyId, Problem, ScopeSet, Secret, Timestamp, TokenId, seconds};
+use portico_engine::ports::Key;
+use portico_engine::{Ctx, Cursor, Page};
+use portico_kernel::{AccountId, CallerKind, KeyId, Problem, Scope, ScopeSet, Secret, TokenId, seconds};
 
-use crate::claims::{Claims, Issue};
+use crate::claims::{AUDIENCE, Claims, Issue};
 use crate::events::{KeyCreated, KeyRevoked, TokenCreated, TokenRevoked};
 use crate::sql::{self, CredentialRow};
 use crate::{Identity, limits, secret};
@@ -23,6 +24,13 @@ impl CredentialKind {
         }
     }
 
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Token => "API token",
+        }
+    }
+
     const fn limit(self) -> i64 {
         match self {
             Self::Key => limits::KEYS_MAX,
@@ -39,24 +47,24 @@ pub struct NewCredential {
     pub name: String,
     /// What it may call.
     pub scopes: ScopeSet,
+    /// The key or API token that it is to be below.
+    pub parent: Option<String>,
 }
 
 /// A new key. Its secret is here and nowhere else.
 pub struct CreatedKey {
-    /// The key's id, which is its client id too.
-    pub id: KeyId,
+    /// The key, whose id is its client id too.
+    pub key: Key,
     /// The client secret, shown once.
     pub secret: Secret<String>,
 }
 
 /// A new API token. The token is here and nowhere else.
 pub struct CreatedToken {
-    /// The token's id.
-    pub id: TokenId,
+    /// Its record.
+    pub key: Key,
     /// The token itself, shown once.
     pub token: Secret<String>,
-    /// When it ends.
-    pub expires_at: Timestamp,
 }
 
 impl NewCredential {
@@ -64,18 +72,60 @@ impl NewCredential {
         if self.scopes.is_empty() {
             return Err(Problem::field("scopes", "must name at least one scope"));
         }
-        if self.name.chars().count() > limits::NAME_CHARACTERS_MAX {
+        if self.name.chars().count() > limits::NAME_CHARACTERS_MAX || self.name.contains(char::is_control) {
+            let words = format!("must have at most {} printable characters", limits::NAME_CHARACTERS_MAX);
+            return Err(Problem::field("name", words));
+        }
+        Ok(())
+    }
+
+    /// Nobody gives more than they hold; a key makes keys below itself, and none that makes keys.
+    async fn place(&mut self, ctx: &mut Ctx) -> Result<(), Problem> {
+        let caller = ctx.caller().clone();
+        if let Some(own) = &caller.key {
+            if self.parent.as_ref().is_some_and(|parent| *parent != own.id) {
+                return Err(Problem::field("parent", "must be the key or API token that calls"));
+            }
+            self.parent = Some(own.id.clone());
+        }
+        let of_parent = match &self.parent {
+            None => None,
+            Some(id) => {
+                let parent = sql::standing_credential(ctx.tx().await?, id).await?;
+                let parent = parent.filter(|parent| parent.account_id == self.account);
+                let parent = parent.ok_or_else(|| {
+                    Problem::field("parent", "must be a key or API token of this account that is not revoked")
+                })?;
+                Some(parent.scope_set()?)
+            }
+        };
+        let bounds = [of_parent, caller.scopes];
+        if bounds.iter().flatten().any(|held| !self.scopes.is_within(*held)) {
+            return Err(Problem::field("scopes", "must not go beyond those of the parent"));
+        }
+        if bounds.iter().any(Option::is_some) && self.scopes.contains(Scope::AccountKeys) {
             return Err(Problem::field(
-                "name",
-                format!("must have at most {} characters", limits::NAME_CHARACTERS_MAX),
+                "scopes",
+                "must not hold `account:keys`, since it is below another key",
             ));
         }
         Ok(())
     }
 
-    /// The row, once there is room for one more of its kind in the account, whose row the caller holds.
-    async fn row(self, ctx: &mut Ctx, kind: CredentialKind, id: String) -> Result<CredentialRow, Problem> {
+    /// The row, once there is room for one more of its kind in the account.
+    async fn row(
+        mut self,
+        ctx: &mut Ctx,
+        kind: CredentialKind,
+        id: String,
+    ) -> Result<CredentialRow, Problem> {
         self.check()?;
+        let memberships = ctx.engine().memberships.clone();
+        if !memberships.lock(ctx.tx().await?, self.account).await? {
+            return Err(Problem::not_found("account", self.account));
+        }
+        ctx.account(Some(self.account)).await?;
+        self.place(ctx).await?;
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
         let active = sql::count_active(ctx.tx().await?, self.account, kind.name(), now).await?;
         if active >= kind.limit() {
@@ -91,18 +141,19 @@ impl NewCredential {
             scopes: self.scopes.to_string(),
             secret_hash: None,
             secret_hint: String::new(),
-            parent: None,
+            parent: self.parent,
             created_by,
             created_at: now,
             last_used_at: None,
             expires_at: None,
             revoked_at: None,
+            signing_key: None,
         })
     }
 }
 
 impl Identity {
-    /// Makes a key. The caller has locked the account's row, so that the limit holds.
+    /// Makes a key.
     pub async fn create_key(&self, ctx: &mut Ctx, new: NewCredential) -> Result<CreatedKey, Problem> {
         let id: KeyId = ctx.new_id();
         let secret = secret::generate(ctx.engine().entropy.as_ref());
@@ -113,10 +164,10 @@ impl Identity {
         ctx.audit("key.created", &id)?;
         let actor = ctx.caller().subject.clone();
         ctx.emit(&KeyCreated { key_id: id.to_string(), actor })?;
-        Ok(CreatedKey { id, secret })
+        Ok(CreatedKey { key: row.into_key()?, secret })
     }
 
-    /// Makes an API token that lives `days`. The caller has locked the account's row, so that the limit holds.
+    /// Makes an API token that lives `days`.
     pub async fn create_token(
         &self,
         ctx: &mut Ctx,
@@ -129,6 +180,7 @@ impl Identity {
         let id: TokenId = ctx.new_id();
         let mut row = new.row(ctx, CredentialKind::Token, id.to_string()).await?;
         let issue = Issue {
+            audience: AUDIENCE.to_owned(),
             subject: id.to_string(),
             kind: CallerKind::Client,
             at: ctx.now(),
@@ -142,13 +194,14 @@ impl Identity {
             key: Some(id.to_string()),
             ..Claims::new(&self.issuer, issue).named(&row.name)
         };
-        let token = Secret::new(self.keys.sign(&claims)?);
+        let signed = self.keys.sign(&claims, ctx.now())?;
         row.expires_at = Some(claims.expires_at());
+        row.signing_key = Some(signed.key_id);
         sql::insert_credential(ctx.tx().await?, &row).await?;
         ctx.audit("token.created", &id)?;
         let actor = ctx.caller().subject.clone();
         ctx.emit(&TokenCreated { token_id: id.to_string(), actor })?;
-        Ok(CreatedToken { id, token, expires_at: claims.expires_at() })
+        Ok(CreatedToken { key: row.into_key()?, token: Secret::new(signed.token) })
     }
 
     /// Revokes a key or API token, and the keys below it; answers what was revoked. Once more changes nothing.
@@ -157,7 +210,11 @@ impl Identity {
         let account = known.ok_or_else(|| Problem::not_found("key or API token", id))?.account_id;
         ctx.account(Some(account)).await?;
         let now = ctx.now();
-        let revoked = sql::revoke(ctx.tx().await?, id, now).await?;
+        let tx = ctx.tx().await?;
+        let revoked = sql::revoke(tx, id, now).await?;
+        for row in &revoked {
+            sql::add_revocation(tx, &row.id, false, now).await?;
+        }
         let actor = ctx.caller().subject.clone();
         for row in &revoked {
             let (actor, id) = (actor.clone(), row.id.clone());
@@ -170,5 +227,38 @@ impl Identity {
             }
         }
         Ok(revoked.into_iter().map(|row| row.id).collect())
+    }
+
+    /// Revokes the credential `id` of that kind, if it is the account's and the caller's to revoke.
+    pub(crate) async fn revoke_in(
+        &self,
+        ctx: &mut Ctx,
+        account: AccountId,
+        kind: CredentialKind,
+        id: &str,
+    ) -> Result<(), Problem> {
+        let below = ctx.caller().key.as_ref().map(|key| key.id.clone());
+        let row = sql::credential(ctx.tx().await?, id).await?;
+        let row = row.filter(|row| row.account_id == account && row.kind == kind.name());
+        let row = row.filter(|row| below.is_none() || row.parent == below);
+        let row = row.ok_or_else(|| Problem::not_found(kind.words(), id))?;
+        self.revoke(ctx, &row.id).await.map(drop)
+    }
+
+    /// The account's credentials of that kind, newest first; for a key, those below it.
+    pub(crate) async fn list_credentials(
+        &self,
+        ctx: &mut Ctx,
+        account: AccountId,
+        kind: CredentialKind,
+    ) -> Result<Page<Key>, Problem> {
+        let page = ctx.page()?;
+        let parent = ctx.caller().key.as_ref().map(|key| key.id.clone());
+        let before = page.after.as_ref().map(|cursor| cursor.0.clone());
+        let rows =
+            sql::credentials_before(ctx.tx().await?, account, kind.name(), parent, before, page.rows())
+                .await?;
+        let keys = rows.into_iter().map(CredentialRow::into_key).collect::<Result<Vec<_>, _>>()?;
+        Ok(page.page(keys, |key| Cursor(key.id.clone()), |key| key))
     }
 }

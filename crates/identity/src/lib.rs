@@ -1,21 +1,27 @@
-//! The identity provider: what signs tokens, the keys and API tokens it issues, and who the caller is.
+//! The identity provider: what signs tokens, the keys and API tokens it issues, how people sign in and what they let
+//! apps do, and who the caller is.
 //!
-//! A key is exchanged for tokens of 15 minutes at `POST {auth_url}/oauth2/token`; an API token is itself the JWT. Both
-//! are checked without a look at the database once they are known, and refused within seconds of their revocation:
-//! API tokens against the positive list of their ids, tokens from keys against the map of what was revoked.
+//! A key is exchanged for tokens of 15 minutes at `POST {auth_url}/oauth2/token`; an API token is itself the JWT; an app
+//! gets its tokens by a code and then by refresh tokens. All are checked without a look at the database once they are
+//! known, and refused within seconds of their revocation: API tokens against the positive list of their ids, all others
+//! against the map of what was revoked.
 //!
-//! Absent on purpose: the token and the secret. The platform keeps an API token's id and the SHA-256 of a key's secret.
+//! Absent on purpose: the token and the secret. The platform keeps an API token's id, the SHA-256 of what is random and
+//! argon2id of what a person chose; what must be read again is sealed.
 //!
-//! Start reading at [`credentials`], then [`verify`].
+//! Start reading at [`credentials`], then [`verify`]; for people and apps at [`http`].
 
 pub mod claims;
 pub mod credentials;
 mod events;
-mod exchange;
 mod http;
+mod jobs;
+mod keys;
 pub mod limits;
 mod me;
-pub mod people;
+mod oauth;
+mod pages;
+mod people;
 mod revocations;
 mod secret;
 mod signing;
@@ -25,15 +31,39 @@ pub mod verify;
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use portico_egress::{Egress, Networks};
 use portico_engine::Area;
-use portico_engine::ports::{CredentialRecord, Directory, PersonRecord};
-use portico_kernel::AccountId;
-use portico_store::{StoreError, Tx};
+use portico_engine::ports::{Enrolment, Mailer};
+use url::Url;
+use webauthn_rs::Webauthn;
 
+pub use http::{Arrival, open_to_any_origin};
+pub use oauth::client::NewApp;
+pub use people::{CreatedPerson, NewPerson, People};
 pub use revocations::{RefreshRevocations, Revocations};
-pub use signing::SigningKeys;
+pub use signing::{SigningKeyInfo, SigningKeys};
 pub use uses::Uses;
+
+use people::passkeys;
+use people::password::Passwords;
+
+/// What the provider is told when it is made.
+pub struct Setup {
+    /// Its own address: the `iss` of every token, byte for byte.
+    pub issuer: String,
+    /// The API's address.
+    pub base_url: String,
+    /// The console's address.
+    pub console_url: String,
+    /// The proxies whose word is taken for who asks.
+    pub trusted_proxies: Networks,
+    /// What leaves the process.
+    pub egress: Egress,
+    /// How a person comes to an account.
+    pub enrolment: Arc<dyn Enrolment>,
+    /// Sends letters.
+    pub mailer: Arc<dyn Mailer>,
+}
 
 /// What the area holds.
 pub struct Identity {
@@ -45,16 +75,37 @@ pub struct Identity {
     pub revocations: Revocations,
     /// What was used lately.
     pub uses: Uses,
+    /// The issuer as a browser names it.
+    issuer_origin: String,
+    base_url: String,
+    console_url: String,
+    trusted_proxies: Networks,
+    egress: Egress,
+    enrolment: Arc<dyn Enrolment>,
+    mailer: Arc<dyn Mailer>,
+    passwords: Passwords,
+    /// None where browsers know no passkeys.
+    webauthn: Option<Webauthn>,
 }
 
 impl Identity {
     /// The area's state. [`SigningKeys::load`] and [`Revocations::refresh`] fill it before the first call.
-    pub fn new(issuer: impl Into<String>) -> Self {
+    pub fn new(setup: Setup) -> Self {
+        let origin = Url::parse(&setup.issuer).map(|url| url.origin().ascii_serialization());
         Self {
-            issuer: issuer.into(),
+            issuer_origin: origin.unwrap_or_default(),
+            webauthn: passkeys::relying_party(&setup.issuer),
+            issuer: setup.issuer,
+            base_url: setup.base_url,
+            console_url: setup.console_url,
+            trusted_proxies: setup.trusted_proxies,
+            egress: setup.egress,
+            enrolment: setup.enrolment,
+            mailer: setup.mailer,
             keys: SigningKeys::default(),
             revocations: Revocations::default(),
             uses: Uses::default(),
+            passwords: Passwords::default(),
         }
     }
 }
@@ -63,34 +114,21 @@ impl Identity {
 pub fn area(identity: &Arc<Identity>) -> Area {
     Area::builder("identity", identity.clone())
         .op::<me::GetMe>()
+        .op::<keys::ListKeys>()
+        .op::<keys::CreateKey>()
+        .op::<keys::DeleteKey>()
+        .op::<keys::ListTokens>()
+        .op::<keys::CreateToken>()
+        .op::<keys::DeleteToken>()
         .event::<events::KeyCreated>()
         .event::<events::KeyRevoked>()
         .event::<events::TokenCreated>()
         .event::<events::TokenRevoked>()
         .job(RefreshRevocations(identity.clone()))
+        .job(signing::RefreshSigningKeys(identity.clone()))
         .job(uses::FlushUses(identity.clone()))
+        .job(jobs::Prune)
         .probe(sql::PROBE)
+        .erases(&sql::ERASE)
         .build()
-}
-
-impl Directory for Identity {
-    fn credential<'a>(
-        &'a self,
-        tx: &'a mut Tx,
-        account: AccountId,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<CredentialRecord>, StoreError>> {
-        Box::pin(async move {
-            let row = sql::credential(tx, id).await?.filter(|row| row.account_id == account);
-            row.map(sql::CredentialRow::into_record).transpose()
-        })
-    }
-
-    fn person<'a>(
-        &'a self,
-        tx: &'a mut Tx,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>> {
-        Box::pin(sql::person(tx, id))
-    }
 }

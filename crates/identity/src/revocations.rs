@@ -1,19 +1,20 @@
 //! What was revoked lately, in memory, so that a warm call asks no database.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use portico_engine::{Engine, Job, Turn};
-use portico_kernel::{Problem, Timestamp, seconds};
+use portico_kernel::{PersonId, Problem, Timestamp, seconds};
 
 use crate::{Identity, limits, sql};
 
-/// The credentials that were revoked within [`limits::REVOCATIONS_WINDOW`], read again and again.
+/// What was revoked within [`limits::REVOCATIONS_WINDOW`]: ids of keys, API tokens, authorizations, single tokens,
+/// persons and accounts, each with the time. Every turn reads only what is new.
 #[derive(Default)]
 pub struct Revocations {
-    revoked: RwLock<Arc<HashSet<String>>>,
+    revoked: RwLock<HashMap<String, Timestamp>>,
     /// When they were last read, in microseconds; 0 for never.
     read_at: AtomicI64,
 }
@@ -22,17 +23,30 @@ impl Revocations {
     /// Reads what was revoked, whichever process revoked it.
     pub async fn refresh(&self, engine: &Engine) -> Result<(), Problem> {
         let now = engine.clock.now();
-        let since = now - limits::REVOCATIONS_WINDOW;
+        let oldest = now - limits::REVOCATIONS_WINDOW;
+        let last = Timestamp::from_micros(self.read_at.load(Ordering::Acquire));
+        // A change carries the time at which its call began and is seen when it commits, which may be much later.
+        let since = oldest.max(last - limits::REVOCATIONS_LATE_MAX);
         let mut tx = engine.db.read().await?;
-        let revoked = sql::revoked_since(&mut tx, since).await?.into_iter().collect();
+        let rows = sql::revocations_since(&mut tx, since).await?;
         tx.rollback().await?;
-        *self.revoked.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(revoked);
+        let mut revoked = self.revoked.write().unwrap_or_else(PoisonError::into_inner);
+        revoked.retain(|_, at| *at > oldest);
+        for row in rows {
+            if row.lifted {
+                revoked.remove(&row.id);
+            } else {
+                revoked.insert(row.id, row.at);
+            }
+        }
+        drop(revoked);
         self.read_at.store(now.as_micros(), Ordering::Release);
         Ok(())
     }
 
-    /// Refuses a credential that was revoked. When that cannot be known, nobody is admitted.
-    pub(crate) fn check(&self, id: &str, now: Timestamp) -> Result<bool, Problem> {
+    /// Was any of `ids` revoked, for a token that was issued at `issued_at`? When that cannot be known, nobody is
+    /// admitted.
+    pub(crate) fn any(&self, ids: &[String], issued_at: Timestamp, now: Timestamp) -> Result<bool, Problem> {
         let read_at = Timestamp::from_micros(self.read_at.load(Ordering::Acquire));
         if now.since(read_at) > limits::REVOCATIONS_STALE {
             return Err(Problem::unavailable(
@@ -40,7 +54,13 @@ impl Revocations {
                 seconds(1),
             ));
         }
-        Ok(self.revoked.read().unwrap_or_else(PoisonError::into_inner).contains(id))
+        let revoked = self.revoked.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(!revoked.is_empty()
+            && ids.iter().any(|id| match revoked.get(id) {
+                None => false,
+                // A person signs in again; everything else that was revoked stays so.
+                Some(at) => id.parse::<PersonId>().is_err() || issued_at <= *at,
+            }))
     }
 }
 

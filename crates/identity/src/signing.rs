@@ -1,23 +1,28 @@
 //! What signs tokens: Ed25519 keys, sealed at rest.
+//!
+//! A key is published as soon as it is made and signs from `activates_at` on, until a later one does. So every server
+//! knows a key before it sees a token of it, and a rotation writes one row and nothing else. A key that signs no more
+//! verifies until the last of its tokens has ended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
-use portico_engine::Engine;
-use portico_kernel::{Problem, hex};
+use portico_engine::{Engine, Job, Turn};
+use portico_kernel::{Problem, Timestamp, hex};
 use portico_store::{Context, Tx};
 use serde_json::{Value, json};
 
 use crate::claims::Claims;
 use crate::sql::{self, SigningKeyRow};
+use crate::{Identity, limits};
 
 /// The type that tokens name in their header (RFC 9068).
 pub(crate) const TOKEN_TYPE: &str = "at+jwt";
-const ACTIVE: &str = "active";
 
 /// The keys that sign and verify; swapped whole when they change.
 #[derive(Default)]
@@ -26,9 +31,32 @@ pub struct SigningKeys(RwLock<Arc<KeySet>>);
 /// One state of the keys.
 #[derive(Default)]
 pub(crate) struct KeySet {
-    signer: Option<(String, EncodingKey)>,
+    /// Those that sign now or will, by when they begin.
+    signers: Vec<Signer>,
     verifiers: HashMap<String, DecodingKey>,
     jwks: Vec<Value>,
+}
+
+struct Signer {
+    id: String,
+    key: EncodingKey,
+    activates_at: Timestamp,
+}
+
+/// A token and the key that signed it.
+pub(crate) struct Signed {
+    pub(crate) token: String,
+    pub(crate) key_id: String,
+}
+
+/// A signing key as the operator sees it.
+pub struct SigningKeyInfo {
+    /// The `kid` of its tokens.
+    pub id: String,
+    /// When it begins to sign.
+    pub activates_at: Timestamp,
+    /// `next`, `active` or `retiring`.
+    pub state: &'static str,
 }
 
 fn context(id: &str) -> Context<'_> {
@@ -46,16 +74,85 @@ impl SigningKeys {
         let mut tx = engine.db.write().await?;
         sql::lock_signing_keys(&mut tx).await?;
         if sql::signing_keys(&mut tx).await?.is_empty() {
-            create(engine, &mut tx).await?;
+            create(engine, &mut tx, engine.clock.now()).await?;
         }
         let rows = sql::signing_keys(&mut tx).await?;
         tx.commit().await?;
+        self.replace(engine, &rows)
+    }
+
+    /// Reads the keys again.
+    pub async fn refresh(&self, engine: &Engine) -> Result<(), Problem> {
+        let mut tx = engine.db.read().await?;
+        let rows = sql::signing_keys(&mut tx).await?;
+        tx.rollback().await?;
+        let known = self.current();
+        let same = rows.len() == known.verifiers.len()
+            && rows.iter().all(|row| known.verifiers.contains_key(&row.id));
+        if same { Ok(()) } else { self.replace(engine, &rows) }
+    }
+
+    fn replace(&self, engine: &Engine, rows: &[SigningKeyRow]) -> Result<(), Problem> {
+        let now = engine.clock.now();
+        let active = rows.iter().rposition(|row| row.activates_at <= now).unwrap_or(0);
         let mut set = KeySet::default();
-        for row in rows {
-            set.add(engine, &row)?;
+        for (index, row) in rows.iter().enumerate() {
+            let x = BASE64_URL_SAFE_NO_PAD.encode(&row.public_key);
+            let verifier = DecodingKey::from_ed_components(&x).map_err(damaged)?;
+            set.verifiers.insert(row.id.clone(), verifier);
+            set.jwks.push(
+                json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": row.id, "x": x }),
+            );
+            if index >= active {
+                let private =
+                    engine.keyring.open(context(&row.id), &row.sealed_private_key).map_err(damaged)?;
+                let key = EncodingKey::from_ed_der(private.expose());
+                set.signers.push(Signer { id: row.id.clone(), key, activates_at: row.activates_at });
+            }
         }
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
         Ok(())
+    }
+
+    /// Makes the next key. It is published at once and signs after `wait`, which must be long enough for every server
+    /// and every cache to have seen it.
+    pub async fn rotate(&self, engine: &Engine, wait: Duration) -> Result<SigningKeyInfo, Problem> {
+        let now = engine.clock.now();
+        let mut tx = engine.db.write().await?;
+        sql::lock_signing_keys(&mut tx).await?;
+        let rows = sql::signing_keys(&mut tx).await?;
+        if let Some(next) = rows.iter().find(|row| row.activates_at > now) {
+            let words =
+                format!("The key {} is published already and signs from {} on.", next.id, next.activates_at);
+            return Err(Problem::failed_precondition("ROTATION_UNDER_WAY", "identity", words, []));
+        }
+        let id = create(engine, &mut tx, now + wait).await?;
+        let rows = sql::signing_keys(&mut tx).await?;
+        tx.commit().await?;
+        self.replace(engine, &rows)?;
+        Ok(SigningKeyInfo { id, activates_at: now + wait, state: "next" })
+    }
+
+    /// Every key that is published.
+    pub async fn list(&self, engine: &Engine) -> Result<Vec<SigningKeyInfo>, Problem> {
+        let mut tx = engine.db.read().await?;
+        let rows = sql::signing_keys(&mut tx).await?;
+        tx.rollback().await?;
+        let now = engine.clock.now();
+        let active = rows.iter().rposition(|row| row.activates_at <= now).unwrap_or(0);
+        let state = |index: usize| match index.cmp(&active) {
+            std::cmp::Ordering::Less => "retiring",
+            std::cmp::Ordering::Equal => "active",
+            std::cmp::Ordering::Greater => "next",
+        };
+        let rows = rows.into_iter().enumerate();
+        Ok(rows
+            .map(|(index, row)| SigningKeyInfo {
+                state: state(index),
+                id: row.id,
+                activates_at: row.activates_at,
+            })
+            .collect())
     }
 
     pub(crate) fn current(&self) -> Arc<KeySet> {
@@ -63,13 +160,16 @@ impl SigningKeys {
     }
 
     /// Signs a token.
-    pub(crate) fn sign(&self, claims: &Claims) -> Result<String, Problem> {
+    pub(crate) fn sign(&self, claims: &Claims, now: Timestamp) -> Result<Signed, Problem> {
         let keys = self.current();
-        let (id, key) = keys.signer.as_ref().ok_or_else(|| Problem::internal("no signing key is active"))?;
+        let signer = keys.signers.iter().rev().find(|signer| signer.activates_at <= now);
+        let signer =
+            signer.or_else(|| keys.signers.first()).ok_or_else(|| Problem::internal("no signing key"))?;
         let mut header = Header::new(Algorithm::EdDSA);
         header.typ = Some(TOKEN_TYPE.to_owned());
-        header.kid = Some(id.clone());
-        jsonwebtoken::encode(&header, claims, key).map_err(Problem::internal)
+        header.kid = Some(signer.id.clone());
+        let token = jsonwebtoken::encode(&header, claims, &signer.key).map_err(Problem::internal)?;
+        Ok(Signed { token, key_id: signer.id.clone() })
     }
 
     /// The public keys, as RFC 7517 writes them.
@@ -82,23 +182,9 @@ impl KeySet {
     pub(crate) fn verifier(&self, id: &str) -> Option<&DecodingKey> {
         self.verifiers.get(id)
     }
-
-    fn add(&mut self, engine: &Engine, row: &SigningKeyRow) -> Result<(), Problem> {
-        let x = BASE64_URL_SAFE_NO_PAD.encode(&row.public_key);
-        let verifier = DecodingKey::from_ed_components(&x).map_err(damaged)?;
-        self.verifiers.insert(row.id.clone(), verifier);
-        self.jwks.push(
-            json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": row.id, "x": x }),
-        );
-        if row.state == ACTIVE {
-            let private = engine.keyring.open(context(&row.id), &row.sealed_private_key).map_err(damaged)?;
-            self.signer = Some((row.id.clone(), EncodingKey::from_ed_der(private.expose())));
-        }
-        Ok(())
-    }
 }
 
-async fn create(engine: &Engine, tx: &mut Tx) -> Result<(), Problem> {
+async fn create(engine: &Engine, tx: &mut Tx, activates_at: Timestamp) -> Result<String, Problem> {
     let entropy = engine.entropy.as_ref();
     let pair = Ed25519KeyPair::from_seed_unchecked(&entropy.bytes::<32>()).map_err(damaged)?;
     let private = pair.to_pkcs8().map_err(damaged)?;
@@ -106,9 +192,46 @@ async fn create(engine: &Engine, tx: &mut Tx) -> Result<(), Problem> {
     let row = SigningKeyRow {
         public_key: pair.public_key().as_ref().to_vec(),
         sealed_private_key: engine.keyring.seal(entropy, context(&id), private.as_ref()),
-        state: ACTIVE.to_owned(),
-        id,
+        activates_at,
+        id: id.clone(),
     };
     sql::insert_signing_key(tx, &row, engine.clock.now()).await?;
-    Ok(())
+    Ok(id)
+}
+
+/// Keeps [`SigningKeys`] fresh, and removes keys whose last token has ended.
+pub(crate) struct RefreshSigningKeys(pub(crate) Arc<Identity>);
+
+impl Job for RefreshSigningKeys {
+    const NAME: &'static str = "identity.refresh_signing_keys";
+    const EVERY: Duration = limits::SIGNING_KEYS_EVERY;
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        let now = engine.clock.now();
+        let rows = self.0.keys.list(engine).await?;
+        // A key that was followed long enough ago that every token of a key or a person has ended.
+        let retired = rows.windows(2).find(|pair| pair[1].activates_at + limits::REVOCATIONS_WINDOW < now);
+        if let Some([retired, _]) = retired {
+            self.retire(engine, &retired.id, now).await?;
+        }
+        self.0.keys.refresh(engine).await?;
+        Ok(Turn::Idle)
+    }
+}
+
+impl RefreshSigningKeys {
+    async fn retire(&self, engine: &Engine, id: &str, now: Timestamp) -> Result<(), Problem> {
+        let mut tx = engine.db.read().await?;
+        let spent = sql::is_signing_key_spent(&mut tx, id, now).await?;
+        tx.rollback().await?;
+        if spent {
+            // It signs no more, so that nothing can have come between.
+            let mut tx = engine.db.write().await?;
+            if sql::delete_signing_key(&mut tx, id).await? {
+                tracing::info!(key = id, "A signing key is gone: the last of its tokens has ended");
+            }
+            tx.commit().await?;
+        }
+        Ok(())
+    }
 }

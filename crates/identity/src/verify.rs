@@ -16,8 +16,12 @@ use crate::{Identity, limits, sql};
 pub struct Verified {
     /// Who calls with it.
     pub caller: Arc<Caller>,
+    /// When it was issued.
+    issued_at: Timestamp,
     /// When it ends.
     expires_at: Timestamp,
+    /// What it names that can be revoked.
+    revocable: Vec<String>,
     /// Until when an API token counts as listed without asking again.
     listed_until: Option<Timestamp>,
     /// The last minute in which a use was noted, in seconds since 1970.
@@ -33,23 +37,30 @@ impl Identity {
     /// Checks signature, type, issuer, audience and time, then that the credential behind it still stands.
     pub async fn verify(&self, engine: &Engine, token: &str) -> Result<Verified, Problem> {
         let now = engine.clock.now();
-        let claims = self.decode(token, now).ok_or_else(refused)?;
-        let expires_at = Timestamp::from_seconds(claims.exp);
+        let claims = self.decode(token, AUDIENCE, now).ok_or_else(refused)?;
+        let (issued_at, expires_at) = (Timestamp::from_seconds(claims.iat), claims.expires_at());
+        let revocable = claims.revocable();
         let is_api_token = claims.sub.parse::<TokenId>().is_ok();
         let caller = claims.caller().ok_or_else(refused)?;
         if is_api_token && !self.is_listed(engine, &caller.subject, now).await? {
             return Err(refused());
         }
         let listed_until = is_api_token.then(|| now + limits::LISTED_LIFE);
-        let verified =
-            Verified { caller: Arc::new(caller), expires_at, listed_until, noted: AtomicI64::new(0) };
+        let verified = Verified {
+            caller: Arc::new(caller),
+            issued_at,
+            expires_at,
+            revocable,
+            listed_until,
+            noted: AtomicI64::new(0),
+        };
         if self.still_good(&verified, now)? { Ok(verified) } else { Err(refused()) }
     }
 
     /// Has the token neither ended nor been revoked since it was verified? Asks no database.
     pub fn still_good(&self, verified: &Verified, now: Timestamp) -> Result<bool, Problem> {
         let in_time = now < verified.expires_at && verified.listed_until.is_none_or(|until| now < until);
-        Ok(in_time && !self.revocations.check(&verified.caller.subject, now)?)
+        Ok(in_time && !self.revocations.any(&verified.revocable, verified.issued_at, now)?)
     }
 
     /// Notes that the key or API token is used, once a minute.
@@ -60,7 +71,8 @@ impl Identity {
         }
     }
 
-    fn decode(&self, token: &str, now: Timestamp) -> Option<Claims> {
+    /// The claims of a token that is ours, for that audience, and not over.
+    pub(crate) fn decode(&self, token: &str, audience: &str, now: Timestamp) -> Option<Claims> {
         let header = jsonwebtoken::decode_header(token).ok()?;
         if header.alg != Algorithm::EdDSA || header.typ.as_deref() != Some(TOKEN_TYPE) {
             return None;
@@ -68,7 +80,7 @@ impl Identity {
         let keys = self.keys.current();
         let key = keys.verifier(header.kid.as_deref()?)?;
         let mut validation = Validation::new(Algorithm::EdDSA);
-        validation.set_audience(&[AUDIENCE]);
+        validation.set_audience(&[audience]);
         validation.set_issuer(&[&self.issuer]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         // Our own clock decides, below.
@@ -82,8 +94,8 @@ impl Identity {
     /// signing key is not.
     async fn is_listed(&self, engine: &Engine, id: &str, now: Timestamp) -> Result<bool, Problem> {
         let mut tx = engine.db.read().await?;
-        let row = sql::credential(&mut tx, id).await?;
+        let row = sql::standing_credential(&mut tx, id).await?;
         tx.rollback().await?;
-        Ok(row.is_some_and(|row| row.revoked_at.is_none() && row.expires_at.is_some_and(|end| now < end)))
+        Ok(row.is_some_and(|row| row.expires_at.is_some_and(|end| now < end)))
     }
 }

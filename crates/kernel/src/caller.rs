@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::{AccountId, Role, Scope, ScopeSet};
+use crate::{AccountId, PersonId, Role, Scope, ScopeSet};
 
 /// What kind of caller it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -88,6 +88,22 @@ impl Caller {
             role: None,
             key: None,
         }
+    }
+
+    /// A person who acts by themselves: bound by role, not by scopes.
+    pub fn person(id: PersonId, name: &str) -> Self {
+        Self {
+            subject: id.to_string(),
+            kind: CallerKind::Person,
+            scopes: None,
+            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+            ..Self::anonymous()
+        }
+    }
+
+    /// Is it a person who acts by themselves, and not an app that acts for one?
+    pub fn is_person(&self) -> bool {
+        self.kind == CallerKind::Person && self.scopes.is_none()
     }
 
     /// May the caller use `scope`? A person without scopes may: roles bind persons.

@@ -41,10 +41,16 @@ macro_rules! kinds {
 kinds! {
     /// an account
     Account = "acc", AccountId;
+    /// an app
+    App = "app", AppId;
     /// an audit entry
     AuditEntry = "aud", AuditId;
+    /// an authorization
+    Authorization = "aut", AuthorizationId;
     /// an event
     Event = "evt", EventId;
+    /// an invitation
+    Invitation = "inv", InvitationId;
     /// an API key
     Key = "key", KeyId;
     /// a letter
@@ -53,6 +59,8 @@ kinds! {
     Person = "usr", PersonId;
     /// a request
     Request = "req", RequestId;
+    /// a session
+    Session = "ses", SessionId;
     /// an API token
     Token = "tok", TokenId;
 }
@@ -64,6 +72,16 @@ impl<K: Kind> Id<K> {
     pub fn from_parts(now: Timestamp, random: [u8; RANDOM_BYTES]) -> Self {
         let random = random.iter().fold(0u128, |all, byte| (all << 8) | u128::from(*byte));
         Self(Ulid::from_parts(now.as_millis().unsigned_abs(), random), PhantomData)
+    }
+
+    /// The id as a number.
+    pub fn as_u128(self) -> u128 {
+        self.0.into()
+    }
+
+    /// The id of that number.
+    pub fn from_u128(number: u128) -> Self {
+        Self(Ulid::from(number), PhantomData)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 macro_rules! scopes {
     ($($(#[doc = $meaning:literal])+ $variant:ident = $name:literal;)+) => {
@@ -127,6 +127,12 @@ impl ScopeSet {
         self.0 == 0
     }
 
+    /// The scopes that are in both.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// This set without `scope`.
     #[must_use]
     pub const fn without(self, scope: Scope) -> Self {
@@ -169,6 +175,13 @@ impl Serialize for ScopeSet {
     }
 }
 
+impl<'de> Deserialize<'de> for ScopeSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let names = Vec::<String>::deserialize(deserializer)?;
+        names.iter().map(|name| name.parse::<Scope>().map_err(de::Error::custom)).collect()
+    }
+}
+
 impl JsonSchema for ScopeSet {
     fn inline_schema() -> bool {
         true
@@ -179,6 +192,7 @@ impl JsonSchema for ScopeSet {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": { "type": "string" } })
+        let names: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
+        json_schema!({ "type": "array", "items": { "type": "string", "enum": names } })
     }
 }

@@ -6,7 +6,8 @@ use clap::Subcommand;
 use portico_accounts::{AccountKind, Plan};
 use portico_engine::Ctx;
 use portico_identity::credentials::NewCredential;
-use portico_kernel::{AccountId, PersonId, Problem, Role, ScopeSet};
+use portico_identity::{NewApp, NewPerson, SigningKeyInfo, limits};
+use portico_kernel::{AccountId, PersonId, Problem, Role, ScopeSet, Secret};
 use serde_json::{Value, json};
 
 use crate::App;
@@ -26,9 +27,15 @@ pub enum Admin {
     /// API keys
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Revoke a key or an API token, and the keys below it
+    /// Apps that act for people
+    #[command(subcommand)]
+    App(AppCommand),
+    /// The keys that sign tokens
+    #[command(subcommand, name = "signing-key")]
+    SigningKey(SigningKeyCommand),
+    /// Revoke a key or an API token and the keys below it, an app, an authorization, or all that a person is signed in to
     Revoke {
-        /// `key_…` or `tok_…`
+        /// `key_…`, `tok_…`, `app_…`, `aut_…` or `usr_…`
         id: String,
     },
 }
@@ -44,6 +51,15 @@ pub enum PersonCommand {
         /// The display name
         #[arg(long, default_value = "")]
         name: String,
+        /// Read the password from the standard input, its first line
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Make a link with which the person chooses a password; it works once, for an hour
+    PasswordLink {
+        /// `usr_…`
+        #[arg(long)]
+        person: PersonId,
     },
     /// Make a token as the console would hold it: 15 minutes, and the role decides
     Token {
@@ -107,6 +123,39 @@ pub enum KeyCommand {
     },
 }
 
+/// Apps.
+#[derive(Debug, Subcommand)]
+pub enum AppCommand {
+    /// Register an app; its secret, if it keeps one, is shown once
+    Create {
+        /// Its name, as people see it when they let it in
+        #[arg(long)]
+        name: String,
+        /// Where people are sent back to; may be given several times
+        #[arg(long, required = true)]
+        redirect_uri: Vec<String>,
+        /// What it may ask for, with spaces between the scopes
+        #[arg(long, default_value = "identity:read account:read")]
+        scopes: ScopeSet,
+        /// It runs on a server and keeps a secret
+        #[arg(long)]
+        confidential: bool,
+    },
+}
+
+/// Signing keys.
+#[derive(Debug, Subcommand)]
+pub enum SigningKeyCommand {
+    /// List them
+    List,
+    /// Publish the next one; it signs after 24 hours, when every cache knows it
+    Rotate {
+        /// Sign after ten seconds: every server knows it by then, other programs may not
+        #[arg(long)]
+        now: bool,
+    },
+}
+
 fn plan(name: &str) -> Result<Plan, String> {
     Plan::parse(name).ok_or_else(|| {
         let names: Vec<_> = Plan::ALL.iter().map(|plan| plan.name()).collect();
@@ -118,43 +167,76 @@ fn plan(name: &str) -> Result<Plan, String> {
 pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
     let mut ctx = Ctx::operator(&app.engine);
     let made = match command {
-        Admin::Person(PersonCommand::Create { email, name }) => {
-            create_person(app, &mut ctx, &email, &name).await?
-        }
-        Admin::Person(PersonCommand::Token { person }) => {
-            let (token, expires_at) = app.identity.person_token(&mut ctx, person).await?;
-            json!({ "token": token.expose(), "expires_at": expires_at })
-        }
+        Admin::Person(command) => run_person(app, &mut ctx, command).await?,
         Admin::Account(AccountCommand::Create { name, owner, plan }) => {
-            let id = app.accounts.create(&mut ctx, AccountKind::Team, &name, plan).await?;
+            let id = app.accounts.create(&mut ctx, AccountKind::Team, &name, None, plan).await?;
             if let Some(owner) = owner {
                 app.accounts.add_member(&mut ctx, id, owner, Role::Owner).await?;
             }
             json!({ "account_id": id, "name": name, "plan": plan.name() })
         }
         Admin::Token(TokenCommand::Create { account, scopes, days, name }) => {
-            app.accounts.lock(&mut ctx, account).await?;
-            let new = NewCredential { account, name, scopes };
+            let new = NewCredential { account, name, scopes, parent: None };
             let made = app.identity.create_token(&mut ctx, new, days).await?;
-            json!({ "token_id": made.id, "token": made.token.expose(), "expires_at": made.expires_at })
+            json!({ "token_id": made.key.id, "token": made.token.expose(), "expires_at": made.key.expires_at })
         }
         Admin::Key(KeyCommand::Create { account, scopes, name }) => {
-            app.accounts.lock(&mut ctx, account).await?;
-            let made = app.identity.create_key(&mut ctx, NewCredential { account, name, scopes }).await?;
-            json!({ "key_id": made.id, "client_id": made.id, "client_secret": made.secret.expose() })
+            let new = NewCredential { account, name, scopes, parent: None };
+            let made = app.identity.create_key(&mut ctx, new).await?;
+            json!({ "key_id": made.key.id, "client_id": made.key.client_id, "client_secret": made.secret.expose() })
         }
-        Admin::Revoke { id } => json!({ "revoked": app.identity.revoke(&mut ctx, &id).await? }),
+        Admin::App(AppCommand::Create { name, redirect_uri, scopes, confidential }) => {
+            let new = NewApp { name, redirect_uris: redirect_uri, scopes, confidential };
+            let (id, secret) = app.identity.create_app(&app.engine, new).await?;
+            let mut made = json!({ "client_id": id });
+            if let Some(secret) = secret {
+                made["client_secret"] = json!(secret.expose());
+            }
+            made
+        }
+        Admin::SigningKey(SigningKeyCommand::List) => {
+            let keys = app.identity.keys.list(&app.engine).await?;
+            json!({ "signing_keys": keys.iter().map(describe).collect::<Vec<_>>() })
+        }
+        Admin::SigningKey(SigningKeyCommand::Rotate { now }) => {
+            let wait = if now { limits::SIGNING_KEY_WAIT_MIN } else { limits::SIGNING_KEY_WAIT };
+            describe(&app.identity.keys.rotate(&app.engine, wait).await?)
+        }
+        Admin::Revoke { id } => json!({ "revoked": app.identity.revoke_any(&app.engine, &id).await? }),
     };
     ctx.finish().await?;
     Ok(made)
 }
 
-async fn create_person(app: &App, ctx: &mut Ctx, email: &str, name: &str) -> Result<Value, Problem> {
-    let of_account = if name.is_empty() { email.split('@').next().unwrap_or_default() } else { name };
-    let account = app.accounts.create(ctx, AccountKind::Personal, of_account, Plan::Free).await?;
-    let person = app.identity.create_person(ctx, email, name, account).await?;
-    app.accounts.add_member(ctx, account, person, Role::Owner).await?;
-    Ok(json!({ "user_id": person, "account_id": account, "email": email.to_lowercase() }))
+fn describe(key: &SigningKeyInfo) -> Value {
+    json!({ "kid": key.id, "state": key.state, "activates_at": key.activates_at })
+}
+
+async fn run_person(app: &App, ctx: &mut Ctx, command: PersonCommand) -> Result<Value, Problem> {
+    match command {
+        PersonCommand::Create { email, name, password_stdin } => {
+            let password = if password_stdin { Some(read_password()?) } else { None };
+            // The operator knows whose address it is.
+            let new = NewPerson { email, name, email_verified: true, password };
+            let made = app.identity.create_person(ctx, &new).await?;
+            Ok(json!({ "user_id": made.id, "account_id": made.account_id, "email": made.email }))
+        }
+        PersonCommand::PasswordLink { person } => {
+            let link = app.identity.password_link(ctx, person).await?;
+            Ok(json!({ "link": link.expose() }))
+        }
+        PersonCommand::Token { person } => {
+            let (token, expires_at) = app.identity.person_token(ctx, person).await?;
+            Ok(json!({ "token": token.expose(), "expires_at": expires_at }))
+        }
+    }
+}
+
+/// The first line of the standard input, so that the password is in no list of processes.
+fn read_password() -> Result<Secret<String>, Problem> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map_err(Problem::internal)?;
+    Ok(Secret::new(line.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
 /// The object for a person: a line for each field.
@@ -163,8 +245,8 @@ pub fn for_person(made: &Value) -> String {
     let lines = fields.map(|(name, value)| match value {
         Value::String(text) => format!("{name}: {text}"),
         Value::Array(items) => {
-            let items: Vec<_> = items.iter().filter_map(Value::as_str).collect();
-            format!("{name}: {}", items.join(" "))
+            let text = |item: &Value| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+            format!("{name}: {}", items.iter().map(text).collect::<Vec<_>>().join(" "))
         }
         other => format!("{name}: {other}"),
     });

@@ -8,14 +8,56 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_accounts::{Accounts, Members};
+use portico_egress::{Egress, Networks};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError};
 use portico_gateway::Platform;
-use portico_identity::Identity;
+use portico_identity::{Identity, People, Setup};
 use portico_kernel::{Clock, Entropy, Problem, SystemEntropy};
+use portico_mail::{Mail, MailError, Smtp};
 use portico_store::{Db, Keyring, KeyringError, StoreError};
 
 use crate::config::Config;
+
+/// The areas, wired to each other.
+pub struct Areas {
+    /// The identity provider.
+    pub identity: Arc<Identity>,
+    /// The accounts.
+    pub accounts: Arc<Accounts>,
+    /// The outbox.
+    pub mail: Arc<Mail>,
+}
+
+/// What the areas are told of the world outside.
+#[derive(Debug, Clone, Default)]
+pub struct Outside {
+    /// The API's address.
+    pub base_url: String,
+    /// The identity provider's address.
+    pub auth_url: String,
+    /// The console's address.
+    pub console_url: String,
+    /// The proxies whose word is taken for who asks.
+    pub trusted_proxies: Networks,
+    /// What outgoing calls may reach beside the public networks.
+    pub egress_allow: Networks,
+    /// What sends mail.
+    pub smtp: Option<Smtp>,
+}
+
+impl From<&Config> for Outside {
+    fn from(config: &Config) -> Self {
+        Self {
+            base_url: config.base_url.clone(),
+            auth_url: config.auth_url.clone(),
+            console_url: config.console_url.clone(),
+            trusted_proxies: config.trusted_proxies.clone(),
+            egress_allow: config.egress_allow.clone(),
+            smtp: config.smtp.clone(),
+        }
+    }
+}
 
 /// The platform, wired and ready to serve or to be administered.
 pub struct App {
@@ -37,10 +79,8 @@ pub struct Foundation {
     pub entropy: Arc<dyn Entropy>,
     /// Seals and opens.
     pub keyring: Keyring,
-    /// The API's address.
-    pub base_url: String,
-    /// The identity provider's address.
-    pub auth_url: String,
+    /// The world outside.
+    pub outside: Outside,
     /// The longest that an operation may run.
     pub operation_time_max: Duration,
 }
@@ -56,6 +96,8 @@ pub enum OpenError {
     Keyring(KeyringError),
     /// Two areas claim one place.
     Registry(RegistryError),
+    /// Mail cannot be sent.
+    Mail(MailError),
     /// An area cannot start.
     Problem(Problem),
 }
@@ -67,6 +109,7 @@ impl fmt::Display for OpenError {
             Self::Store(error) => error.fmt(f),
             Self::Keyring(error) => error.fmt(f),
             Self::Registry(error) => error.fmt(f),
+            Self::Mail(error) => error.fmt(f),
             Self::Problem(problem) => {
                 problem.fmt(f)?;
                 problem.cause().map_or(Ok(()), |cause| write!(f, " ({cause})"))
@@ -87,27 +130,43 @@ macro_rules! from {
     )+};
 }
 
-from! { Folder(std::io::Error) Store(StoreError) Keyring(KeyringError) Registry(RegistryError) Problem(Problem) }
+from! { Folder(std::io::Error) Store(StoreError) Keyring(KeyringError) Registry(RegistryError) Mail(MailError)
+Problem(Problem) }
 
 /// Makes the data folder, for its owner only: the keyring and the database are in it.
 pub(crate) fn make_folder(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Every area of the platform; `more` are those that only tests have.
-pub fn registry(
-    identity: &Arc<Identity>,
-    accounts: &Arc<Accounts>,
-    base_url: &str,
-    more: Vec<Area>,
-) -> Result<Registry, RegistryError> {
-    let areas = [
-        portico_identity::area(identity),
-        portico_accounts::area(accounts),
-        portico_events::area(),
-        portico_gateway::area(&Arc::new(Platform::new(base_url))),
-    ];
-    Registry::new(areas.into_iter().chain(more))
+impl Areas {
+    /// Wires the areas.
+    pub fn new(outside: &Outside) -> Result<Self, MailError> {
+        let mail = Mail::new(outside.smtp.clone())?;
+        let accounts = Arc::new(Accounts::new(Arc::new(People), mail.clone(), &outside.auth_url));
+        let identity = Arc::new(Identity::new(Setup {
+            issuer: outside.auth_url.clone(),
+            base_url: outside.base_url.clone(),
+            console_url: outside.console_url.clone(),
+            trusted_proxies: outside.trusted_proxies.clone(),
+            egress: Egress::new(outside.egress_allow.clone()),
+            enrolment: accounts.clone(),
+            mailer: mail.clone(),
+        }));
+        Ok(Self { identity, accounts, mail })
+    }
+
+    /// Every area of the platform; `more` are those that only tests have.
+    pub fn registry(&self, base_url: &str, more: Vec<Area>) -> Result<Registry, RegistryError> {
+        // In this order an account is erased: who belongs to it goes before who there is.
+        let areas = [
+            portico_accounts::area(&self.accounts),
+            portico_identity::area(&self.identity),
+            portico_events::area(),
+            portico_mail::area(&self.mail),
+            portico_gateway::area(&Arc::new(Platform::new(base_url))),
+        ];
+        Registry::new(areas.into_iter().chain(more))
+    }
 }
 
 impl App {
@@ -121,17 +180,15 @@ impl App {
             tracing::info!(version = migrated.version, ran = ?migrated.ran, "Migrated the database");
         }
         let keyring = Keyring::open_for(&db, &config.keyring_file, entropy.as_ref()).await?;
-        let (base_url, auth_url) = (config.base_url.clone(), config.auth_url.clone());
-        let operation_time_max = OPERATION_TIME_MAX;
-        Self::build(Foundation { db, clock, entropy, keyring, base_url, auth_url, operation_time_max }, more)
-            .await
+        let (outside, operation_time_max) = (Outside::from(config), OPERATION_TIME_MAX);
+        Self::build(Foundation { db, clock, entropy, keyring, outside, operation_time_max }, more).await
     }
 
     /// Wires the platform on `foundation`.
     pub async fn build(foundation: Foundation, more: Vec<Area>) -> Result<Self, OpenError> {
-        let identity = Arc::new(Identity::new(foundation.auth_url));
-        let accounts = Arc::new(Accounts::new(identity.clone()));
-        let registry = registry(&identity, &accounts, &foundation.base_url, more)?;
+        let areas = Areas::new(&foundation.outside)?;
+        let registry = areas.registry(&foundation.outside.base_url, more)?;
+        let Areas { identity, accounts, .. } = areas;
         let engine = Arc::new(Engine {
             db: foundation.db,
             clock: foundation.clock,

@@ -5,16 +5,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use portico_accounts::Accounts;
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Registry};
 use portico_gateway::openapi::{Cut, document};
-use portico_identity::Identity;
 use portico_kernel::Clock;
 use portico_store::Db;
 
 use crate::config::{Config, Settings};
-use crate::{App, admin, doctor, log, make_folder, registry, serve};
+
+use crate::{App, Areas, Outside, admin, doctor, log, make_folder, serve};
 
 /// Everything a company needs beside its product to offer an API to developers.
 #[derive(Debug, Parser)]
@@ -100,9 +99,7 @@ async fn migrate(config: &Config) -> Result<(), Failure> {
 
 /// The registry without a database: documents follow from the operations alone.
 fn bare_registry(config: &Config) -> Result<Registry, Failure> {
-    let identity = Arc::new(Identity::new(&config.auth_url));
-    let accounts = Arc::new(Accounts::new(identity.clone()));
-    Ok(registry(&identity, &accounts, &config.base_url, Vec::new())?)
+    Ok(Areas::new(&Outside::from(config))?.registry(&config.base_url, Vec::new())?)
 }
 
 /// The OpenAPI document of the public API.

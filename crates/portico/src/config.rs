@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use portico_egress::Networks;
+use portico_mail::Smtp;
 use serde::Deserialize;
 
 /// The keys. Each may stand in the file, the environment or a flag; without any of them the server runs.
@@ -40,6 +42,19 @@ pub struct Settings {
     /// Other origins whose pages may call the API, with commas between them
     #[arg(long, env = "PORTICO_ALLOW_ORIGINS", global = true, value_name = "ORIGINS")]
     pub allow_origins: Option<String>,
+    /// Networks of proxies whose `X-Forwarded-For` is believed, with commas between them [default: none]
+    #[arg(long, env = "PORTICO_TRUSTED_PROXIES", global = true, value_name = "NETWORKS")]
+    pub trusted_proxies: Option<String>,
+    /// Networks that outgoing calls may reach beside the public ones, also without TLS, with commas between them; for
+    /// development [default: none]
+    #[arg(long, env = "PORTICO_EGRESS_ALLOW", global = true, value_name = "NETWORKS")]
+    pub egress_allow: Option<String>,
+    /// The server that sends mail, such as `smtps://user:password@mail.example`; without one, links are shown instead
+    #[arg(long, env = "PORTICO_SMTP_URL", global = true, value_name = "URL", hide_env_values = true)]
+    pub smtp_url: Option<String>,
+    /// The sender of mail, such as "Acme <api@acme.example>"
+    #[arg(long, env = "PORTICO_MAIL_FROM", global = true, value_name = "ADDRESS")]
+    pub mail_from: Option<String>,
     /// Where the API listens; empty turns it off [default: 127.0.0.1:8080]
     #[arg(long, env = "PORTICO_LISTEN_API", global = true, value_name = "HOST:PORT")]
     pub listen_api: Option<String>,
@@ -83,6 +98,12 @@ pub struct Config {
     pub console_url: String,
     /// Other origins whose pages may.
     pub allow_origins: Vec<String>,
+    /// The proxies whose word is taken for who asks.
+    pub trusted_proxies: Networks,
+    /// What outgoing calls may reach beside the public networks.
+    pub egress_allow: Networks,
+    /// What sends mail.
+    pub smtp: Option<Smtp>,
     /// Where the API listens.
     pub listen_api: Option<String>,
     /// Where the identity provider listens.
@@ -122,7 +143,8 @@ impl Settings {
         let named = |error: &dyn fmt::Display| ConfigError(format!("{}: {error}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| named(&error))?;
         let file: Self = toml::from_str(&text).map_err(|error| named(&error))?;
-        fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins listen_api
+        fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins trusted_proxies
+            egress_allow smtp_url mail_from listen_api
             listen_auth listen_metrics log log_format);
         Ok(self)
     }
@@ -139,6 +161,27 @@ fn url(name: &str, value: String) -> Result<String, ConfigError> {
         return Err(ConfigError(words));
     }
     Ok(value)
+}
+
+/// An address that has a host and no path: its cookies are for the whole of it.
+fn origin(name: &str, value: String) -> Result<String, ConfigError> {
+    let value = url(name, value)?;
+    if value.splitn(4, '/').count() > 3 {
+        return Err(ConfigError(format!("{name} must have no path, not {value:?}")));
+    }
+    Ok(value)
+}
+
+fn networks(name: &str, value: Option<String>) -> Result<Networks, ConfigError> {
+    value.unwrap_or_default().parse().map_err(|error| ConfigError(format!("{name}: {error}")))
+}
+
+fn smtp(url: Option<String>, from: Option<String>) -> Result<Option<Smtp>, ConfigError> {
+    match (url.filter(|url| !url.is_empty()), from.filter(|from| !from.is_empty())) {
+        (None, None) => Ok(None),
+        (Some(url), Some(from)) => Ok(Some(Smtp { url, from })),
+        _ => Err(ConfigError("smtp_url and mail_from go together".to_owned())),
+    }
 }
 
 /// A listener's address; nothing when it is turned off.
@@ -171,9 +214,12 @@ impl Config {
             database_url: settings.database_url.unwrap_or_else(|| sqlite_in(&data_dir)),
             keyring_file: settings.keyring_file.unwrap_or_else(|| data_dir.join("keyring")),
             base_url: url("base_url", settings.base_url.unwrap_or_else(|| here(&listen_api)))?,
-            auth_url: url("auth_url", settings.auth_url.unwrap_or_else(|| here(&listen_auth)))?,
+            auth_url: origin("auth_url", settings.auth_url.unwrap_or_else(|| here(&listen_auth)))?,
             console_url,
             allow_origins,
+            trusted_proxies: networks("trusted_proxies", settings.trusted_proxies)?,
+            egress_allow: networks("egress_allow", settings.egress_allow)?,
+            smtp: smtp(settings.smtp_url, settings.mail_from)?,
             listen_metrics: listen("listen_metrics", settings.listen_metrics, "127.0.0.1:8083")?,
             log: level(settings.log.as_deref().unwrap_or("info"))?,
             log_format: format(settings.log_format.as_deref().unwrap_or("text"))?,
@@ -194,6 +240,10 @@ impl Config {
             ("auth_url", self.auth_url.clone()),
             ("console_url", self.console_url.clone()),
             ("allow_origins", self.allow_origins.join(",")),
+            ("trusted_proxies", self.trusted_proxies.to_string()),
+            ("egress_allow", self.egress_allow.to_string()),
+            ("smtp_url", self.smtp.as_ref().map(|smtp| without_password(&smtp.url)).unwrap_or_default()),
+            ("mail_from", self.smtp.as_ref().map(|smtp| smtp.from.clone()).unwrap_or_default()),
             ("listen_api", listen(&self.listen_api)),
             ("listen_auth", listen(&self.listen_auth)),
             ("listen_metrics", listen(&self.listen_metrics)),

@@ -12,5 +12,5 @@ mod log;
 mod serve;
 
 pub(crate) use app::make_folder;
-pub use app::{App, Foundation, OpenError, registry};
+pub use app::{App, Areas, Foundation, OpenError, Outside};
 pub use serve::serve;

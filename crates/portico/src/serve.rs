@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use portico_engine::{Area, forget_running};
 use portico_gateway::{AuthServer, Gateway, Handler, Metrics, MetricsServer, Origins, Stopping};
+use portico_kernel::Secret;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -46,6 +47,13 @@ impl Listeners {
         let listener = bound.map_err(|error| format!("cannot listen on {address} for {name}: {error}"))?;
         self.0.push((name, listener, handler));
         Ok(())
+    }
+
+    /// The first sign-up's link, for whoever started us. It is shown here and nowhere else: the log must not hold it.
+    fn show_setup_link(link: &Secret<String>) {
+        let mut out = std::io::stdout();
+        // Whoever does not listen any more can start again to see another one.
+        let _ = writeln!(out, "setup {}", link.expose()).and_then(|()| out.flush());
     }
 
     /// `ready api=… auth=…`, the line that whoever started us waits for.
@@ -93,6 +101,9 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     let (stop, stopped) = watch::channel(false);
     let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped);
     listeners.announce()?;
+    if let Some(link) = app.identity.setup_link(&app.engine).await? {
+        Listeners::show_setup_link(&link);
+    }
     let mut servers = JoinSet::new();
     for (_, listener, handler) in listeners.0 {
         servers.spawn(portico_gateway::serve(listener, handler, app.engine.clone(), stopped.clone()));

@@ -6,20 +6,23 @@ use std::time::Duration;
 use http::Request;
 use hyper::body::Body;
 use portico::admin::{self, Admin};
-use portico::{App, Foundation};
-use portico_engine::OPERATION_TIME_MAX;
+use portico::{App, Foundation, Outside};
+use portico_engine::{Ctx, OPERATION_TIME_MAX};
 use portico_gateway::{AuthServer, Gateway, Metrics, Origins, Stopping};
-use portico_kernel::{AccountId, Clock, Scope, ScopeSet, SystemEntropy};
+use portico_identity::{CreatedPerson, NewPerson};
+use portico_kernel::{AccountId, Clock, PersonId, Role, Scope, ScopeSet, Secret, SystemEntropy};
 use portico_store::{Db, Keyring};
 use serde_json::Value;
 
 use crate::request::{Answer, Sent};
 use crate::{Database, FakeClock, TestDatabase, lab, log};
 
-const BASE_URL: &str = "http://api.test";
-const AUTH_URL: &str = "http://auth.test";
+/// Where the API is.
+pub const BASE_URL: &str = "http://api.test";
+/// Where the identity provider is.
+pub const AUTH_URL: &str = "http://auth.test";
 /// The origin whose pages may call.
-const CONSOLE_URL: &str = "http://console.test";
+pub const CONSOLE_URL: &str = "http://console.test";
 
 /// The platform, on a database of its own.
 pub struct TestApp {
@@ -48,11 +51,13 @@ pub struct TestApp {
 pub struct TestAppOptions {
     /// The longest that an operation may run.
     pub operation_time_max: Duration,
+    /// Mail, proxies and networks; the addresses are the test's own.
+    pub outside: Outside,
 }
 
 impl Default for TestAppOptions {
     fn default() -> Self {
-        Self { operation_time_max: OPERATION_TIME_MAX }
+        Self { operation_time_max: OPERATION_TIME_MAX, outside: Outside::default() }
     }
 }
 
@@ -81,8 +86,12 @@ impl TestApp {
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SystemEntropy),
             keyring,
-            base_url: BASE_URL.to_owned(),
-            auth_url: AUTH_URL.to_owned(),
+            outside: Outside {
+                base_url: BASE_URL.to_owned(),
+                auth_url: AUTH_URL.to_owned(),
+                console_url: CONSOLE_URL.to_owned(),
+                ..options.outside
+            },
             operation_time_max: options.operation_time_max,
         };
         let app = Arc::new(App::build(foundation, vec![lab::area(&lab)]).await.unwrap());
@@ -138,6 +147,31 @@ impl TestApp {
         self.admin(Admin::Key(admin::KeyCommand::Create { account, scopes, name })).await
     }
 
+    /// A person with an account of their own and, if they have one, a password.
+    pub async fn new_person(&self, email: &str, password: Option<&str>) -> CreatedPerson {
+        let mut ctx = Ctx::operator(&self.app.engine);
+        let password = password.map(|password| Secret::new(password.to_owned()));
+        let new =
+            NewPerson { email: email.to_owned(), name: "Ada".to_owned(), email_verified: true, password };
+        let made = self.app.identity.create_person(&mut ctx, &new).await.unwrap();
+        ctx.finish().await.unwrap();
+        made
+    }
+
+    /// Makes the person a member of the account.
+    pub async fn join(&self, account: AccountId, person: PersonId, role: Role) {
+        let mut ctx = Ctx::operator(&self.app.engine);
+        ctx.act_in(account);
+        self.app.accounts.add_member(&mut ctx, account, person, role).await.unwrap();
+        ctx.finish().await.unwrap();
+    }
+
+    /// A token as the person would hold it in the console.
+    pub async fn person_token(&self, person: PersonId) -> String {
+        let made = self.admin(Admin::Person(admin::PersonCommand::Token { person })).await;
+        made["token"].as_str().unwrap().to_owned()
+    }
+
     /// Sends a request to the API as it is.
     pub async fn send(&self, sent: Sent) -> Answer {
         self.gateway.handle(sent.build()).await.into()
@@ -174,7 +208,13 @@ impl TestApp {
     /// Lets time go by, and what happens by the half-second happen.
     pub async fn advance(&self, span: Duration) {
         self.clock.advance(span);
+        self.catch_up().await;
+    }
+
+    /// Lets what happens by the half-second happen.
+    pub async fn catch_up(&self) {
         self.app.identity.revocations.refresh(&self.app.engine).await.unwrap();
+        self.app.identity.keys.refresh(&self.app.engine).await.unwrap();
     }
 
     /// From here on errors may be logged.

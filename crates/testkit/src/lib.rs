@@ -18,7 +18,7 @@ pub mod lab;
 mod log;
 mod request;
 
-pub use app::{TestApp, TestAppOptions};
+pub use app::{AUTH_URL, BASE_URL, CONSOLE_URL, TestApp, TestAppOptions};
 pub use clock::FakeClock;
 pub use database::{Database, TestDatabase};
 pub use request::{Answer, Sent};

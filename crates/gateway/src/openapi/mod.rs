@@ -42,6 +42,8 @@ impl Cut {
         let spec = &entry.spec;
         let granted = match (self.scopes, spec.access) {
             (Some(scopes), Access::Scope(scope)) => scopes.contains(scope),
+            (Some(_), Access::Person) => false,
+            (None, Access::Person) => !self.account.is_empty(),
             _ => true,
         };
         spec.documented && granted

@@ -23,7 +23,7 @@ pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
         "responses": responses(entry, answers),
         "security": security(spec),
         "x-platform-rpc": spec.name,
-        "x-platform-public": true,
+        "x-platform-public": spec.access != Access::Person,
     });
     if spec.method.takes_body() {
         operation["requestBody"] = body(spec, input);
@@ -52,7 +52,7 @@ fn summary(description: &str) -> String {
 fn security(spec: &Spec) -> Value {
     match spec.access {
         Access::Open => json!([]),
-        Access::AnyToken => json!([{ "bearer": [] }]),
+        Access::AnyToken | Access::Person => json!([{ "bearer": [] }]),
         Access::Scope(scope) => json!([{ "bearer": [Scope::name(scope)] }]),
     }
 }

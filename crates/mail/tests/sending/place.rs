@@ -102,4 +102,8 @@ impl Memberships for Nobody {
     fn plan<'a>(&'a self, _: &'a mut Tx, _: AccountId) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
+
+    fn lock<'a>(&'a self, _: &'a mut Tx, _: AccountId) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async { Ok(false) })
+    }
 }

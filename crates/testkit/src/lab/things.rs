@@ -1,6 +1,6 @@
 //! Things.
 
-use portico_engine::{Ctx, Cursor, Operation, Page, Spec, events};
+use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec, events};
 use portico_kernel::{AccountId, Category, Code, Int64, Problem, Scope, Timestamp, seconds};
 use portico_store::OnConflict;
 use schemars::JsonSchema;
@@ -315,23 +315,19 @@ pub(crate) struct DeleteThing {
     thing_id: String,
 }
 
-/// Nothing to tell.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Empty {}
-
 impl Operation for DeleteThing {
     const SPEC: Spec = Spec::delete("lab.things.delete", "/v1/lab/orgs/{org_id}/things/{thing_id}")
         .scope(Scope::WebhooksWrite)
         .category(Category::Write);
     type Area = Lab;
-    type Answer = Empty;
+    type Answer = Done;
 
-    async fn run(self, _: &Lab, ctx: &mut Ctx) -> Result<Empty, Problem> {
+    async fn run(self, _: &Lab, ctx: &mut Ctx) -> Result<Done, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
         if sql::delete_thing(ctx.tx().await?, account, &self.thing_id).await? {
             ctx.audit("lab.thing.deleted", &self.thing_id)?;
         }
-        Ok(Empty {})
+        Ok(Done {})
     }
 }
 

@@ -116,7 +116,8 @@ on_both_databases! {
 }
 
 async fn a_call_that_takes_too_long(database: Database) {
-    let options = TestAppOptions { operation_time_max: Duration::from_millis(50) };
+    let options =
+        TestAppOptions { operation_time_max: Duration::from_millis(50), ..TestAppOptions::default() };
     let app = TestApp::with(database, options).await;
     for name in ["wait", "wait late"] {
         let refused = app.post(&app.things(), &json!({ "name": name })).await;
@@ -141,7 +142,8 @@ async fn a_call_that_takes_too_long_is_ended_on_postgres() {
 /// A statement that the database holds up cannot be taken back in order; the caller is answered all the same.
 #[tokio::test]
 async fn a_call_that_waits_for_a_lock_is_ended_on_postgres() {
-    let options = TestAppOptions { operation_time_max: Duration::from_millis(50) };
+    let options =
+        TestAppOptions { operation_time_max: Duration::from_millis(50), ..TestAppOptions::default() };
     let app = TestApp::with(Database::Postgres, options).await;
     let mut holder = app.app.engine.db.write().await.unwrap();
     holder.execute("lock table lab_things", args![]).await.unwrap();

@@ -1,17 +1,15 @@
 //! Persons: bound by role, not by scopes.
 
-use portico::admin::{AccountCommand, Admin, PersonCommand};
+use portico::admin::{AccountCommand, Admin};
 use portico_accounts::Plan;
 use portico_kernel::Code;
 use portico_testkit::{Answer, Sent, TestApp, on_both_databases};
 use serde_json::{Value, json};
 
 async fn person(app: &TestApp, email: &str) -> (Value, String) {
-    let (email, name) = (email.to_owned(), "Ada".to_owned());
-    let made = app.admin(Admin::Person(PersonCommand::Create { email, name })).await;
-    let person = made["user_id"].as_str().unwrap().parse().unwrap();
-    let token = app.admin(Admin::Person(PersonCommand::Token { person })).await;
-    (made, token["token"].as_str().unwrap().to_owned())
+    let made = app.new_person(email, None).await;
+    let token = app.person_token(made.id).await;
+    (json!({ "user_id": made.id, "account_id": made.account_id }), token)
 }
 
 async fn get(app: &TestApp, token: &str, path: &str) -> Answer {

@@ -5,18 +5,83 @@ use std::sync::Arc;
 
 use portico_engine::{Access, Entry, Method};
 use portico_gateway::openapi::{Cut, document};
-use portico_kernel::{Code, ScopeSet};
+use portico_kernel::{Code, PersonId, Role, ScopeSet};
 use portico_testkit::{Database, Sent, TestApp, on_both_databases};
 use serde_json::{Value, json};
 
-/// The operation's address in the account of `app`.
-fn address(app: &TestApp, entry: &Entry) -> String {
-    entry.spec.path.replace("{org_id}", &app.account.to_string()).replace("{thing_id}", "t")
+/// An account with one of everything that an operation may name.
+struct World {
+    owner: String,
+    member: PersonId,
+    key: String,
+    token: String,
+    invitation: String,
+    /// An invitation of the owner to another team.
+    invited: String,
 }
 
-fn sent(app: &TestApp, entry: &Entry) -> Sent {
-    let sent = Sent::new(entry.spec.method.name(), &address(app, entry));
-    if entry.spec.method.takes_body() { sent.json(&json!({ "name": "a" })) } else { sent }
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+async fn as_person(app: &TestApp, token: &str, method: &str, path: &str, body: &Value) -> Value {
+    app.send(Sent::new(method, path).bearer(token).json(body)).await.ok()
+}
+
+impl World {
+    async fn new(app: &TestApp) -> Self {
+        let (owner, member) =
+            (app.new_person("owner@test", None).await, app.new_person("member@test", None).await);
+        app.join(app.account, owner.id, Role::Owner).await;
+        app.join(app.account, member.id, Role::Member).await;
+        let (owner, other) = (app.person_token(owner.id).await, app.person_token(member.id).await);
+        let org = format!("/v1/accounts/orgs/{}", app.account);
+        let made = json!({ "scopes": ["identity:read"] });
+        let key = as_person(app, &owner, "POST", &format!("{org}/keys"), &made).await;
+        let token = as_person(app, &owner, "POST", &format!("{org}/tokens"), &made).await;
+        let guest = json!({ "email": "guest@test" });
+        let invitation = as_person(app, &owner, "POST", &format!("{org}/invitations"), &guest).await;
+        let team = as_person(app, &other, "POST", "/v1/accounts/orgs", &json!({ "name": "Other" })).await;
+        let path = format!("/v1/accounts/orgs/{}/invitations", text(&team["id"]));
+        let invited = as_person(app, &other, "POST", &path, &json!({ "email": "owner@test" })).await;
+        app.post(&app.things(), &json!({ "name": "a", "id": "t" })).await.ok();
+        Self {
+            owner,
+            member: member.id,
+            key: text(&key["key"]["id"]),
+            token: text(&token["key"]["id"]),
+            invitation: text(&invitation["invitation"]["id"]),
+            invited: text(&invited["link"]).split('=').next_back().unwrap().to_owned(),
+        }
+    }
+
+    fn address(&self, app: &TestApp, entry: &Entry) -> String {
+        let key = if entry.spec.name.contains("tokens") { &self.token } else { &self.key };
+        let path = entry.spec.path.replace("{org_id}", &app.account.to_string()).replace("{thing_id}", "t");
+        let path = path.replace("{user_id}", &self.member.to_string()).replace("{key_id}", key);
+        path.replace("{invitation_id}", &self.invitation)
+    }
+
+    /// What the operation needs to succeed.
+    fn body(&self, entry: &Entry) -> Value {
+        match entry.spec.name {
+            "identity.keys.create" | "identity.tokens.create" => json!({ "scopes": ["identity:read"] }),
+            "accounts.members.update" => json!({ "role": "admin" }),
+            "accounts.invitations.create" => json!({ "email": "another@test" }),
+            "accounts.invitations.accept" => json!({ "token": self.invited }),
+            _ => json!({ "name": "a" }),
+        }
+    }
+
+    fn sent(&self, app: &TestApp, entry: &Entry) -> Sent {
+        let sent = Sent::new(entry.spec.method.name(), &self.address(app, entry));
+        if entry.spec.method.takes_body() { sent.json(&self.body(entry)) } else { sent }
+    }
+
+    /// The token of whoever may call it.
+    fn bearer<'a>(&'a self, app: &'a TestApp, entry: &Entry) -> &'a str {
+        if entry.spec.access == Access::Person { &self.owner } else { &app.token }
+    }
 }
 
 fn entries(app: &TestApp) -> Vec<Arc<Entry>> {
@@ -25,6 +90,7 @@ fn entries(app: &TestApp) -> Vec<Arc<Entry>> {
 
 on_both_databases! {
     async fn every_operation_is_guarded(app: TestApp) {
+        let world = World::new(&app).await;
         let without: std::collections::HashMap<_, _> = {
             let mut tokens = std::collections::HashMap::new();
             for entry in entries(&app) {
@@ -38,12 +104,16 @@ on_both_databases! {
             if entry.spec.access == Access::Open {
                 continue;
             }
-            app.send(sent(&app, &entry)).await.refused(Code::Unauthenticated);
-            app.send(sent(&app, &entry).bearer("abc")).await.refused(Code::Unauthenticated);
+            app.send(world.sent(&app, &entry)).await.refused(Code::Unauthenticated);
+            app.send(world.sent(&app, &entry).bearer("abc")).await.refused(Code::Unauthenticated);
+            if entry.spec.access == Access::Person {
+                let refused = app.send(world.sent(&app, &entry).bearer(&app.token)).await.refused(Code::Forbidden);
+                assert_eq!(refused["details"][0]["reason"], "PERSON_REQUIRED");
+            }
             if let Some(scope) = entry.spec.required_scope() {
-                app.send(sent(&app, &entry).bearer(&without[&scope])).await.refused(Code::Forbidden);
+                app.send(world.sent(&app, &entry).bearer(&without[&scope])).await.refused(Code::Forbidden);
                 let only = app.token_with(app.account, [scope].into_iter().collect()).await;
-                let answer = app.send(sent(&app, &entry).bearer(&only)).await;
+                let answer = app.send(world.sent(&app, &entry).bearer(&only)).await;
                 assert!(![401, 403].contains(&answer.status), "{} with its own scope", entry.spec.name);
                 let id = answer_id(&app, &only).await;
                 app.admin(portico::admin::Admin::Revoke { id }).await;
@@ -52,28 +122,36 @@ on_both_databases! {
     }
 
     async fn every_operation_is_strict(app: TestApp) {
+        let world = World::new(&app).await;
         for entry in entries(&app) {
-            let address = address(&app, &entry);
+            let address = world.address(&app, &entry);
             let sent = if entry.spec.method.takes_body() {
-                Sent::new(entry.spec.method.name(), &address).json(&json!({ "nope_nope": 1, "name": "a" }))
+                let mut body = world.body(&entry);
+                body["nope_nope"] = json!(1);
+                Sent::new(entry.spec.method.name(), &address).json(&body)
             } else {
                 Sent::new(entry.spec.method.name(), &format!("{address}?nope_nope=1"))
             };
-            app.send(sent.bearer(&app.token)).await.refused_field("nope_nope");
+            app.send(sent.bearer(world.bearer(&app, &entry))).await.refused_field("nope_nope");
         }
     }
 
     async fn every_answer_is_valid_against_its_own_schema(app: TestApp) {
-        app.post(&app.things(), &json!({ "name": "a", "id": "t" })).await.ok();
-        let document = document(&app.app.engine.registry, "http://api.test", &Cut::public());
+        let world = World::new(&app).await;
+        let cut = Cut { plan: "free".to_owned(), account: app.account.to_string(), scopes: None };
+        let document = document(&app.app.engine.registry, "http://api.test", &cut);
         let mut order = entries(&app);
-        order.sort_by_key(|entry| entry.spec.method == Method::Delete);
+        order.sort_by_key(|entry| (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete"));
         for entry in order.iter().filter(|entry| entry.spec.documented) {
             let operation = &document["paths"][entry.spec.path][entry.spec.method.name().to_lowercase()];
             let mut schema = operation["responses"]["200"]["content"]["application/json"]["schema"].clone();
             assert!(schema.is_object(), "{}", entry.spec.name);
             schema["components"] = document["components"].clone();
-            let answer = app.send(sent(&app, entry).bearer(&app.token)).await.ok();
+            // A key sees the keys below itself; a person sees them all.
+            let bearer = if entry.area == "identity" { &world.owner } else { world.bearer(&app, entry) };
+            let answer = app.send(world.sent(&app, entry).bearer(bearer)).await;
+            assert_eq!(answer.status, 200, "{}: {:?}", entry.spec.name, answer.body);
+            let answer = answer.json();
             let errors: Vec<_> = jsonschema::validator_for(&schema).unwrap().iter_errors(&answer).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{}: {errors:?}", entry.spec.name);
         }
@@ -97,7 +175,7 @@ async fn names_and_routes_fit_together() {
         assert!(parts.len() == 3 && parts[0] == entry.area, "{} is area.nouns.verb", spec.name);
         let verbs: &[&str] = match spec.method {
             Method::Get => &["get", "list"],
-            Method::Post => &["create"],
+            Method::Post => &["create", "accept"],
             Method::Put => &["replace"],
             Method::Patch => &["update"],
             Method::Delete => &["delete"],
@@ -138,7 +216,8 @@ fn undescribed(place: &str, schema: &Value, faults: &mut Vec<String>) {
 #[tokio::test]
 async fn every_operation_and_every_field_is_described() {
     let app = TestApp::new(Database::Sqlite).await;
-    let document = document(&app.app.engine.registry, "http://api.test", &Cut::public());
+    let cut = Cut { plan: "free".to_owned(), account: app.account.to_string(), scopes: None };
+    let document = document(&app.app.engine.registry, "http://api.test", &cut);
     let mut faults = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {

@@ -1,0 +1,52 @@
+//! What an account's plan lets it use.
+
+use portico_engine::{Ctx, Operation, Spec};
+use portico_kernel::{AccountId, Category, Problem, Scope};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Accounts, Plan, sql};
+
+/// See what the account may use: its plan, and the features and extensions that come with it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetEntitlements {
+    /// The account.
+    org_id: AccountId,
+}
+
+/// What the account may use.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Entitlements {
+    /// The account.
+    account_id: AccountId,
+    /// Its plan.
+    plan: String,
+    /// The features that it may use.
+    features: Vec<String>,
+    /// The extensions that it may use.
+    extensions: Vec<String>,
+    /// Where they come from: `plan`.
+    granted_by: String,
+}
+
+impl Operation for GetEntitlements {
+    const SPEC: Spec = Spec::get("accounts.entitlements.get", "/v1/accounts/orgs/{org_id}/entitlements")
+        .scope(Scope::AccountRead)
+        .category(Category::Read);
+    type Area = Accounts;
+    type Answer = Entitlements;
+
+    async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Entitlements, Problem> {
+        let row = sql::account(ctx.tx().await?, self.org_id).await?;
+        let row = row.ok_or_else(|| Problem::not_found("account", self.org_id))?;
+        let features = Plan::parse(&row.plan).map(Plan::features).unwrap_or_default();
+        Ok(Entitlements {
+            account_id: self.org_id,
+            plan: row.plan,
+            features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+            extensions: Vec::new(),
+            granted_by: "plan".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! The operations on the members of a team.
+
+use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec};
+use portico_kernel::{AccountId, Category, Code, PersonId, Problem, Role, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::orgs::person;
+use crate::{Accounts, events, sql};
+
+/// A member of an account.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Member {
+    /// The person's id.
+    user_id: PersonId,
+    /// The e-mail address.
+    email: String,
+    /// The display name.
+    name: String,
+    /// `owner`, `admin` or `member`.
+    role: Role,
+    /// When they joined.
+    joined_at: Timestamp,
+}
+
+impl Accounts {
+    async fn member(&self, ctx: &mut Ctx, row: sql::MemberRow) -> Result<Member, Problem> {
+        let person = self.directory.person(ctx.tx().await?, &row.person_id.to_string()).await?;
+        let (email, name) = person.map(|person| (person.email, person.name)).unwrap_or_default();
+        Ok(Member { user_id: row.person_id, email, name, role: row.role()?, joined_at: row.created_at })
+    }
+}
+
+/// The member of that id, in an account whose row is held; 404 for a stranger.
+async fn find(ctx: &mut Ctx, account: AccountId, person: PersonId) -> Result<sql::MemberRow, Problem> {
+    let row = sql::member(ctx.tx().await?, account, person).await?;
+    row.ok_or_else(|| Problem::not_found("member", person))
+}
+
+/// A team is never left without an owner.
+async fn check_owners(ctx: &mut Ctx, account: AccountId, leaving: Role) -> Result<(), Problem> {
+    if leaving == Role::Owner && sql::count_owners(ctx.tx().await?, account).await? < 2 {
+        let words = "The last owner of an account cannot be removed or given another role.";
+        return Err(Problem::failed_precondition("LAST_OWNER", "accounts", words, []));
+    }
+    Ok(())
+}
+
+/// List the members of an account, newest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListMembers {
+    /// The account.
+    org_id: AccountId,
+}
+
+impl Operation for ListMembers {
+    const SPEC: Spec = Spec::get("accounts.members.list", "/v1/accounts/orgs/{org_id}/members")
+        .persons()
+        .category(Category::List)
+        .list("members");
+    type Area = Accounts;
+    type Answer = Page<Member>;
+
+    async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Page<Member>, Problem> {
+        let page = ctx.page()?;
+        let before = page.after.as_ref().map(|cursor| cursor.0.clone());
+        let rows = sql::members_before(ctx.tx().await?, self.org_id, before, page.rows()).await?;
+        let mut members = Vec::with_capacity(rows.len());
+        for row in rows {
+            members.push(accounts.member(ctx, row).await?);
+        }
+        Ok(page.page(members, |member| Cursor(member.user_id.to_string()), |member| member))
+    }
+}
+
+/// Give a member another role. The last owner keeps theirs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpdateMember {
+    /// The account.
+    org_id: AccountId,
+    /// The person.
+    user_id: PersonId,
+    /// `owner`, `admin` or `member`.
+    role: Role,
+}
+
+impl Operation for UpdateMember {
+    const SPEC: Spec = Spec::patch("accounts.members.update", "/v1/accounts/orgs/{org_id}/members/{user_id}")
+        .persons()
+        .role(Role::Owner)
+        .category(Category::Write);
+    type Area = Accounts;
+    type Answer = Member;
+
+    async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Member, Problem> {
+        accounts.lock(ctx, self.org_id).await?;
+        let row = find(ctx, self.org_id, self.user_id).await?;
+        let was = row.role()?;
+        if was != self.role {
+            check_owners(ctx, self.org_id, was).await?;
+            sql::set_role(ctx.tx().await?, self.org_id, self.user_id, self.role).await?;
+            let roles = serde_json::json!({ "from": was.name(), "to": self.role.name() });
+            ctx.audit_with("member.role_changed", &self.user_id, roles)?;
+        }
+        let row = find(ctx, self.org_id, self.user_id).await?;
+        accounts.member(ctx, row).await
+    }
+}
+
+/// Remove a member, or leave a team. Their access ends at once. An admin cannot remove an owner, and the last owner
+/// stays.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteMember {
+    /// The account.
+    org_id: AccountId,
+    /// The person.
+    user_id: PersonId,
+}
+
+impl Operation for DeleteMember {
+    const SPEC: Spec =
+        Spec::delete("accounts.members.delete", "/v1/accounts/orgs/{org_id}/members/{user_id}")
+            .persons()
+            .category(Category::Write);
+    type Area = Accounts;
+    type Answer = Done;
+
+    async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
+        let (caller, now) = (person(ctx)?, ctx.now());
+        accounts.lock(ctx, self.org_id).await?;
+        let own = find(ctx, self.org_id, caller).await?.role()?;
+        if self.user_id != caller && own < Role::Admin {
+            let words = "Only an owner or admin removes others.";
+            return Err(Problem::new(Code::Forbidden, words).with_info(
+                "ROLE_REQUIRED",
+                "accounts",
+                [("role", Role::Admin.name().to_owned())],
+            ));
+        }
+        let removed = find(ctx, self.org_id, self.user_id).await?.role()?;
+        if removed > own {
+            return Err(Problem::new(Code::Forbidden, "Only an owner removes an owner.").with_info(
+                "ROLE_REQUIRED",
+                "accounts",
+                [("role", Role::Owner.name().to_owned())],
+            ));
+        }
+        check_owners(ctx, self.org_id, removed).await?;
+        sql::delete_member(ctx.tx().await?, self.org_id, self.user_id).await?;
+        accounts.directory.left(ctx.tx().await?, self.org_id, self.user_id, now).await?;
+        ctx.audit("member.removed", &self.user_id)?;
+        ctx.emit(&events::MemberRemoved { user_id: self.user_id.to_string(), actor: caller.to_string() })?;
+        Ok(Done {})
+    }
+}

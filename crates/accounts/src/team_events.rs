@@ -1,0 +1,62 @@
+//! The account's events, to look back at.
+
+use portico_engine::{
+    Ctx, Cursor, Envelope, EventQuery, Operation, Page, Spec, event_sequence, events_before,
+};
+use portico_kernel::{AccountId, Category, EventId, Problem, Scope};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Accounts;
+
+/// List the account's events, newest first, as they are delivered.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListEvents {
+    /// The account.
+    org_id: AccountId,
+    /// Only events of this type.
+    #[serde(default, rename = "type")]
+    event_type: Option<String>,
+    /// Only events that came after this one.
+    #[serde(default)]
+    after: Option<EventId>,
+}
+
+impl Operation for ListEvents {
+    const SPEC: Spec = Spec::get("accounts.events.list", "/v1/accounts/orgs/{org_id}/events")
+        .scope(Scope::EventsRead)
+        .category(Category::List)
+        .list("events");
+    type Area = Accounts;
+    type Answer = Page<Envelope<Value>>;
+
+    async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Page<Envelope<Value>>, Problem> {
+        let (account, page) = (self.org_id, ctx.page()?);
+        if let Some(named) = &self.event_type
+            && !ctx.engine().registry.events().iter().any(|known| known.r#type == named)
+        {
+            return Err(Problem::field("type", "is not the type of an event"));
+        }
+        let after = match self.after {
+            None => 0,
+            Some(id) => event_sequence(ctx.tx().await?, account, id)
+                .await?
+                .ok_or_else(|| Problem::field("after", "is not the id of an event of this account"))?,
+        };
+        let query = EventQuery { event_type: self.event_type, after, before: page.after_number()? };
+        let rows = events_before(ctx.tx().await?, account, &query, page.rows()).await?;
+        Ok(page.page(
+            rows,
+            |row| Cursor(row.sequence.to_string()),
+            |row| Envelope {
+                id: row.id,
+                r#type: row.event_type,
+                occurred_at: row.occurred_at,
+                account_id: account,
+                data: serde_json::from_str(&row.data).unwrap_or_default(),
+            },
+        ))
+    }
+}

@@ -1,0 +1,115 @@
+//! What is served at `{auth_url}`. Errors of OAuth's own endpoints have OAuth's own shape; people get pages.
+
+mod asked;
+pub(crate) mod reply;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use portico_engine::Engine;
+use portico_kernel::{Code, Problem};
+
+use crate::Identity;
+use crate::oauth::Fault;
+use crate::pages;
+
+pub use asked::Arrival;
+pub(crate) use asked::{Asked, Params, header};
+
+const GET: &str = "GET, HEAD";
+const POST: &str = "POST";
+const GET_POST: &str = "GET, HEAD, POST";
+
+/// Who a path is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// Programs, also those in a browser's page of any origin.
+    Programs,
+    /// Programs that keep a secret.
+    Servers,
+    /// People.
+    People,
+}
+
+/// Every path, the methods that it serves, and who it is for.
+const ROUTES: &[(&str, &str, For)] = &[
+    ("/.well-known/jwks.json", GET, For::Programs),
+    ("/.well-known/oauth-authorization-server", GET, For::Programs),
+    ("/.well-known/openid-configuration", GET, For::Programs),
+    ("/oauth2/token", POST, For::Programs),
+    ("/oauth2/register", POST, For::Programs),
+    ("/oauth2/revoke", POST, For::Programs),
+    ("/oauth2/introspect", POST, For::Servers),
+    ("/oauth2/auth", GET, For::People),
+    ("/", GET, For::People),
+    ("/assets/portico.css", GET, For::People),
+    ("/assets/passkeys.js", GET, For::People),
+    ("/signin", GET_POST, For::People),
+    ("/signin/code", GET_POST, For::People),
+    ("/signin/passkey/begin", POST, For::People),
+    ("/signin/passkey", POST, For::People),
+    ("/signup", GET_POST, For::People),
+    ("/password", GET_POST, For::People),
+    ("/password/forgotten", GET_POST, For::People),
+    ("/email", GET_POST, For::People),
+    ("/consent", GET_POST, For::People),
+    ("/signout", GET_POST, For::People),
+    ("/settings", GET, For::People),
+    ("/settings/name", POST, For::People),
+    ("/settings/email", POST, For::People),
+    ("/settings/password", POST, For::People),
+    ("/settings/totp", GET_POST, For::People),
+    ("/settings/totp/remove", POST, For::People),
+    ("/settings/passkeys/begin", POST, For::People),
+    ("/settings/passkeys", POST, For::People),
+    ("/settings/passkeys/remove", POST, For::People),
+    ("/settings/sessions/end", POST, For::People),
+    ("/settings/sessions/end-others", POST, For::People),
+    ("/settings/apps/end", POST, For::People),
+];
+
+fn route(path: &str) -> Option<(&'static str, For)> {
+    ROUTES.iter().find(|(known, ..)| *known == path).map(|(_, allow, who)| (*allow, *who))
+}
+
+/// The methods of a path that pages of any origin may call; nothing for every other path.
+pub fn open_to_any_origin(path: &str) -> Option<&'static str> {
+    route(path).filter(|(_, who)| *who == For::Programs).map(|(allow, _)| allow)
+}
+
+impl Identity {
+    /// Answers a request to `{auth_url}`. What is outside of OAuth (an unknown path, a fault of ours) is a `Problem`.
+    pub async fn answer(
+        &self,
+        engine: &Arc<Engine>,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, Problem> {
+        let path = request.uri().path();
+        let nothing = || Problem::new(Code::NotFound, "There is nothing at this path.");
+        let (allow, who) = route(path).ok_or_else(nothing)?;
+        let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+        if !allow.split(", ").any(|served| served == method.as_str()) {
+            return Ok(reply::method_not_allowed(allow));
+        }
+        let asked = Asked::new(engine, &request, &self.trusted_proxies);
+        if who == For::People {
+            return Ok(Box::pin(pages::answer(self, &asked, method, path)).await);
+        }
+        let answered = match path {
+            "/.well-known/jwks.json" => {
+                Ok(reply::cached(reply::json(http::StatusCode::OK, &self.keys.jwks()), 300))
+            }
+            "/oauth2/token" => self.token(&asked).await,
+            "/oauth2/register" => self.register(&asked).await,
+            "/oauth2/revoke" => self.revoke_token(&asked).await,
+            "/oauth2/introspect" => self.introspect(&asked).await,
+            _ => Ok(reply::cached(reply::json(http::StatusCode::OK, &self.metadata()), 300)),
+        };
+        match answered {
+            Ok(reply) => Ok(reply),
+            Err(Fault::Refused(error)) => Ok(reply::oauth_error(&error)),
+            Err(Fault::Problem(problem)) => Err(problem),
+        }
+    }
+}

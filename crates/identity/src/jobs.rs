@@ -1,0 +1,35 @@
+//! What happens by itself: what is over is removed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use portico_engine::{Engine, Job, Turn};
+use portico_kernel::Problem;
+
+use crate::{limits, sql};
+
+/// Removes sessions, links, tries, codes, authorizations, apps and revocations that are over, a few rows at a time.
+pub(crate) struct Prune;
+
+impl Job for Prune {
+    const NAME: &'static str = "identity.prune";
+    const EVERY: Duration = limits::PRUNE_EVERY;
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        let (now, most) = (engine.clock.now(), limits::PRUNE_ROWS);
+        let mut tx = engine.db.write().await?;
+        let removed = [
+            sql::people::prune_sessions(&mut tx, now, most).await?,
+            sql::people::prune_links(&mut tx, now, most).await?,
+            sql::people::prune_attempts(&mut tx, now, most).await?,
+            // A code that is used again long after still ends what it gave, as long as that could last unnoticed.
+            sql::oauth::prune_codes(&mut tx, now - limits::CLIENT_UNUSED_LIFE, most).await?,
+            sql::oauth::prune_authorizations(&mut tx, now - limits::REVOCATIONS_WINDOW, most).await?,
+            sql::oauth::prune_clients(&mut tx, now - limits::CLIENT_UNUSED_LIFE, most).await?,
+            sql::prune_revocations(&mut tx, now - limits::REVOCATIONS_WINDOW, most).await?,
+        ];
+        tx.commit().await?;
+        let full = removed.iter().any(|count| *count == most.unsigned_abs());
+        Ok(if full { Turn::Again } else { Turn::Idle })
+    }
+}

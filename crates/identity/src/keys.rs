@@ -1,0 +1,193 @@
+//! The operations on keys and API tokens.
+
+use portico_engine::ports::Key;
+use portico_engine::{Ctx, Done, Operation, Page, Spec};
+use portico_kernel::{AccountId, Category, KeyId, Problem, Role, Scope, ScopeSet, TokenId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::credentials::{CredentialKind, NewCredential};
+use crate::{Identity, limits};
+
+/// List the account's keys, newest first; revoked ones stay on record. A key sees those below itself.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListKeys {
+    /// The account.
+    org_id: AccountId,
+}
+
+impl Operation for ListKeys {
+    const SPEC: Spec = Spec::get("identity.keys.list", "/v1/accounts/orgs/{org_id}/keys")
+        .scope(Scope::AccountKeys)
+        .role(Role::Admin)
+        .category(Category::List)
+        .list("keys");
+    type Area = Identity;
+    type Answer = Page<Key>;
+
+    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Page<Key>, Problem> {
+        identity.list_credentials(ctx, self.org_id, CredentialKind::Key).await
+    }
+}
+
+/// Make an API key. Its client secret is in this answer only. A key or API token that holds `account:keys` makes keys
+/// below itself, with scopes of its own.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateKey {
+    /// The account that the key is for.
+    org_id: AccountId,
+    /// A name to know it by.
+    #[serde(default)]
+    #[schemars(length(max = limits::NAME_CHARACTERS_MAX))]
+    name: String,
+    /// What it may call; at least one scope, for its whole life.
+    #[schemars(length(min = 1))]
+    scopes: ScopeSet,
+    /// The key or API token that it is to be below: it holds no more than that one, and ends with it.
+    #[serde(default)]
+    parent: Option<String>,
+}
+
+/// A new key.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NewKey {
+    /// The key.
+    key: Key,
+    /// The client secret, shown once.
+    client_secret: String,
+}
+
+impl Operation for CreateKey {
+    const SPEC: Spec = Spec::post("identity.keys.create", "/v1/accounts/orgs/{org_id}/keys")
+        .scope(Scope::AccountKeys)
+        .role(Role::Admin)
+        .category(Category::Write);
+    type Area = Identity;
+    type Answer = NewKey;
+
+    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewKey, Problem> {
+        let new =
+            NewCredential { account: self.org_id, name: self.name, scopes: self.scopes, parent: self.parent };
+        let made = identity.create_key(ctx, new).await?;
+        Ok(NewKey { key: made.key, client_secret: made.secret.expose().clone() })
+    }
+}
+
+/// Revoke a key and the keys below it. New tokens are refused at once, and those already issued within seconds; the
+/// record stays.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteKey {
+    /// The account.
+    org_id: AccountId,
+    /// The key.
+    key_id: KeyId,
+}
+
+impl Operation for DeleteKey {
+    const SPEC: Spec = Spec::delete("identity.keys.delete", "/v1/accounts/orgs/{org_id}/keys/{key_id}")
+        .scope(Scope::AccountKeys)
+        .role(Role::Admin)
+        .category(Category::Write);
+    type Area = Identity;
+    type Answer = Done;
+
+    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Done, Problem> {
+        let id = self.key_id.to_string();
+        identity.revoke_in(ctx, self.org_id, CredentialKind::Key, &id).await.map(|()| Done {})
+    }
+}
+
+/// List the account's API tokens, newest first; revoked and expired ones stay on record.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListTokens {
+    /// The account.
+    org_id: AccountId,
+}
+
+impl Operation for ListTokens {
+    const SPEC: Spec = Spec::get("identity.tokens.list", "/v1/accounts/orgs/{org_id}/tokens")
+        .persons()
+        .role(Role::Admin)
+        .category(Category::List)
+        .list("tokens");
+    type Area = Identity;
+    type Answer = Page<Key>;
+
+    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Page<Key>, Problem> {
+        identity.list_credentials(ctx, self.org_id, CredentialKind::Token).await
+    }
+}
+
+/// Make an API token. The token is in this answer only.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateToken {
+    /// The account that the token is for.
+    org_id: AccountId,
+    /// A name to know it by.
+    #[serde(default)]
+    #[schemars(length(max = limits::NAME_CHARACTERS_MAX))]
+    name: String,
+    /// What it may call; at least one scope, for its whole life.
+    #[schemars(length(min = 1))]
+    scopes: ScopeSet,
+    /// How many days it lives: 7, 30, 90 or 365.
+    #[serde(default = "shortest")]
+    days: u16,
+}
+
+const fn shortest() -> u16 {
+    limits::TOKEN_DAYS[0]
+}
+
+/// A new API token.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NewToken {
+    /// Its record.
+    key: Key,
+    /// The token itself, shown once.
+    token: String,
+}
+
+impl Operation for CreateToken {
+    const SPEC: Spec = Spec::post("identity.tokens.create", "/v1/accounts/orgs/{org_id}/tokens")
+        .persons()
+        .role(Role::Admin)
+        .category(Category::Write);
+    type Area = Identity;
+    type Answer = NewToken;
+
+    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewToken, Problem> {
+        let new = NewCredential { account: self.org_id, name: self.name, scopes: self.scopes, parent: None };
+        let made = identity.create_token(ctx, new, self.days).await?;
+        Ok(NewToken { key: made.key, token: made.token.expose().clone() })
+    }
+}
+
+/// Revoke an API token, and the keys below it. It is refused within seconds; the record stays.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteToken {
+    /// The account.
+    org_id: AccountId,
+    /// The API token.
+    key_id: TokenId,
+}
+
+impl Operation for DeleteToken {
+    const SPEC: Spec = Spec::delete("identity.tokens.delete", "/v1/accounts/orgs/{org_id}/tokens/{key_id}")
+        .persons()
+        .role(Role::Admin)
+        .category(Category::Write);
+    type Area = Identity;
+    type Answer = Done;
+
+    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Done, Problem> {
+        let id = self.key_id.to_string();
+        identity.revoke_in(ctx, self.org_id, CredentialKind::Token, &id).await.map(|()| Done {})
+    }
+}

@@ -1,0 +1,242 @@
+//! Apps: who they are, and how they prove it.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::header::AUTHORIZATION;
+use portico_engine::input::decode_form;
+use portico_engine::{Ctx, Engine};
+use portico_kernel::{AppId, Problem, ScopeSet, Secret};
+use portico_store::StoreError;
+
+use super::{Fault, OAuthError, redirect};
+use crate::http::{Asked, Params};
+use crate::sql::oauth::ClientRow;
+use crate::sql::{self, CredentialRow};
+use crate::{Identity, limits, secret};
+
+/// The client that the console is.
+pub(crate) const CONSOLE: &str = "console";
+
+/// How the platform came to know an app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It is our own console.
+    Console,
+    /// The operator registered it.
+    Operator,
+    /// It registered itself.
+    Registered,
+    /// Its id is the address of a document that describes it.
+    Document,
+}
+
+impl Origin {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Console => "console",
+            Self::Operator => "operator",
+            Self::Registered => "registered",
+            Self::Document => "document",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        [Self::Operator, Self::Registered, Self::Document].into_iter().find(|origin| origin.name() == name)
+    }
+
+    /// Did someone whom we know vouch for it?
+    pub(crate) const fn is_verified(self) -> bool {
+        matches!(self, Self::Console | Self::Operator)
+    }
+}
+
+/// An app.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) origin: Origin,
+    pub(crate) redirect_uris: Vec<String>,
+    pub(crate) scopes: ScopeSet,
+    secret_hash: Option<Vec<u8>>,
+}
+
+impl Client {
+    pub(crate) fn from_row(row: ClientRow) -> Result<Self, StoreError> {
+        let fault = |what: &str| StoreError::fault(format!("the app {} has damaged {what}", row.id));
+        Ok(Self {
+            origin: Origin::parse(&row.origin).ok_or_else(|| fault("origin"))?,
+            redirect_uris: serde_json::from_str(&row.redirect_uris).map_err(|_| fault("addresses"))?,
+            scopes: row.scopes.parse().map_err(|_| fault("scopes"))?,
+            id: row.id,
+            name: row.name,
+            secret_hash: row.secret_hash,
+        })
+    }
+
+    /// May the app be sent back to this address?
+    pub(crate) fn allows_redirect(&self, address: &str) -> bool {
+        self.redirect_uris.iter().any(|registered| redirect::matches(registered, address))
+    }
+}
+
+/// What an app that the operator registers is to be.
+pub struct NewApp {
+    /// Its name, as people see it on the consent page.
+    pub name: String,
+    /// Where people are sent back to.
+    pub redirect_uris: Vec<String>,
+    /// What it may ask for.
+    pub scopes: ScopeSet,
+    /// Does it keep a secret?
+    pub confidential: bool,
+}
+
+/// Who asks at the token endpoint.
+pub(crate) enum Authenticated {
+    Key(CredentialRow),
+    App(Client),
+}
+
+impl Authenticated {
+    /// The client id in tokens.
+    pub(crate) fn id(&self) -> &str {
+        match self {
+            Self::Key(key) => &key.id,
+            Self::App(app) => &app.id,
+        }
+    }
+
+    /// Did it show a secret?
+    pub(crate) fn is_confidential(&self) -> bool {
+        match self {
+            Self::Key(_) => true,
+            Self::App(app) => app.secret_hash.is_some(),
+        }
+    }
+}
+
+impl Identity {
+    fn console(&self) -> Client {
+        Client {
+            id: CONSOLE.to_owned(),
+            name: "Console".to_owned(),
+            origin: Origin::Console,
+            redirect_uris: vec![format!("{}/callback", self.console_url)],
+            scopes: ScopeSet::default(),
+            secret_hash: None,
+        }
+    }
+
+    /// The app of that id, as far as we know it; a document from elsewhere is not asked again.
+    pub(crate) async fn known_client(&self, engine: &Engine, id: &str) -> Result<Option<Client>, Problem> {
+        if id == CONSOLE {
+            return Ok(Some(self.console()));
+        }
+        let mut tx = engine.db.read().await?;
+        let row = sql::oauth::client(&mut tx, id).await?;
+        tx.rollback().await?;
+        Ok(row.filter(|row| row.revoked_at.is_none()).map(Client::from_row).transpose()?)
+    }
+
+    /// Registers an app for the operator; answers its id and its secret.
+    pub async fn create_app(
+        &self,
+        engine: &Arc<Engine>,
+        new: NewApp,
+    ) -> Result<(AppId, Option<Secret<String>>), Problem> {
+        if new.name.trim().is_empty() || new.name.chars().count() > limits::NAME_CHARACTERS_MAX {
+            let words = format!("must have 1 to {} characters", limits::NAME_CHARACTERS_MAX);
+            return Err(Problem::field("name", words));
+        }
+        for address in &new.redirect_uris {
+            redirect::check(address).map_err(|why| Problem::field("redirect_uri", why))?;
+        }
+        if new.redirect_uris.is_empty() || new.redirect_uris.len() > limits::REDIRECT_URIS_MAX {
+            let words = format!("must be given 1 to {} times", limits::REDIRECT_URIS_MAX);
+            return Err(Problem::field("redirect_uri", words));
+        }
+        let mut ctx = Ctx::operator(engine);
+        let id: AppId = ctx.new_id();
+        let secret = new.confidential.then(|| secret::generate(engine.entropy.as_ref()));
+        let row = ClientRow {
+            id: id.to_string(),
+            origin: Origin::Operator.name().to_owned(),
+            name: new.name,
+            secret_hash: secret.as_ref().map(|secret| secret::hash(secret.expose())),
+            redirect_uris: serde_json::to_string(&new.redirect_uris).map_err(Problem::internal)?,
+            scopes: new.scopes.to_string(),
+            created_at: ctx.now(),
+            expires_at: None,
+            revoked_at: None,
+        };
+        sql::oauth::upsert_client(ctx.tx().await?, &row).await?;
+        ctx.finish().await?;
+        Ok((id, secret))
+    }
+
+    /// Who asks: a key or an app with HTTP Basic, or an app without a secret by its id in the form.
+    pub(crate) async fn authenticate(
+        &self,
+        asked: &Asked<'_>,
+        form: &Params,
+    ) -> Result<Authenticated, Fault> {
+        form.check_single()?;
+        if form.get("client_secret").is_some() || form.get("client_assertion").is_some() {
+            return Err(OAuthError::invalid_request(
+                "The client authenticates with HTTP Basic, not in the form.",
+            )
+            .into());
+        }
+        let named = form.get("client_id");
+        let Some((id, given)) = read_basic(asked)? else {
+            let missing = || OAuthError::new("invalid_client", "The client authenticates with HTTP Basic.");
+            let client = self.known_client(asked.engine, named.ok_or_else(missing)?).await?;
+            let public = client.filter(|client| client.secret_hash.is_none());
+            return Ok(Authenticated::App(public.ok_or_else(OAuthError::invalid_client)?));
+        };
+        if named.is_some_and(|named| named != id) {
+            return Err(OAuthError::invalid_request("Two different clients are named.").into());
+        }
+        if let Some(client) = self.known_client(asked.engine, &id).await? {
+            let right = match &client.secret_hash {
+                Some(kept) => secret::matches(&given, Some(kept)),
+                // Some libraries send an empty secret for an app that has none.
+                None => given.is_empty(),
+            };
+            return if right {
+                Ok(Authenticated::App(client))
+            } else {
+                Err(OAuthError::invalid_client().into())
+            };
+        }
+        let mut tx = asked.engine.db.read().await?;
+        let row = sql::standing_credential(&mut tx, &id).await?;
+        tx.rollback().await?;
+        let kept = row.as_ref().and_then(|row| row.secret_hash.as_deref());
+        let right = secret::matches(&given, kept);
+        let key = row.filter(|_| right).ok_or_else(OAuthError::invalid_client)?;
+        Ok(Authenticated::Key(key))
+    }
+}
+
+/// Id and secret from HTTP Basic; both were form-encoded before they were joined (RFC 6749, section 2.3.1).
+fn read_basic(asked: &Asked<'_>) -> Result<Option<(String, String)>, OAuthError> {
+    let bad = || OAuthError::new("invalid_client", "The client authenticates with HTTP Basic.");
+    let mut headers = asked.request.headers().get_all(AUTHORIZATION).iter();
+    let Some(header) = headers.next() else { return Ok(None) };
+    if headers.next().is_some() {
+        return Err(OAuthError::invalid_request("Authorization is given more than once."));
+    }
+    let (scheme, encoded) = header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(bad)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(bad());
+    }
+    let decoded = BASE64_STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let decoded = decoded.ok_or_else(bad)?;
+    let (id, secret) = decoded.split_once(':').ok_or_else(bad)?;
+    let part = |text: &str| decode_form(text).ok_or_else(bad);
+    Ok(Some((part(id)?, part(secret)?)))
+}

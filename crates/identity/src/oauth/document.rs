@@ -1,0 +1,143 @@
+//! Client id metadata documents: the client id is an address, and what is there describes the client.
+
+use std::time::Duration;
+
+use http::header::CACHE_CONTROL;
+use portico_egress::Limits;
+use portico_kernel::Problem;
+use url::Url;
+
+use super::client::{Client, Origin};
+use super::register::ClientMetadata;
+use crate::http::{Asked, header};
+use crate::people::attempts::{self, DOCUMENTS};
+use crate::sql::oauth::ClientRow;
+use crate::{Identity, limits, sql};
+
+/// Why there is no client, for the person who came with it.
+pub(crate) enum Unknown {
+    /// In words.
+    Words(String),
+    /// A fault of ours.
+    Problem(Problem),
+}
+
+impl<E: Into<Problem>> From<E> for Unknown {
+    fn from(error: E) -> Self {
+        Self::Problem(error.into())
+    }
+}
+
+fn words(text: impl Into<String>) -> Unknown {
+    Unknown::Words(text.into())
+}
+
+/// Can this be the address of a document? It has a path, and nothing that could be read in two ways.
+fn is_address(id: &str) -> bool {
+    let Ok(url) = Url::parse(id) else { return false };
+    let plain = url.as_str() == id && url.username().is_empty() && url.password().is_none();
+    let dots =
+        url.path_segments().is_some_and(|mut segments| segments.any(|part| part == "." || part == ".."));
+    matches!(url.scheme(), "https" | "http")
+        && plain
+        && !dots
+        && url.fragment().is_none()
+        && url.path() != "/"
+}
+
+impl Identity {
+    /// The app of that id; one whose id is an address is asked there what it is, unless that is known.
+    pub(crate) async fn client(&self, asked: &Asked<'_>, id: &str) -> Result<Client, Unknown> {
+        let unknown = || words("No app with this id is registered here.");
+        if !is_address(id) {
+            return self.known_client(asked.engine, id).await?.ok_or_else(unknown);
+        }
+        let mut tx = asked.engine.db.read().await?;
+        let kept = sql::oauth::client(&mut tx, id).await?;
+        tx.rollback().await?;
+        match kept {
+            Some(row) if row.revoked_at.is_some() => Err(unknown()),
+            Some(row) if row.expires_at.is_some_and(|end| asked.now < end) => Ok(Client::from_row(row)?),
+            _ => self.fetch(asked, id).await,
+        }
+    }
+
+    /// Asks the client's own address. Nothing else that the document names is ever fetched.
+    async fn fetch(&self, asked: &Asked<'_>, id: &str) -> Result<Client, Unknown> {
+        let limited =
+            attempts::take(asked.engine, asked.now, &[(DOCUMENTS, &asked.address_bucket())]).await?;
+        limited.map_err(|_| words("Too many apps were looked up from here; try again later."))?;
+        let bounds = Limits { time: limits::DOCUMENT_TIME_MAX, bytes: limits::DOCUMENT_BYTES_MAX };
+        let fetched = self.egress.get(id, "application/json", bounds).await;
+        let fetched =
+            fetched.map_err(|error| words(format!("The app's own description cannot be read: {error}.")))?;
+        if fetched.status != http::StatusCode::OK {
+            return Err(words(format!(
+                "The app's own description cannot be read: status {}.",
+                fetched.status.as_u16()
+            )));
+        }
+        let metadata: ClientMetadata = serde_json::from_slice(&fetched.body)
+            .map_err(|_| words("The app's own description is not the JSON it must be."))?;
+        if metadata.client_id.as_deref() != Some(id) {
+            return Err(words("The app's own description is of another app."));
+        }
+        if metadata.client_name.as_deref().is_none_or(str::is_empty) {
+            return Err(words("The app's own description has no name."));
+        }
+        metadata.check_redirects().map_err(|error| words(error.description))?;
+        let row = ClientRow {
+            id: id.to_owned(),
+            origin: Origin::Document.name().to_owned(),
+            name: metadata.shown_name().map_err(|error| words(error.description))?,
+            secret_hash: None,
+            redirect_uris: serde_json::to_string(&metadata.redirect_uris).map_err(Problem::internal)?,
+            scopes: metadata.granted_scopes().to_string(),
+            created_at: asked.now,
+            expires_at: Some(asked.now + life(header(&fetched.headers, CACHE_CONTROL.as_str()))),
+            revoked_at: None,
+        };
+        let mut tx = asked.engine.db.write().await?;
+        sql::oauth::upsert_client(&mut tx, &row).await?;
+        tx.commit().await?;
+        Ok(Client::from_row(row)?)
+    }
+}
+
+/// How long a document is good, within our own bounds.
+fn life(cache_control: &str) -> Duration {
+    let (least, most) = limits::DOCUMENT_LIFE;
+    let mut parts = cache_control.split(',').map(|part| part.trim().to_ascii_lowercase());
+    let seconds = parts.find_map(|part| part.strip_prefix("max-age=")?.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(0)).clamp(least, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_kept_within_bounds() {
+        assert_eq!(life(""), limits::DOCUMENT_LIFE.0);
+        assert_eq!(life("public, max-age=3600"), Duration::from_hours(1));
+        assert_eq!(life("max-age=99999999"), limits::DOCUMENT_LIFE.1);
+        assert_eq!(life("no-store"), limits::DOCUMENT_LIFE.0);
+    }
+
+    #[test]
+    fn an_id_is_an_address_in_one_spelling() {
+        assert!(is_address("https://app.example/client.json"));
+        for not in [
+            "app_01",
+            "https://app.example",
+            "https://app.example/",
+            "https://app.example/a/../b",
+            "https://u@app.example/a",
+            "https://app.example/a#b",
+            "HTTPS://app.example/a",
+            "ftp://app.example/a",
+        ] {
+            assert!(!is_address(not), "{not}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! OAuth 2.1: what apps and keys get tokens by.
+
+pub(crate) mod authorize;
+mod code;
+mod document;
+mod exchange;
+mod introspect;
+mod metadata;
+pub(crate) mod redirect;
+mod refresh;
+mod register;
+mod revoke;
+mod target;
+mod token;
+
+pub(crate) mod client;
+
+use std::time::Duration;
+
+use portico_kernel::Problem;
+
+/// Why the provider refuses, in OAuth's own words (RFC 6749, section 5.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OAuthError {
+    pub(crate) error: &'static str,
+    pub(crate) description: String,
+    /// How long to wait, when it was too often.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl OAuthError {
+    pub(crate) fn new(error: &'static str, description: impl Into<String>) -> Self {
+        Self { error, description: description.into(), retry_after: None }
+    }
+
+    pub(crate) fn invalid_request(description: impl Into<String>) -> Self {
+        Self::new("invalid_request", description)
+    }
+
+    /// A code or refresh token that is unknown, spent, over or another's: one answer for all.
+    pub(crate) fn invalid_grant() -> Self {
+        Self::new(
+            "invalid_grant",
+            "The code or refresh token is unknown, spent, expired or of another client.",
+        )
+    }
+
+    /// A client that is unknown, revoked, or whose secret is wrong: one answer for all three.
+    pub(crate) fn invalid_client() -> Self {
+        Self::new("invalid_client", "The client id or the client secret is wrong, or the key was revoked.")
+    }
+
+    pub(crate) fn too_often(wait: Duration) -> Self {
+        let refused = Self::new("temporarily_unavailable", "Too many requests; try again later.");
+        Self { retry_after: Some(wait), ..refused }
+    }
+}
+
+/// What went wrong: a refusal in OAuth's words, or a fault of ours.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Refused(OAuthError),
+    Problem(Problem),
+}
+
+impl From<OAuthError> for Fault {
+    fn from(error: OAuthError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl<E: Into<Problem>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::Problem(error.into())
+    }
+}

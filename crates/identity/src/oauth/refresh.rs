@@ -1,0 +1,188 @@
+//! Refresh tokens. Each is spent by its use, and all of one authorization are derived from its sealed secret: the
+//! database holds the number of the one whose turn it is, and nothing that could be used.
+
+use std::sync::Arc;
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use portico_engine::Engine;
+use portico_kernel::{AuthorizationId, Problem, Timestamp};
+use portico_store::Context;
+
+use super::client::Client;
+use super::token::Issued;
+use super::{Fault, OAuthError};
+use crate::http::{Asked, Params};
+use crate::sql::oauth::{AuthorizationRow, Ending};
+use crate::{Identity, limits, sql};
+
+const PREFIX: &str = "prt_";
+const SECRET_BYTES: usize = 32;
+
+fn context(id: &str) -> Context<'_> {
+    Context { account: "", row: id, purpose: "refresh tokens" }
+}
+
+/// The sealed secret of a new authorization.
+pub(crate) fn new_family(engine: &Engine, id: AuthorizationId) -> Vec<u8> {
+    let entropy = engine.entropy.as_ref();
+    engine.keyring.seal(entropy, context(&id.to_string()), &entropy.bytes::<SECRET_BYTES>())
+}
+
+fn key(engine: &Engine, row: &AuthorizationRow) -> Result<hmac::Key, Problem> {
+    let opened =
+        engine.keyring.open(context(&row.id.to_string()), &row.sealed_secret).map_err(Problem::internal)?;
+    Ok(hmac::Key::new(hmac::HMAC_SHA256, opened.expose()))
+}
+
+/// The refresh token whose turn it is.
+pub(crate) fn token(engine: &Engine, row: &AuthorizationRow) -> Result<String, Problem> {
+    let body = format!("{PREFIX}{}.{}", row.id, row.generation);
+    let proof = hmac::sign(&key(engine, row)?, body.as_bytes());
+    Ok(format!("{body}.{}", BASE64_URL_SAFE_NO_PAD.encode(proof)))
+}
+
+/// A refresh token in its parts; it is not known yet whether it is ours.
+pub(crate) struct Presented<'t> {
+    pub(crate) authorization: AuthorizationId,
+    generation: i64,
+    body: &'t str,
+    proof: Vec<u8>,
+}
+
+impl<'t> Presented<'t> {
+    pub(crate) fn read(token: &'t str) -> Option<Self> {
+        let (body, proof) = token.rsplit_once('.')?;
+        let (id, generation) = body.strip_prefix(PREFIX)?.split_once('.')?;
+        let number: i64 = generation.parse().ok()?;
+        Some(Self {
+            authorization: id.parse().ok()?,
+            // One spelling only, so that a token has one form.
+            generation: (number.to_string() == generation).then_some(number)?,
+            body,
+            proof: BASE64_URL_SAFE_NO_PAD.decode(proof).ok()?,
+        })
+    }
+
+    /// Did we make it?
+    pub(crate) fn is_genuine(&self, engine: &Engine, row: &AuthorizationRow) -> Result<bool, Problem> {
+        Ok(hmac::verify(&key(engine, row)?, self.body.as_bytes(), &self.proof).is_ok())
+    }
+
+    /// Is it the one whose turn it is?
+    pub(crate) fn is_current(&self, row: &AuthorizationRow) -> bool {
+        self.generation == row.generation
+    }
+}
+
+/// What becomes of a genuine refresh token.
+enum Turn {
+    /// It was its turn; the next one's has come.
+    Taken,
+    /// It was spent a moment ago: whoever asks again gets the same successor.
+    Again,
+    /// It was spent before: someone else has it.
+    Reused,
+}
+
+impl Identity {
+    /// Exchanges a refresh token for a new pair. Of any number of calls with one token, one moves on; the others get
+    /// the same successor for a moment, and after that end everything.
+    pub(crate) async fn refresh(
+        &self,
+        asked: &Asked<'_>,
+        client: &Client,
+        form: &Params,
+    ) -> Result<Issued, Fault> {
+        let (engine, now) = (asked.engine, asked.now);
+        let token = form.get("refresh_token");
+        let token = token.ok_or_else(|| OAuthError::invalid_request("refresh_token is missing."))?;
+        let presented = Presented::read(token).ok_or_else(OAuthError::invalid_grant)?;
+        let mut tx = engine.db.write().await?;
+        let row = sql::oauth::authorization(&mut tx, presented.authorization).await?;
+        let row = row.filter(|row| row.client_id == client.id).ok_or_else(OAuthError::invalid_grant)?;
+        if !presented.is_genuine(engine, &row)? {
+            return Err(OAuthError::invalid_grant().into());
+        }
+        let scopes = narrowed(form, &row)?;
+        if self.named_audience(form)?.is_some_and(|named| named != row.audience) {
+            return Err(
+                OAuthError::new("invalid_target", "The refresh token is for another audience.").into()
+            );
+        }
+        let closed = row.scopes.is_some() && sql::is_closed(&mut tx, row.account_id).await?;
+        if row.revoked_at.is_some() || row.expires_at <= now || closed {
+            return Err(OAuthError::invalid_grant().into());
+        }
+        let (turn, mut row) = take_turn(&mut tx, &presented, row, now).await?;
+        if matches!(turn, Turn::Reused) {
+            sql::oauth::end_authorizations(&mut tx, &Ending::One(row.id), now).await?;
+            tx.commit().await?;
+            self.audit_reuse(engine, &row, &asked.request_id).await?;
+            return Err(OAuthError::invalid_grant().into());
+        }
+        let person = sql::people::person(&mut tx, &row.person_id.to_string()).await?;
+        let person = person.ok_or_else(OAuthError::invalid_grant)?;
+        let refresh_token = self::token(engine, &row)?;
+        // The narrower scopes are for this token alone; the refresh token keeps what the person said.
+        row.scopes = scopes;
+        let issued = self.issue_for(engine, &row, &person, now)?;
+        tx.commit().await?;
+        Ok(Issued { refresh_token: Some(refresh_token), ..issued })
+    }
+
+    async fn audit_reuse(
+        &self,
+        engine: &Arc<Engine>,
+        row: &AuthorizationRow,
+        request_id: &str,
+    ) -> Result<(), Problem> {
+        tracing::warn!(authorization = %row.id, "A spent refresh token was used again; the authorization is ended");
+        let mut ctx = portico_engine::Ctx::acting(
+            engine,
+            portico_kernel::Caller::person(row.person_id, ""),
+            request_id,
+        );
+        ctx.act_in(row.account_id);
+        ctx.audit("app.refresh_token_reused", &row.id)?;
+        ctx.finish().await
+    }
+}
+
+async fn take_turn(
+    tx: &mut portico_store::Tx,
+    presented: &Presented<'_>,
+    row: AuthorizationRow,
+    now: Timestamp,
+) -> Result<(Turn, AuthorizationRow), Fault> {
+    let expires_at = now + limits::REFRESH_LIFE;
+    if sql::oauth::rotate_authorization(tx, row.id, presented.generation, now, expires_at).await? {
+        return Ok((Turn::Taken, AuthorizationRow { generation: presented.generation + 1, ..row }));
+    }
+    // Someone else was faster, or it was long ago: what is there now says which.
+    let row = sql::oauth::authorization(tx, row.id).await?.ok_or_else(OAuthError::invalid_grant)?;
+    if row.revoked_at.is_some() {
+        return Err(OAuthError::invalid_grant().into());
+    }
+    let just_spent =
+        presented.generation + 1 == row.generation && now.since(row.rotated_at) <= limits::REFRESH_GRACE;
+    Ok((if just_spent { Turn::Again } else { Turn::Reused }, row))
+}
+
+/// The scopes that the request asks to keep, if it asks.
+fn narrowed(form: &Params, row: &AuthorizationRow) -> Result<Option<String>, OAuthError> {
+    use portico_kernel::ScopeSet;
+    let names = form.text("scope").split(' ').filter(|name| !name.is_empty() && *name != "offline_access");
+    let asked = names.collect::<Vec<_>>().join(" ");
+    let beyond = || OAuthError::new("invalid_scope", "The refresh token does not hold all of these scopes.");
+    match &row.scopes {
+        _ if asked.is_empty() => Ok(row.scopes.clone()),
+        None => Err(beyond()),
+        Some(held) => {
+            let (asked, held): (ScopeSet, ScopeSet) =
+                (asked.parse().map_err(|_| beyond())?, held.parse().map_err(|_| beyond())?);
+            if asked.is_within(held) { Ok(Some(asked.to_string())) } else { Err(beyond()) }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Token revocation (RFC 7009).
+
+use http::StatusCode;
+use serde_json::json;
+
+use super::client::Authenticated;
+use super::refresh::Presented;
+use super::{Fault, OAuthError};
+use crate::claims::{AUDIENCE, Claims};
+use crate::http::Asked;
+use crate::http::reply::{self, Reply};
+use crate::people::attempts::{self, REVOCATIONS};
+use crate::sql::oauth::Ending;
+use crate::{Identity, sql};
+
+impl Identity {
+    /// The claims of one of our tokens, whichever audience it is for.
+    pub(crate) fn decode_any(&self, asked: &Asked<'_>, token: &str) -> Option<Claims> {
+        let claims = self.decode(token, AUDIENCE, asked.now);
+        claims.or_else(|| self.decode(token, &self.mcp_audience(), asked.now))
+    }
+
+    /// `POST /oauth2/revoke`. A token that is unknown, or another client's, is no error: it is of no use to this one.
+    pub(crate) async fn revoke_token(&self, asked: &Asked<'_>) -> Result<Reply, Fault> {
+        let form = asked.form()?;
+        let client = self.authenticate(asked, &form).await?;
+        let token = form.get("token").ok_or_else(|| OAuthError::invalid_request("token is missing."))?;
+        if let Some(presented) = Presented::read(token) {
+            self.revoke_refresh_token(asked, &client, &presented).await?;
+        } else if let Some(claims) = self.decode_any(asked, token)
+            && claims.client_id.as_deref() == Some(client.id())
+        {
+            // Each costs every server a little memory for a while, so nobody may do it without end.
+            let limited = attempts::take(asked.engine, asked.now, &[(REVOCATIONS, client.id())]).await?;
+            limited.map_err(OAuthError::too_often)?;
+            let mut tx = asked.engine.db.write().await?;
+            sql::add_revocation(&mut tx, &claims.jti, false, asked.now).await?;
+            tx.commit().await?;
+        }
+        Ok(reply::no_store(reply::json(StatusCode::OK, &json!({}))))
+    }
+
+    /// The refresh token goes, and with it everything that came from it.
+    async fn revoke_refresh_token(
+        &self,
+        asked: &Asked<'_>,
+        client: &Authenticated,
+        presented: &Presented<'_>,
+    ) -> Result<(), Fault> {
+        let mut tx = asked.engine.db.write().await?;
+        let row = sql::oauth::authorization(&mut tx, presented.authorization).await?;
+        let Some(row) = row.filter(|row| row.client_id == client.id()) else { return Ok(()) };
+        if presented.is_genuine(asked.engine, &row)? {
+            sql::oauth::end_authorizations(&mut tx, &Ending::One(row.id), asked.now).await?;
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! What a token is asked for: the audience and the scopes.
+
+use portico_kernel::{Scope, ScopeSet};
+use url::Url;
+
+use super::OAuthError;
+use super::client::{Client, Origin};
+use super::metadata::OFFLINE_ACCESS;
+use crate::Identity;
+use crate::claims::AUDIENCE;
+use crate::http::Params;
+
+/// All that an app may hold that the operator does not know: assistants' tools, and the connections they use.
+pub(crate) fn assistant_scopes() -> ScopeSet {
+    [Scope::McpRead, Scope::McpWrite, Scope::McpGenerate, Scope::ConnectionsUse].into_iter().collect()
+}
+
+impl Identity {
+    /// The audience of assistants' tokens.
+    pub(crate) fn mcp_audience(&self) -> String {
+        format!("{}/mcp", self.base_url)
+    }
+
+    /// The audience that the request names, if it names one: `audience`, or `resource` (RFC 8707).
+    pub(crate) fn named_audience(&self, params: &Params) -> Result<Option<String>, OAuthError> {
+        let unknown = || OAuthError::new("invalid_target", "There is no such audience or resource.");
+        let mut named = Vec::new();
+        if let Some(audience) = params.get("audience") {
+            let known = [AUDIENCE.to_owned(), self.mcp_audience()];
+            named.push(known.into_iter().find(|known| known == audience).ok_or_else(unknown)?);
+        }
+        for resource in params.all("resource") {
+            named.push(self.of_resource(resource).ok_or_else(unknown)?);
+        }
+        named.dedup();
+        match named.len() {
+            0 | 1 => Ok(named.pop()),
+            _ => Err(OAuthError::new("invalid_target", "A token is for one audience.")),
+        }
+    }
+
+    /// The audience of a resource. Scheme and host may be in capitals, and a slash may end it.
+    fn of_resource(&self, resource: &str) -> Option<String> {
+        let url = Url::parse(resource).ok().filter(|url| url.fragment().is_none())?;
+        let is = |known: &str| {
+            let known = Url::parse(known).ok();
+            known.is_some_and(|known| {
+                known.as_str().trim_end_matches('/') == url.as_str().trim_end_matches('/')
+            })
+        };
+        if is(&self.mcp_audience()) {
+            return Some(self.mcp_audience());
+        }
+        is(&self.base_url).then(|| AUDIENCE.to_owned())
+    }
+
+    /// The audience for this client. Apps that the operator does not know are for assistants' tools alone.
+    pub(crate) fn audience(&self, client: &Client, params: &Params) -> Result<String, OAuthError> {
+        let mcp = self.mcp_audience();
+        match (client.origin, self.named_audience(params)?) {
+            (Origin::Registered | Origin::Document, None) => Ok(mcp),
+            (Origin::Registered | Origin::Document, Some(named)) if named != mcp => {
+                let words = "An app that registered itself opens the MCP server alone; ask the operator to register it.";
+                Err(OAuthError::new("invalid_target", words))
+            }
+            (Origin::Console, Some(named)) if named != AUDIENCE => {
+                Err(OAuthError::new("invalid_target", "The console is for the API alone."))
+            }
+            (_, named) => Ok(named.unwrap_or_else(|| AUDIENCE.to_owned())),
+        }
+    }
+}
+
+/// The scopes for this client; none for the console, whose person is bound by role.
+pub(crate) fn scopes(client: &Client, params: &Params) -> Result<Option<ScopeSet>, OAuthError> {
+    if client.origin == Origin::Console {
+        return Ok(None);
+    }
+    let names = params.text("scope").split(' ').filter(|name| !name.is_empty() && *name != OFFLINE_ACCESS);
+    let asked: Result<ScopeSet, _> = names.map(str::parse::<Scope>).collect();
+    let asked =
+        asked.map_err(|_| OAuthError::new("invalid_scope", "A scope that was asked for is not known."))?;
+    // The operator said what the app may ask for; anything else is a mistake of the app. An assistant asks for
+    // whatever it finds listed, and is told what it gets.
+    if client.origin == Origin::Operator && !asked.is_within(client.scopes) {
+        return Err(OAuthError::new("invalid_scope", "The app may not ask for all of these scopes."));
+    }
+    let granted = if asked.is_empty() { client.scopes } else { asked.intersection(client.scopes) };
+    if granted.is_empty() {
+        return Err(OAuthError::new("invalid_scope", "The app may not ask for any of these scopes."));
+    }
+    Ok(Some(granted))
+}

@@ -1,0 +1,102 @@
+//! Consent: what an app wants, in plain words, before it gets it.
+
+use http::StatusCode;
+use maud::html;
+use portico_engine::ports::Membership;
+use portico_kernel::{Code, Problem, Scope, ScopeSet};
+
+use super::Visit;
+use super::frame::{self, Width};
+use crate::http::reply::{self, Reply};
+use crate::oauth::authorize::AuthorizationRequest;
+use crate::oauth::{OAuthError, redirect};
+use crate::people::Choice;
+
+fn over() -> Problem {
+    Problem::new(Code::BadRequest, "This request is too old. Go back to the app and start again.")
+}
+
+impl Visit<'_> {
+    async fn request(&self, sealed: &str) -> Result<AuthorizationRequest, Problem> {
+        let session = self.session.as_ref().ok_or_else(over)?;
+        self.identity.open_request(self.asked, session.id, sealed).await?.ok_or_else(over)
+    }
+
+    async fn memberships(&self) -> Result<Vec<Membership>, Problem> {
+        let session = self.session.as_ref().ok_or_else(over)?;
+        let mut tx = self.asked.engine.db.read().await?;
+        let memberships = self.identity.enrolment.memberships(&mut tx, session.person.id).await?;
+        tx.rollback().await?;
+        Ok(memberships)
+    }
+
+    pub(super) async fn show_consent(&self) -> Result<Reply, Problem> {
+        let Some(session) = &self.session else { return Ok(self.to_signin()) };
+        let query = self.query()?;
+        let sealed = query.text("request");
+        let request = self.request(sealed).await?;
+        let memberships = self.memberships().await?;
+        let (client, guard) = (&request.client, self.guard());
+        let host = redirect::shown_host(&request.redirect_uri);
+        let body = html! {
+            p { "Signed in as " strong { (session.person.email) } ". " a href="/signout" { "Not you?" } }
+            @if !client.origin.is_verified() {
+                p.warning {
+                    strong { "Nobody here has checked this app. " }
+                    "It gave itself this name. Go on only if you started this yourself, a moment ago."
+                    @if redirect::is_loopback(&request.redirect_uri) {
+                        " It runs on your own computer, where any program could pretend to be it."
+                    }
+                }
+            }
+            p { "It will be able to:" }
+            ul.scopes {
+                @for scope in Scope::ALL.iter().filter(|scope| request.scopes.unwrap_or_default().contains(**scope)) {
+                    li { (scope.description()) " " span.quiet { (scope.name()) } }
+                }
+            }
+            form method="post" action="/consent" {
+                (frame::csrf(&guard)) (frame::hidden("request", sealed))
+                @if let [only] = memberships.as_slice() {
+                    (frame::hidden("account", &only.account.to_string()))
+                } @else {
+                    div.field {
+                        label for="account" { "In the account" }
+                        select id="account" name="account" {
+                            @for membership in &memberships {
+                                option value=(membership.account) {
+                                    (membership.name) @if membership.personal { " (your own)" } @else { " (" (membership.role.name()) ")" }
+                                }
+                            }
+                        }
+                    }
+                }
+                p.quiet { "You will be sent to " strong { (host) } ". You can take this back in your settings at any time." }
+                div.actions {
+                    button.primary type="submit" name="decision" value="allow" { "Allow" }
+                    button type="submit" name="decision" value="deny" { "Deny" }
+                }
+            }
+        };
+        let title = format!("Let {} in?", client.name);
+        let onwards = redirect::form_action(&request.redirect_uri);
+        let page = frame::page(&title, Width::Narrow, None, &body);
+        Ok(guard.apply(reply::page(StatusCode::OK, page, &onwards)))
+    }
+
+    pub(super) async fn consent(&self) -> Result<Reply, Problem> {
+        let form = self.form()?;
+        let request = self.request(form.text("request")).await?;
+        if form.text("decision") != "allow" {
+            let denied = OAuthError::new("access_denied", "The person did not let the app in.");
+            return Ok(reply::see_other(&request.refuse(&self.identity.issuer, &denied)));
+        }
+        let memberships = self.memberships().await?;
+        let chosen =
+            memberships.iter().find(|membership| membership.account.to_string() == form.text("account"));
+        let chosen =
+            chosen.ok_or_else(|| Problem::new(Code::BadRequest, "Choose an account that you belong to."))?;
+        debug_assert!(request.scopes.is_none_or(|scopes| scopes != ScopeSet::default()));
+        self.let_in(&request, &Choice { account: chosen.account, role: chosen.role }).await
+    }
+}

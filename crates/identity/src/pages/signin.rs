@@ -1,0 +1,363 @@
+//! Sign-in: a password and, where there is one, a code; or a passkey.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use portico_engine::Ctx;
+use portico_kernel::{Code, PersonId, Problem, Timestamp};
+use portico_store::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::frame::{self, Field, Width};
+use super::{Visit, safe_return, secret};
+use crate::http::Params;
+use crate::http::reply::{self, Reply};
+use crate::oauth::authorize::{AuthorizeFault, refusal};
+use crate::oauth::client::Origin;
+use crate::oauth::redirect;
+use crate::oauth::{OAuthError, authorize::AuthorizationRequest};
+use crate::people::attempts::{self, OF_ADDRESS, OF_PERSON};
+use crate::people::session::{self, STEP};
+use crate::people::{Choice, canonical, passkeys, totp};
+use crate::sql::people::PersonRow;
+use crate::{Identity, limits, sql};
+
+/// The same words for an unknown address and a wrong password.
+const WRONG: &str = "The e-mail address or the password is wrong.";
+const WRONG_CODE: &str = "The code is wrong or was used already.";
+
+/// The first step of a sign-in, carried to the second.
+#[derive(Serialize, Deserialize)]
+struct Step {
+    person: PersonId,
+    return_to: String,
+    ends: i64,
+}
+
+fn step_context() -> Context<'static> {
+    Context { account: "", row: "", purpose: "sign-in step" }
+}
+
+/// To sign in, and then back.
+pub(super) fn to_signin(back: &str) -> Reply {
+    reply::see_other(&redirect::with_query("/signin", &[("return_to", safe_return(back))]))
+}
+
+impl Visit<'_> {
+    /// `GET /oauth2/auth`: to the app with a code, or first to sign in, or first to consent.
+    pub(super) async fn authorize(&self) -> Result<Reply, Problem> {
+        let (identity, params) = (self.identity, self.query()?);
+        let request = match identity.read_authorization(self.asked, &params).await {
+            Ok(request) => request,
+            Err(AuthorizeFault::Person(words)) => return Err(Problem::new(Code::BadRequest, words)),
+            Err(AuthorizeFault::Problem(problem)) => return Err(problem),
+            Err(AuthorizeFault::App { redirect_uri, state, error }) => {
+                return Ok(reply::see_other(&refusal(
+                    &redirect_uri,
+                    state.as_deref(),
+                    &identity.issuer,
+                    &error,
+                )));
+            }
+        };
+        let silent = params.text("prompt").split(' ').any(|prompt| prompt == "none");
+        let refuse = |error: &'static str, words: &str| {
+            reply::see_other(&request.refuse(&identity.issuer, &OAuthError::new(error, words)))
+        };
+        let Some(session) = &self.session else {
+            return Ok(if silent {
+                refuse("login_required", "Nobody is signed in.")
+            } else {
+                self.to_signin()
+            });
+        };
+        if let Some(choice) = self.settled(&request).await? {
+            return self.let_in(&request, &choice).await;
+        }
+        if silent {
+            return Ok(refuse("consent_required", "The person has not let this app in yet."));
+        }
+        let sealed = Identity::seal_request(self.asked, session.id, &request)?;
+        Ok(reply::see_other(&redirect::with_query("/consent", &[("request", &sealed)])))
+    }
+
+    /// The account for an app that need not ask: the console, or one that the operator knows and the person let in
+    /// before. An app that nobody vouches for asks every time, since anyone could come in its name.
+    async fn settled(&self, request: &AuthorizationRequest) -> Result<Option<Choice>, Problem> {
+        let Some(session) = &self.session else { return Ok(None) };
+        let person = &session.person;
+        let mut tx = self.asked.engine.db.read().await?;
+        let memberships = self.identity.enrolment.memberships(&mut tx, person.id).await?;
+        let before = sql::oauth::authorizations_of(&mut tx, person.id, self.asked.now).await?;
+        tx.rollback().await?;
+        let choice = |account| {
+            let found = memberships.iter().find(|membership| membership.account == account);
+            found.map(|membership| Choice { account, role: membership.role })
+        };
+        match request.client.origin {
+            // An account that is to be erased can still be looked at.
+            Origin::Console => Ok(Some(
+                choice(person.account_id)
+                    .unwrap_or(Choice { account: person.account_id, role: portico_kernel::Role::Owner }),
+            )),
+            Origin::Registered | Origin::Document => Ok(None),
+            Origin::Operator => {
+                let held = |row: &sql::oauth::AuthorizationRow| {
+                    let scopes = row.scopes.as_deref().and_then(|scopes| scopes.parse().ok());
+                    row.client_id == request.client.id
+                        && row.audience == request.audience
+                        && request.scopes.zip(scopes).is_some_and(|(asked, held)| asked.is_within(held))
+                };
+                Ok(before.iter().find(|row| held(row)).and_then(|row| choice(row.account_id)))
+            }
+        }
+    }
+
+    /// Sends the person back to the app with a code.
+    pub(super) async fn let_in(
+        &self,
+        request: &AuthorizationRequest,
+        choice: &Choice,
+    ) -> Result<Reply, Problem> {
+        let Some(session) = &self.session else { return Ok(to_signin("/settings")) };
+        let mut ctx = session.ctx(self.asked);
+        let code = self.identity.authorize(&mut ctx, &session.person, session.id, request, choice).await?;
+        ctx.finish().await?;
+        Ok(reply::see_other(&request.answer(&self.identity.issuer, &[("code", &code)])))
+    }
+
+    /// Where the forms of a sign-in may lead in the end: back to the app that asked for it.
+    async fn onwards(&self, return_to: &str) -> String {
+        let Some(query) = return_to.strip_prefix("/oauth2/auth?") else { return String::new() };
+        let Ok(params) = Params::parse(query) else { return String::new() };
+        let client =
+            self.identity.known_client(self.asked.engine, params.text("client_id")).await.ok().flatten();
+        let address = params.text("redirect_uri");
+        let known = client.is_some_and(|client| client.allows_redirect(address));
+        if known { redirect::form_action(address) } else { String::new() }
+    }
+
+    pub(super) async fn show_signin(&self) -> Result<Reply, Problem> {
+        let query = self.query()?;
+        let return_to = safe_return(query.text("return_to"));
+        if self.session.is_some() {
+            return Ok(reply::see_other(return_to));
+        }
+        Ok(self.signin_page(StatusCode::OK, None, return_to, "").await)
+    }
+
+    async fn signin_page(
+        &self,
+        status: StatusCode,
+        alert: Option<&str>,
+        return_to: &str,
+        email: &str,
+    ) -> Reply {
+        let guard = self.guard();
+        let email = Field {
+            name: "email",
+            label: "E-mail",
+            kind: "email",
+            autocomplete: "username webauthn",
+            value: email,
+            focus: email.is_empty(),
+            ..Field::default()
+        };
+        let password = Field {
+            name: "password",
+            label: "Password",
+            kind: "password",
+            autocomplete: "current-password",
+            focus: !email.value.is_empty(),
+            ..Field::default()
+        };
+        let body = html! {
+            form method="post" action="/signin" {
+                (frame::csrf(&guard)) (frame::hidden("return_to", return_to))
+                (email.show("")) (password.show(""))
+                button.primary type="submit" { "Sign in" }
+            }
+            @if self.identity.webauthn.is_some() {
+                div.or hidden data-passkey="signin" data-csrf=(guard.csrf) data-return-to=(return_to) {
+                    button type="button" { "Sign in with a passkey" }
+                    p.alert role="alert" hidden {}
+                }
+            }
+            @if self.identity.mailer.is_configured() {
+                p.quiet { a href="/password/forgotten" { "Forgot the password?" } }
+            }
+        };
+        let onwards = self.onwards(return_to).await;
+        guard.apply(reply::page(status, frame::page("Sign in", Width::Narrow, alert, &body), &onwards))
+    }
+
+    pub(super) async fn signin(&self) -> Result<Reply, Problem> {
+        let form = self.form()?;
+        let return_to = safe_return(form.text("return_to"));
+        let typed = form.text("email").trim();
+        // What is no address counts as one that nobody has, so that it takes as long.
+        let email = canonical(typed).unwrap_or_else(|| typed.to_owned());
+        let address = self.asked.address_bucket();
+        let tries = [(OF_PERSON, email.as_str()), (OF_ADDRESS, address.as_str())];
+        if let Err(wait) = attempts::take(self.asked.engine, self.asked.now, &tries).await? {
+            let words = "Too many wrong tries. Wait a few minutes, then try again.";
+            let page = self.signin_page(StatusCode::TOO_MANY_REQUESTS, Some(words), return_to, typed).await;
+            return Ok(reply::retry_after(page, wait));
+        }
+        let mut tx = self.asked.engine.db.read().await?;
+        let person = sql::people::person_by_email(&mut tx, &email).await?;
+        let kept = match &person {
+            Some(person) => sql::people::password(&mut tx, person.id).await?,
+            None => None,
+        };
+        let second = match &person {
+            Some(person) => sql::people::totp(&mut tx, person.id).await?.is_some(),
+            None => false,
+        };
+        tx.rollback().await?;
+        let right = self.identity.passwords.matches(&secret(&form, "password"), kept).await?;
+        let Some(person) = person.clone().filter(|_| right) else {
+            if let Some(person) = person {
+                self.note_failure(&person, "password");
+            }
+            return Ok(self.signin_page(StatusCode::UNAUTHORIZED, Some(WRONG), return_to, typed).await);
+        };
+        attempts::forgive(self.asked.engine, self.asked.now, &tries).await?;
+        if second {
+            return self.to_second_step(&person, return_to);
+        }
+        self.begin(&person, "password", return_to).await
+    }
+
+    /// Writes a failed sign-in down beside the answer, so that the answer takes no longer for a person than for nobody.
+    fn note_failure(&self, person: &PersonRow, with: &'static str) {
+        tracing::info!(person = %person.id, with, "A sign-in failed");
+        let (mut ctx, id) = (session::acting(self.asked, person), person.id);
+        tokio::spawn(async move {
+            let written = match ctx.audit_with("person.signin_failed", &id, json!({ "with": with })) {
+                Ok(()) => ctx.finish().await,
+                Err(problem) => Err(problem),
+            };
+            if let Err(problem) = written {
+                tracing::warn!(%problem, "A failed sign-in was not written to the audit log");
+            }
+        });
+    }
+
+    async fn begin(&self, person: &PersonRow, how: &'static str, return_to: &str) -> Result<Reply, Problem> {
+        let mut ctx: Ctx = session::acting(self.asked, person);
+        let with_session = self.identity.begin_session(&mut ctx, self.asked, person.id, how).await?;
+        ctx.finish().await?;
+        Ok(with_session(reply::see_other(return_to)))
+    }
+
+    fn to_second_step(&self, person: &PersonRow, return_to: &str) -> Result<Reply, Problem> {
+        let ends = (self.asked.now + limits::STEP_LIFE).as_micros();
+        let step = Step { person: person.id, return_to: return_to.to_owned(), ends };
+        let plain = serde_json::to_vec(&step).map_err(Problem::internal)?;
+        let entropy = self.asked.engine.entropy.as_ref();
+        let sealed = self.asked.engine.keyring.seal_token(entropy, step_context(), &plain);
+        Ok(reply::set_cookie(reply::see_other("/signin/code"), STEP, &sealed))
+    }
+
+    fn step(&self) -> Option<Step> {
+        let sealed = self.asked.cookie(STEP)?;
+        let plain = self.asked.engine.keyring.open_token(step_context(), &sealed).ok()?;
+        let step: Step = serde_json::from_slice(&plain).ok()?;
+        (self.asked.now < Timestamp::from_micros(step.ends)).then_some(step)
+    }
+
+    pub(super) async fn show_code(&self) -> Result<Reply, Problem> {
+        match self.step() {
+            Some(step) => Ok(self.code_page(StatusCode::OK, None, &step.return_to).await),
+            None => Ok(to_signin("/settings")),
+        }
+    }
+
+    async fn code_page(&self, status: StatusCode, alert: Option<&str>, return_to: &str) -> Reply {
+        let guard = self.guard();
+        let code = Field {
+            name: "code",
+            label: "Code",
+            autocomplete: "one-time-code",
+            focus: true,
+            hint: "Six digits from your authenticator app, or a recovery code.",
+            ..Field::default()
+        };
+        let body: Markup = html! {
+            form method="post" action="/signin/code" {
+                (frame::csrf(&guard)) (code.show(""))
+                button.primary type="submit" { "Continue" }
+            }
+            p.quiet { a href="/signin" { "Start again" } }
+        };
+        let onwards = self.onwards(return_to).await;
+        guard.apply(reply::page(status, frame::page("Enter the code", Width::Narrow, alert, &body), &onwards))
+    }
+
+    pub(super) async fn signin_code(&self) -> Result<Reply, Problem> {
+        let form = self.form()?;
+        let Some(step) = self.step() else { return Ok(to_signin("/settings")) };
+        let mut tx = self.asked.engine.db.read().await?;
+        let person = sql::people::person(&mut tx, &step.person.to_string()).await?;
+        tx.rollback().await?;
+        let Some(person) = person else { return Ok(to_signin("/settings")) };
+        let address = self.asked.address_bucket();
+        let tries = [(OF_PERSON, person.email.as_str()), (OF_ADDRESS, address.as_str())];
+        if let Err(wait) = attempts::take(self.asked.engine, self.asked.now, &tries).await? {
+            let words = "Too many wrong tries. Wait a few minutes, then try again.";
+            let page = self.code_page(StatusCode::TOO_MANY_REQUESTS, Some(words), &step.return_to).await;
+            return Ok(reply::retry_after(page, wait));
+        }
+        let mut ctx = session::acting(self.asked, &person);
+        let taken = totp::take(&mut ctx, person.id, &person.email, form.text("code")).await?;
+        let Some(how) = taken else {
+            self.note_failure(&person, "code");
+            return Ok(self.code_page(StatusCode::UNAUTHORIZED, Some(WRONG_CODE), &step.return_to).await);
+        };
+        let with_session = self.identity.begin_session(&mut ctx, self.asked, person.id, how).await?;
+        ctx.finish().await?;
+        attempts::forgive(self.asked.engine, self.asked.now, &tries).await?;
+        Ok(with_session(reply::see_other(safe_return(&step.return_to))))
+    }
+
+    pub(super) fn begin_passkey_signin(&self) -> Result<Reply, Problem> {
+        #[derive(Deserialize)]
+        struct Begin {
+            csrf: String,
+        }
+        let asked: Begin = self.json()?;
+        self.check_guard(&asked.csrf)?;
+        let browser = session::browser(self.asked, None).unwrap_or_default();
+        let begun = passkeys::begin_sign_in(self.asked, self.webauthn()?, &browser)?;
+        Ok(reply::no_store(reply::json(StatusCode::OK, &begun)))
+    }
+
+    pub(super) async fn passkey_signin(&self) -> Result<Reply, Problem> {
+        let finished: passkeys::Finished<_> = self.json()?;
+        self.check_guard(&finished.csrf)?;
+        let browser = session::browser(self.asked, None).unwrap_or_default();
+        let found = passkeys::finish_sign_in(self.asked, self.webauthn()?, &browser, &finished).await?;
+        let Some(person) = found else {
+            let body = json!({ "error": "This passkey is not known here." });
+            return Ok(reply::no_store(reply::json(StatusCode::UNAUTHORIZED, &body)));
+        };
+        let mut ctx = session::acting(self.asked, &person);
+        let with_session = self.identity.begin_session(&mut ctx, self.asked, person.id, "passkey").await?;
+        ctx.finish().await?;
+        Ok(with_session(reply::no_store(reply::json(StatusCode::OK, &json!({ "signed_in": true })))))
+    }
+
+    pub(super) fn webauthn(&self) -> Result<&webauthn_rs::Webauthn, Problem> {
+        let none = || {
+            Problem::new(Code::FailedPrecondition, "Passkeys need an address with a name, such as localhost.")
+        };
+        self.identity.webauthn.as_ref().ok_or_else(none)
+    }
+
+    /// What a script posted.
+    pub(super) fn json<T: serde::de::DeserializeOwned>(&self) -> Result<T, Problem> {
+        let bad = |_| Problem::new(Code::BadRequest, "The request does not read.");
+        serde_json::from_slice(self.asked.request.body()).map_err(bad)
+    }
+}

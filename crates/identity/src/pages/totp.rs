@@ -1,0 +1,124 @@
+//! Setting up a code generator.
+
+use http::StatusCode;
+use maud::{Markup, PreEscaped, html};
+use portico_kernel::{Problem, Timestamp};
+use portico_store::Context;
+use qrcode::QrCode;
+use qrcode::render::svg;
+use serde::{Deserialize, Serialize};
+
+use super::Visit;
+use super::frame::{self, Field, Width};
+use crate::http::reply::{self, Reply};
+use crate::limits;
+use crate::people::session::Session;
+use crate::people::totp::{self, Generator};
+
+/// A secret that is not the person's yet: it travels with the form, sealed, until a code proves that the phone has it.
+#[derive(Serialize, Deserialize)]
+struct Proposed {
+    secret: Vec<u8>,
+    ends: i64,
+}
+
+impl Visit<'_> {
+    fn seal_proposed(&self, session: &Session, secret: &[u8]) -> Result<String, Problem> {
+        let ends = (self.asked.now + limits::CONSENT_LIFE).as_micros();
+        let plain =
+            serde_json::to_vec(&Proposed { secret: secret.to_vec(), ends }).map_err(Problem::internal)?;
+        let (row, entropy) = (session.id.to_string(), self.asked.engine.entropy.as_ref());
+        let context = Context { account: "", row: &row, purpose: "totp proposed" };
+        Ok(self.asked.engine.keyring.seal_token(entropy, context, &plain))
+    }
+
+    fn open_proposed(&self, session: &Session, sealed: &str) -> Option<Vec<u8>> {
+        let row = session.id.to_string();
+        let context = Context { account: "", row: &row, purpose: "totp proposed" };
+        let plain = self.asked.engine.keyring.open_token(context, sealed).ok()?;
+        let proposed: Proposed = serde_json::from_slice(&plain).ok()?;
+        (self.asked.now < Timestamp::from_micros(proposed.ends)).then_some(proposed.secret)
+    }
+
+    pub(super) fn show_totp(&self) -> Result<Reply, Problem> {
+        let Some(session) = &self.session else { return Ok(self.to_signin()) };
+        self.totp_page(StatusCode::OK, None, session, &totp::new_secret(self.asked.engine))
+    }
+
+    fn totp_page(
+        &self,
+        status: StatusCode,
+        alert: Option<&str>,
+        session: &Session,
+        secret: &[u8],
+    ) -> Result<Reply, Problem> {
+        let guard = self.guard();
+        let generator = Generator::new(secret, &session.person.email, &self.identity.issuer)?;
+        let password = Field {
+            name: "current_password",
+            label: "Your password",
+            kind: "password",
+            autocomplete: "current-password",
+            ..Field::default()
+        };
+        let code = Field {
+            name: "code",
+            label: "Code from the app",
+            autocomplete: "one-time-code",
+            ..Field::default()
+        };
+        let body = html! {
+            p { "Scan this with an authenticator app on your phone, or type the key into it." }
+            div.qr role="img" aria-label="QR code of the key below" { (picture(&generator.address()?)) }
+            p.key { code id="totp-secret" { (generator.secret_text()) } }
+            form method="post" action="/settings/totp" {
+                (frame::csrf(&guard)) (frame::hidden("proposed", &self.seal_proposed(session, secret)?))
+                (code.show("")) (password.show(""))
+                button.primary type="submit" { "Turn on" }
+            }
+            p.quiet { a href="/settings" { "Back to settings" } }
+        };
+        Ok(reply::page(status, frame::page("Codes from an app", Width::Narrow, alert, &body), ""))
+    }
+
+    pub(super) async fn add_totp(&self) -> Result<Reply, Problem> {
+        let Some(session) = &self.session else { return Ok(self.to_signin()) };
+        let form = self.form()?;
+        let Some(secret) = self.open_proposed(session, form.text("proposed")) else {
+            return Ok(reply::see_other("/settings/totp"));
+        };
+        if let Some(refused) = self.recheck(session, &form).await? {
+            return self.totp_page(refused.status, Some(&refused.words), session, &secret);
+        }
+        let generator = Generator::new(&secret, &session.person.email, &self.identity.issuer)?;
+        let Some(step) = generator.step(form.text("code"), self.asked.now) else {
+            let words = "The code is wrong. Does the phone show the right time?";
+            return self.totp_page(StatusCode::BAD_REQUEST, Some(words), session, &secret);
+        };
+        let mut ctx = session.ctx(self.asked);
+        let codes = totp::keep(&mut ctx, session.person.id, &secret, step).await?;
+        ctx.audit("person.totp_added", &session.person.id)?;
+        ctx.finish().await?;
+        let body = html! {
+            p { "From now on you enter a code when you sign in with your password." }
+            p { "Keep these recovery codes somewhere safe. Each works once, when you do not have your phone:" }
+            ul.codes id="recovery-codes" { @for code in &codes { li { code { (code) } } } }
+            p { a href="/settings" { "Done" } }
+        };
+        Ok(reply::page(StatusCode::OK, frame::page("Codes are on", Width::Narrow, None, &body), ""))
+    }
+}
+
+/// A QR code, drawn.
+fn picture(text: &str) -> Markup {
+    let drawn = QrCode::new(text.as_bytes()).map(|code| {
+        code.render::<svg::Color<'_>>()
+            .min_dimensions(200, 200)
+            .dark_color(svg::Color("#000"))
+            .light_color(svg::Color("#fff"))
+            .build()
+    });
+    // The crate draws it; nothing of a person's is in it but squares.
+    let drawn = drawn.unwrap_or_default();
+    PreEscaped(drawn.split_once("?>").map_or(drawn.clone(), |(_, svg)| svg.to_owned()))
+}

@@ -1,0 +1,83 @@
+//! Links that work once.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use portico_engine::Ctx;
+use portico_kernel::{Problem, Timestamp};
+use portico_store::Tx;
+
+use crate::sql::people::{self as sql, LinkRow};
+use crate::{limits, secret};
+
+/// What a link is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To make the first person.
+    Setup,
+    /// To choose a password.
+    Password,
+    /// To confirm an address.
+    Email,
+}
+
+impl Purpose {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Setup => "setup",
+            Self::Password => "password",
+            Self::Email => "email",
+        }
+    }
+
+    const fn life(self) -> Duration {
+        match self {
+            Self::Setup => limits::SETUP_LINK_LIFE,
+            Self::Password | Self::Email => limits::MAIL_LINK_LIFE,
+        }
+    }
+}
+
+/// Makes a link for `person` (empty for nobody yet); an older one for the same purpose stops working. Answers the
+/// secret in it.
+pub(crate) async fn create(
+    ctx: &mut Ctx,
+    purpose: Purpose,
+    person: &str,
+    email: &str,
+) -> Result<String, Problem> {
+    let token = BASE64_URL_SAFE_NO_PAD.encode(ctx.engine().entropy.bytes::<32>());
+    let row = LinkRow {
+        hash: secret::hash(&token),
+        purpose: purpose.name().to_owned(),
+        person_id: person.to_owned(),
+        email: email.to_owned(),
+        expires_at: ctx.now() + purpose.life(),
+    };
+    let tx = ctx.tx().await?;
+    sql::delete_links(tx, person, purpose.name()).await?;
+    sql::insert_link(tx, &row).await?;
+    Ok(token)
+}
+
+/// The link behind a token, if it still works.
+pub(crate) async fn find(
+    tx: &mut Tx,
+    purpose: Purpose,
+    token: &str,
+    now: Timestamp,
+) -> Result<Option<LinkRow>, Problem> {
+    Ok(sql::link(tx, secret::hash(token), purpose.name(), now).await?)
+}
+
+/// Uses a link up; of any number that try, one gets it.
+pub(crate) async fn take(
+    tx: &mut Tx,
+    purpose: Purpose,
+    token: &str,
+    now: Timestamp,
+) -> Result<Option<LinkRow>, Problem> {
+    let Some(row) = find(tx, purpose, token, now).await? else { return Ok(None) };
+    Ok(sql::take_link(tx, row.hash.clone()).await?.then_some(row))
+}

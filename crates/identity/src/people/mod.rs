@@ -1,0 +1,15 @@
+//! People: who they are, and how they show that it is they.
+
+pub(crate) mod attempts;
+mod email;
+mod ending;
+pub(crate) mod links;
+pub(crate) mod passkeys;
+pub(crate) mod password;
+mod person;
+pub(crate) mod session;
+pub(crate) mod totp;
+
+pub(crate) use email::canonical;
+pub(crate) use person::{Choice, check_name};
+pub use person::{CreatedPerson, NewPerson, People};

@@ -1,0 +1,153 @@
+//! Passwords: argon2id, a few at a time, so that people who sign in never slow down programs that call.
+
+use std::sync::Arc;
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, Version};
+use portico_kernel::{Entropy, Problem, Secret, seconds};
+use tokio::sync::Semaphore;
+use unicode_normalization::UnicodeNormalization;
+
+use crate::limits;
+
+/// What a password is compared with where there is none, so that an unknown address takes as long as a wrong password.
+const NOBODY: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$cG9ydGljby5ub2JvZHkuMA$Hf0eFDeTePqA1yGLxiPCxgHnS0dZ/DCJc3qCs4Q8Mmw";
+
+/// Hashes and checks passwords.
+pub(crate) struct Passwords {
+    /// Those that may wait or work.
+    room: Arc<Semaphore>,
+    /// Those that work.
+    work: Arc<Semaphore>,
+}
+
+impl Default for Passwords {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = (cores / 2).max(1);
+        Self {
+            room: Arc::new(Semaphore::new(limits::PASSWORDS_WAITING_MAX + workers)),
+            work: Arc::new(Semaphore::new(workers)),
+        }
+    }
+}
+
+fn argon2() -> Result<Argon2<'static>, Problem> {
+    let (memory, passes, lanes) = limits::PASSWORD_COST;
+    let params =
+        Params::new(memory, passes, lanes, None).map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+}
+
+/// The same characters typed on another keyboard are the same password.
+fn normal(password: &Secret<String>) -> String {
+    password.expose().nfc().collect()
+}
+
+/// Why a password cannot be chosen; `known` is what an attacker would try first.
+pub(crate) fn check_strength(password: &Secret<String>, known: &[&str]) -> Result<(), String> {
+    let length = password.expose().chars().count();
+    if !limits::PASSWORD_CHARACTERS.contains(&length) {
+        let (least, most) = (limits::PASSWORD_CHARACTERS.start(), limits::PASSWORD_CHARACTERS.end());
+        return Err(format!("The password must have {least} to {most} characters."));
+    }
+    let estimate = zxcvbn::zxcvbn(password.expose(), known);
+    if u8::from(estimate.score()) >= limits::PASSWORD_SCORE_MIN {
+        return Ok(());
+    }
+    let warning = estimate
+        .feedback()
+        .and_then(zxcvbn::feedback::Feedback::warning)
+        .map(|warning| format!(" {warning}"));
+    Err(format!(
+        "The password is too easy to guess.{} Add a few words that do not belong together.",
+        warning.unwrap_or_default()
+    ))
+}
+
+impl Passwords {
+    /// Hashes a password.
+    pub(crate) async fn hash(
+        &self,
+        entropy: &dyn Entropy,
+        password: &Secret<String>,
+    ) -> Result<String, Problem> {
+        let (password, salt) = (normal(password), entropy.bytes::<16>());
+        self.run(move || {
+            let hash = argon2()?.hash_password_with_salt(password.as_bytes(), &salt);
+            hash.map(|hash: PasswordHash| hash.to_string())
+                .map_err(|error| Problem::internal(error.to_string()))
+        })
+        .await
+    }
+
+    /// Is this the password? Takes as long when there is none to compare with.
+    pub(crate) async fn matches(
+        &self,
+        password: &Secret<String>,
+        kept: Option<String>,
+    ) -> Result<bool, Problem> {
+        let password = normal(password);
+        self.run(move || {
+            let hash = kept.as_deref().unwrap_or(NOBODY);
+            let equal = argon2()?.verify_password(password.as_bytes(), hash).is_ok();
+            Ok(equal && kept.is_some())
+        })
+        .await
+    }
+
+    /// Runs the work when it is its turn. The turn lasts as long as the work, also when nobody waits for it any more.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let busy =
+            || Problem::unavailable("Too many people sign in at once; try again in a moment.", seconds(2));
+        let room = self.room.clone().try_acquire_owned().map_err(|_| busy())?;
+        let turn = self.work.clone().acquire_owned().await.map_err(Problem::internal)?;
+        let running = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop((room, turn));
+            done
+        });
+        running.await.map_err(Problem::internal)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use portico_kernel::SystemEntropy;
+
+    use super::*;
+
+    fn secret(text: &str) -> Secret<String> {
+        Secret::new(text.to_owned())
+    }
+
+    #[tokio::test]
+    async fn a_password_matches_only_itself() {
+        let passwords = Passwords::default();
+        let hash = passwords.hash(&SystemEntropy, &secret("corre\u{301}ct horse")).await.unwrap();
+        assert!(passwords.matches(&secret("corr\u{e9}ct horse"), Some(hash.clone())).await.unwrap());
+        assert!(!passwords.matches(&secret("correct horse"), Some(hash)).await.unwrap());
+        assert!(!passwords.matches(&secret("anything"), None).await.unwrap());
+    }
+
+    #[test]
+    fn nobodys_hash_costs_what_everyones_does() {
+        let hash = PasswordHash::new(NOBODY).unwrap();
+        let params = Params::try_from(&hash).unwrap();
+        assert_eq!((params.m_cost(), params.t_cost(), params.p_cost()), limits::PASSWORD_COST);
+    }
+
+    #[test]
+    fn easy_passwords_are_refused() {
+        for easy in ["short", "password1234", "ada@example.com", "aaaaaaaaaaaa"] {
+            assert!(check_strength(&secret(easy), &["ada@example.com"]).is_err(), "{easy}");
+        }
+        assert!(check_strength(&secret(&"x".repeat(300)), &[]).is_err());
+        assert_eq!(check_strength(&secret("violet anchor 94 teapot"), &[]), Ok(()));
+    }
+}

@@ -1,0 +1,188 @@
+//! A person: made, named, known.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use portico_engine::ports::{Directory, Key, PersonRecord};
+use portico_engine::{Ctx, Engine};
+use portico_kernel::{AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, Timestamp, hex};
+use portico_store::{OnConflict, StoreError, Tx};
+
+use super::links::{self, Purpose};
+use super::{canonical, password};
+use crate::claims::{AUDIENCE, Claims, Issue};
+use crate::oauth::client::CONSOLE;
+use crate::sql::oauth::Ending;
+use crate::sql::people::PersonRow;
+use crate::{Identity, limits, sql};
+
+/// The account that a person chose for an app, and their role in it.
+pub(crate) struct Choice {
+    pub(crate) account: AccountId,
+    pub(crate) role: Role,
+}
+
+/// Who is to be made.
+pub struct NewPerson {
+    /// The e-mail address, in any spelling.
+    pub email: String,
+    /// The display name.
+    pub name: String,
+    /// Is the address known to be theirs?
+    pub email_verified: bool,
+    /// The password; without one they sign in only after a link to choose one.
+    pub password: Option<Secret<String>>,
+}
+
+/// Who was made.
+pub struct CreatedPerson {
+    /// The person's id.
+    pub id: PersonId,
+    /// Their own account.
+    pub account_id: AccountId,
+    /// The e-mail address, in the form in which they are known.
+    pub email: String,
+}
+
+/// A name that a person gives themselves or something of theirs.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    if name.chars().count() > limits::NAME_CHARACTERS_MAX || name.contains(char::is_control) {
+        return Err(format!("A name has at most {} printable characters.", limits::NAME_CHARACTERS_MAX));
+    }
+    Ok(())
+}
+
+impl Identity {
+    /// Makes a person with an account of their own, and acts in it as `ctx` does.
+    pub async fn create_person(&self, ctx: &mut Ctx, new: &NewPerson) -> Result<CreatedPerson, Problem> {
+        let email =
+            canonical(&new.email).ok_or_else(|| Problem::field("email", "must be an e-mail address"))?;
+        check_name(&new.name).map_err(|words| Problem::field("name", words))?;
+        let hash = match &new.password {
+            None => None,
+            Some(password) => {
+                password::check_strength(password, &[&email, &new.name])
+                    .map_err(|words| Problem::field("password", words))?;
+                let entropy = ctx.engine().entropy.clone();
+                Some(self.passwords.hash(entropy.as_ref(), password).await?)
+            }
+        };
+        let name = new.name.trim();
+        let of_account = if name.is_empty() { email.split('@').next().unwrap_or_default() } else { name };
+        let account_id = self.enrolment.open_personal(ctx, of_account).await?;
+        let row = PersonRow {
+            // Whoever signs up acts as the person that they become.
+            id: ctx.caller().subject.parse().unwrap_or_else(|_| ctx.new_id()),
+            email,
+            name: name.to_owned(),
+            email_verified: new.email_verified,
+            account_id,
+        };
+        let now = ctx.now();
+        let taken = || Problem::new(Code::AlreadyExists, "A person with this e-mail address exists already.");
+        sql::people::insert_person(ctx.tx().await?, &row, now).await.on_conflict(taken)?;
+        if let Some(hash) = hash {
+            sql::people::set_password(ctx.tx().await?, row.id, &hash, now).await?;
+        }
+        ctx.audit("person.created", &row.id)?;
+        self.enrolment.own(ctx, account_id, row.id).await?;
+        Ok(CreatedPerson { id: row.id, account_id, email: row.email })
+    }
+
+    /// A token as the console would hold it: 15 minutes, without scopes, so that the role decides.
+    pub async fn person_token(
+        &self,
+        ctx: &mut Ctx,
+        person: PersonId,
+    ) -> Result<(Secret<String>, Timestamp), Problem> {
+        let row = sql::people::person(ctx.tx().await?, &person.to_string()).await?;
+        let row = row.ok_or_else(|| Problem::not_found("person", person))?;
+        let issue = Issue {
+            audience: AUDIENCE.to_owned(),
+            subject: row.id.to_string(),
+            kind: CallerKind::Person,
+            at: ctx.now(),
+            life: limits::ACCESS_TOKEN_LIFE,
+            id: hex(&ctx.engine().entropy.bytes::<16>()),
+        };
+        let claims = Claims {
+            client_id: Some(CONSOLE.to_owned()),
+            org: Some(row.account_id),
+            email: Some(row.email),
+            ..Claims::new(&self.issuer, issue).named(&row.name)
+        };
+        Ok((Secret::new(self.keys.sign(&claims, ctx.now())?.token), claims.expires_at()))
+    }
+
+    /// The link that makes the first person, while there is none. The one before stops working.
+    pub async fn setup_link(&self, engine: &Arc<Engine>) -> Result<Option<Secret<String>>, Problem> {
+        let mut ctx = Ctx::operator(engine);
+        if sql::people::has_people(ctx.tx().await?).await? {
+            return Ok(None);
+        }
+        let token = links::create(&mut ctx, Purpose::Setup, "", "").await?;
+        ctx.finish().await?;
+        Ok(Some(Secret::new(format!("{}/signup?setup={token}", self.issuer))))
+    }
+
+    /// A link with which the person chooses a password, for the operator to hand on.
+    pub async fn password_link(&self, ctx: &mut Ctx, person: PersonId) -> Result<Secret<String>, Problem> {
+        let row = sql::people::person(ctx.tx().await?, &person.to_string()).await?;
+        let row = row.ok_or_else(|| Problem::not_found("person", person))?;
+        let token = links::create(ctx, Purpose::Password, &person.to_string(), &row.email).await?;
+        ctx.act_in(row.account_id);
+        ctx.audit("person.password_link_made", &person)?;
+        Ok(Secret::new(format!("{}/password?link={token}", self.issuer)))
+    }
+}
+
+/// Who there is, for the other areas; a struct of its own, because accounts needs it before the area stands.
+pub struct People;
+
+impl Directory for People {
+    fn credential<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Key>, StoreError>> {
+        Box::pin(async move {
+            let row = sql::credential(tx, id).await?.filter(|row| row.account_id == account);
+            row.map(sql::CredentialRow::into_key).transpose()
+        })
+    }
+
+    fn person<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>> {
+        Box::pin(async move { Ok(sql::people::person(tx, id).await?.map(PersonRecord::from)) })
+    }
+
+    fn canonical_email(&self, email: &str) -> Option<String> {
+        canonical(email)
+    }
+
+    fn set_closed<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        closed: bool,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move { sql::add_revocation(tx, &account.to_string(), !closed, now).await })
+    }
+
+    fn left<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        person: PersonId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            sql::oauth::end_authorizations(tx, &Ending::OfMember(account, person), now).await.map(drop)
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! Sessions: browsers that are signed in. They live here, and a browser holds a name for one that only it knows.
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use portico_engine::Ctx;
+use portico_kernel::{Caller, PersonId, Problem, SessionId};
+
+use crate::http::Asked;
+use crate::http::reply::{self, Reply};
+use crate::sql::oauth::Ending;
+use crate::sql::people::{PersonRow, SessionRow};
+use crate::{Identity, limits, secret, sql};
+
+/// Holds the name of the session.
+const SESSION: &str = "__Host-portico-session";
+/// Ties a form to the browser that it was shown to, before there is a session.
+const FORM: &str = "__Host-portico-form";
+/// Holds the first step of a sign-in until the second.
+pub(crate) const STEP: &str = "__Host-portico-step";
+
+/// A browser that is signed in, and who is.
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) person: PersonRow,
+    secret: String,
+}
+
+/// What the forms of a page need: the value that proves that we sent them, and the cookie it was made of.
+pub(crate) struct FormGuard {
+    pub(crate) csrf: String,
+    new_cookie: Option<String>,
+}
+
+impl FormGuard {
+    /// The reply with the cookie, if the browser has none yet.
+    pub(crate) fn apply(&self, reply: Reply) -> Reply {
+        match &self.new_cookie {
+            Some(cookie) => reply::set_cookie(reply, FORM, cookie),
+            None => reply,
+        }
+    }
+}
+
+fn random(asked: &Asked<'_>) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(asked.engine.entropy.bytes::<32>())
+}
+
+/// A value that only whoever holds the cookie can make, and that does not tell what the cookie is.
+fn csrf(secret: &str) -> String {
+    let hash = digest(&SHA256, format!("csrf {secret}").as_bytes());
+    BASE64_URL_SAFE_NO_PAD.encode(hash)
+}
+
+/// What a page's forms need.
+pub(crate) fn guard(asked: &Asked<'_>, session: Option<&Session>) -> FormGuard {
+    match (session, asked.cookie(FORM)) {
+        (Some(session), _) => FormGuard { csrf: csrf(&session.secret), new_cookie: None },
+        (None, Some(cookie)) if cookie.len() >= 43 => FormGuard { csrf: csrf(&cookie), new_cookie: None },
+        (None, _) => {
+            let cookie = random(asked);
+            FormGuard { csrf: csrf(&cookie), new_cookie: Some(cookie) }
+        }
+    }
+}
+
+/// Did a page of ours send this form, from the browser that it was shown to?
+pub(crate) fn is_guarded(asked: &Asked<'_>, session: Option<&Session>, own: &str, given: &str) -> bool {
+    let guard = guard(asked, session);
+    guard.new_cookie.is_none()
+        && !asked.is_cross_site(own)
+        && verify_slices_are_equal(guard.csrf.as_bytes(), given.as_bytes()).is_ok()
+}
+
+/// What ties a ceremony of several steps to one browser.
+pub(crate) fn browser(asked: &Asked<'_>, session: Option<&Session>) -> Option<String> {
+    session.map(|session| session.id.to_string()).or_else(|| asked.cookie(FORM).map(|cookie| csrf(&cookie)))
+}
+
+impl Session {
+    /// Someone who acts through a page, in their own account.
+    pub(crate) fn ctx(&self, asked: &Asked<'_>) -> Ctx {
+        acting(asked, &self.person)
+    }
+}
+
+/// A person who acts through a page, in their own account.
+pub(crate) fn acting(asked: &Asked<'_>, person: &PersonRow) -> Ctx {
+    let mut ctx = Ctx::acting(asked.engine, Caller::person(person.id, &person.name), &asked.request_id);
+    ctx.act_in(person.account_id);
+    ctx
+}
+
+impl Identity {
+    /// The session of the browser that asks.
+    pub(crate) async fn session(&self, asked: &Asked<'_>) -> Result<Option<Session>, Problem> {
+        let Some(secret) = asked.cookie(SESSION) else { return Ok(None) };
+        let mut tx = asked.engine.db.read().await?;
+        let row = sql::people::session(&mut tx, secret::hash(&secret)).await?;
+        let Some(row) = row.filter(|row| asked.now < row.expires_at) else { return Ok(None) };
+        let person = sql::people::person(&mut tx, &row.person_id.to_string()).await?;
+        tx.rollback().await?;
+        if asked.now.since(row.last_seen_at) >= limits::SESSION_SEEN_EVERY {
+            let expires_at = (asked.now + limits::SESSION_IDLE).min(row.created_at + limits::SESSION_LIFE);
+            let mut tx = asked.engine.db.write().await?;
+            sql::people::see_session(&mut tx, row.id, asked.now, expires_at).await?;
+            tx.commit().await?;
+        }
+        Ok(person.map(|person| Session { id: row.id, person, secret }))
+    }
+
+    /// Signs the person in; the reply carries the new session. It never has the name of an older one.
+    pub(crate) async fn begin_session(
+        &self,
+        ctx: &mut Ctx,
+        asked: &Asked<'_>,
+        person: PersonId,
+        how: &'static str,
+    ) -> Result<impl FnOnce(Reply) -> Reply + use<>, Problem> {
+        let secret = random(asked);
+        let row = SessionRow {
+            id: ctx.new_id(),
+            person_id: person,
+            token_hash: secret::hash(&secret),
+            address: asked.address.to_string(),
+            user_agent: asked.user_agent(),
+            created_at: asked.now,
+            last_seen_at: asked.now,
+            expires_at: asked.now + limits::SESSION_IDLE,
+        };
+        sql::people::insert_session(ctx.tx().await?, &row).await?;
+        ctx.audit_with("person.signed_in", &person, serde_json::json!({ "with": how, "session": row.id }))?;
+        Ok(move |reply| {
+            let reply = reply::set_lasting_cookie(reply, SESSION, &secret, limits::SESSION_LIFE);
+            reply::remove_cookie(reply::remove_cookie(reply, STEP), FORM)
+        })
+    }
+
+    /// Signs a session out, and the console with it.
+    pub(crate) async fn end_session(
+        &self,
+        ctx: &mut Ctx,
+        person: PersonId,
+        session: SessionId,
+    ) -> Result<(), Problem> {
+        let now = ctx.now();
+        let tx = ctx.tx().await?;
+        if sql::people::delete_session(tx, person, session).await? {
+            sql::oauth::end_authorizations(tx, &Ending::OfSession(session), now).await?;
+            ctx.audit("person.signed_out", &session)?;
+        }
+        Ok(())
+    }
+
+    /// Signs every session of the person out but `kept`.
+    pub(crate) async fn end_sessions(
+        &self,
+        ctx: &mut Ctx,
+        person: PersonId,
+        kept: Option<SessionId>,
+    ) -> Result<usize, Problem> {
+        let sessions = sql::people::sessions(ctx.tx().await?, person).await?;
+        let others: Vec<_> = sessions.iter().filter(|session| Some(session.id) != kept).collect();
+        for session in &others {
+            self.end_session(ctx, person, session.id).await?;
+        }
+        Ok(others.len())
+    }
+}
+
+/// The reply without the cookie of a session.
+pub(crate) fn forget(reply: Reply) -> Reply {
+    reply::remove_cookie(reply, SESSION)
+}

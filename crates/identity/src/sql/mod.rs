@@ -1,0 +1,324 @@
+//! Every statement of the area; here those of credentials, revocations and signing keys.
+
+pub(crate) mod oauth;
+pub(crate) mod people;
+
+use portico_engine::ports::Key;
+use portico_kernel::{AccountId, ScopeSet, Timestamp};
+use portico_store::{StoreError, Tx, args, from_row};
+
+/// Runs when the area can serve.
+pub(crate) const PROBE: &str = "select id from signing_keys limit 1";
+
+/// Erases what the area keeps of an account; with a personal account the person goes too.
+pub(crate) const ERASE: [&str; 12] = [
+    "delete from credentials where id in (select id from credentials where account_id = $1 limit $2)",
+    "delete from codes where hash in (select hash from codes where authorization_id in \
+     (select id from authorizations where account_id = $1) limit $2)",
+    "delete from authorizations where id in (select id from authorizations where account_id = $1 limit $2)",
+    "delete from authorizations where id in (select id from authorizations where person_id in \
+     (select id from people where account_id = $1) limit $2)",
+    "delete from passwords where person_id in (select id from people where account_id = $1) and $2 > 0",
+    "delete from totp_secrets where person_id in (select id from people where account_id = $1) and $2 > 0",
+    "delete from recovery_codes where person_id in (select id from people where account_id = $1) and $2 > 0",
+    "delete from passkeys where person_id in (select id from people where account_id = $1) and $2 > 0",
+    "delete from sessions where id in (select id from sessions where person_id in \
+     (select id from people where account_id = $1) limit $2)",
+    "delete from links where person_id in (select id from people where account_id = $1) and $2 > 0",
+    "delete from people where account_id = $1 and $2 > 0",
+    "delete from revocations where id = $1 and $2 > 0",
+];
+
+/// A key or API token as it is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct CredentialRow {
+    pub(crate) id: String,
+    pub(crate) account_id: AccountId,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) scopes: String,
+    pub(crate) secret_hash: Option<Vec<u8>>,
+    pub(crate) secret_hint: String,
+    pub(crate) parent: Option<String>,
+    pub(crate) created_by: String,
+    pub(crate) created_at: Timestamp,
+    pub(crate) last_used_at: Option<Timestamp>,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) revoked_at: Option<Timestamp>,
+    /// The key that signed an API token.
+    pub(crate) signing_key: Option<String>,
+}
+
+from_row!(CredentialRow {
+    id,
+    account_id,
+    kind,
+    name,
+    scopes,
+    secret_hash,
+    secret_hint,
+    parent,
+    created_by,
+    created_at,
+    last_used_at,
+    expires_at,
+    revoked_at,
+    signing_key,
+});
+
+impl CredentialRow {
+    /// The scopes it holds.
+    pub(crate) fn scope_set(&self) -> Result<ScopeSet, StoreError> {
+        self.scopes.parse().map_err(StoreError::fault)
+    }
+
+    pub(crate) fn into_key(self) -> Result<Key, StoreError> {
+        // A required string that has no value is empty.
+        let text = |time: Option<Timestamp>| time.map(|time| time.to_string()).unwrap_or_default();
+        Ok(Key {
+            scopes: self.scope_set()?,
+            client_id: self.id.clone(),
+            id: self.id,
+            name: self.name,
+            secret_hint: self.secret_hint,
+            created_by: self.created_by,
+            created_at: self.created_at,
+            last_used_at: text(self.last_used_at),
+            revoked_at: text(self.revoked_at),
+            expires_at: text(self.expires_at),
+            kind: self.kind,
+        })
+    }
+}
+
+macro_rules! credentials {
+    ($rest:literal) => {
+        concat!(
+            "select id, account_id, kind, name, scopes, secret_hash, secret_hint, parent, created_by, created_at, ",
+            "last_used_at, expires_at, revoked_at, signing_key from credentials where ",
+            $rest
+        )
+    };
+}
+
+pub(crate) async fn credential(tx: &mut Tx, id: &str) -> Result<Option<CredentialRow>, StoreError> {
+    tx.first(credentials!("id = $1"), args![id.to_owned()]).await
+}
+
+/// The credential, if neither it nor its account is refused.
+pub(crate) async fn standing_credential(tx: &mut Tx, id: &str) -> Result<Option<CredentialRow>, StoreError> {
+    tx.first(
+        credentials!(
+            "id = $1 and revoked_at is null and not exists \
+             (select 1 from revocations where revocations.id = credentials.account_id and not lifted)"
+        ),
+        args![id.to_owned()],
+    )
+    .await
+}
+
+/// The account's credentials of that kind, newest first; those below `parent` alone when one is given.
+pub(crate) async fn credentials_before(
+    tx: &mut Tx,
+    account: AccountId,
+    kind: &str,
+    parent: Option<String>,
+    before: Option<String>,
+    most: i64,
+) -> Result<Vec<CredentialRow>, StoreError> {
+    tx.all(
+        credentials!(
+            "account_id = $1 and kind = $2 and ($3 is null or parent = $3) and ($4 is null or id < $4) \
+             order by id desc limit $5"
+        ),
+        args![account, kind.to_owned(), parent, before, most],
+    )
+    .await
+}
+
+pub(crate) async fn insert_credential(tx: &mut Tx, row: &CredentialRow) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into credentials (id, account_id, kind, name, scopes, secret_hash, secret_hint, parent, created_by, \
+         created_at, expires_at, signing_key) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        args![
+            row.id,
+            row.account_id,
+            row.kind,
+            row.name,
+            row.scopes,
+            row.secret_hash,
+            row.secret_hint,
+            row.parent,
+            row.created_by,
+            row.created_at,
+            row.expires_at,
+            row.signing_key
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// How many of that kind the account has that are neither revoked nor over.
+pub(crate) async fn count_active(
+    tx: &mut Tx,
+    account: AccountId,
+    kind: &str,
+    now: Timestamp,
+) -> Result<i64, StoreError> {
+    let (count,) = tx
+        .one(
+            "select count(*) as value from credentials where account_id = $1 and kind = $2 and revoked_at is null \
+             and (expires_at is null or expires_at > $3)",
+            args![account, kind.to_owned(), now],
+        )
+        .await?;
+    Ok(count)
+}
+
+/// Revokes a credential and everything below it that is not revoked yet; answers what it revoked. [`add_revocation`]
+/// tells every server.
+pub(crate) async fn revoke(tx: &mut Tx, id: &str, now: Timestamp) -> Result<Vec<CredentialRow>, StoreError> {
+    tx.all(
+        "with recursive family (member) as (select id from credentials where id = $1 \
+         union select child.id from credentials child join family on child.parent = family.member) \
+         update credentials set revoked_at = $2 where id in (select member from family) and revoked_at is null \
+         returning id, account_id, kind, name, scopes, secret_hash, secret_hint, parent, created_by, created_at, \
+         last_used_at, expires_at, revoked_at, signing_key",
+        args![id.to_owned(), now],
+    )
+    .await
+}
+
+/// Moves the last use forward, never back: several servers write it.
+pub(crate) async fn note_use(tx: &mut Tx, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update credentials set last_used_at = $2 where id = $1 and (last_used_at is null or last_used_at < $2)",
+        args![id.to_owned(), at],
+    )
+    .await
+    .map(drop)
+}
+
+/// Something that tokens name and that must not be admitted any more.
+pub(crate) struct RevocationRow {
+    pub(crate) id: String,
+    pub(crate) at: Timestamp,
+    pub(crate) lifted: bool,
+}
+
+from_row!(RevocationRow { id, at, lifted });
+
+/// What was revoked or lifted since.
+pub(crate) async fn revocations_since(
+    tx: &mut Tx,
+    since: Timestamp,
+) -> Result<Vec<RevocationRow>, StoreError> {
+    tx.all("select id, at, lifted from revocations where at > $1", args![since]).await
+}
+
+/// Refuses tokens that name `id`, or admits them again.
+pub(crate) async fn add_revocation(
+    tx: &mut Tx,
+    id: &str,
+    lifted: bool,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into revocations (id, at, lifted) values ($1, $2, $3) \
+         on conflict (id) do update set at = excluded.at, lifted = excluded.lifted",
+        args![id.to_owned(), now, lifted],
+    )
+    .await
+    .map(drop)
+}
+
+/// Is any of `ids` revoked, for a token that was issued at `issued_at`? See `Revocations::any`.
+pub(crate) async fn any_revoked(
+    tx: &mut Tx,
+    ids: &[String],
+    issued_at: Timestamp,
+) -> Result<bool, StoreError> {
+    for id in ids {
+        let (count,): (i64,) = tx
+            .one(
+                "select count(*) as value from revocations where id = $1 and not lifted \
+                 and (at >= $2 or id not like 'usr!_%' escape '!')",
+                args![id.clone(), issued_at],
+            )
+            .await?;
+        if count > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Are the keys and API tokens of the account refused?
+pub(crate) async fn is_closed(tx: &mut Tx, account: AccountId) -> Result<bool, StoreError> {
+    any_revoked(tx, &[account.to_string()], Timestamp::from_seconds(0)).await
+}
+
+/// Removes revocations that no token can meet any more; those of accounts stay until they are lifted.
+pub(crate) async fn prune_revocations(tx: &mut Tx, before: Timestamp, most: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "delete from revocations where id in (select id from revocations where at < $1 \
+         and (lifted or id not like 'acc!_%' escape '!') limit $2)",
+        args![before, most],
+    )
+    .await
+}
+
+/// A signing key as it is kept.
+pub(crate) struct SigningKeyRow {
+    pub(crate) id: String,
+    pub(crate) public_key: Vec<u8>,
+    pub(crate) sealed_private_key: Vec<u8>,
+    pub(crate) activates_at: Timestamp,
+}
+
+from_row!(SigningKeyRow { id, public_key, sealed_private_key, activates_at });
+
+/// Every key, by when it begins to sign.
+pub(crate) async fn signing_keys(tx: &mut Tx) -> Result<Vec<SigningKeyRow>, StoreError> {
+    tx.all(
+        "select id, public_key, sealed_private_key, activates_at from signing_keys order by activates_at, id",
+        args![],
+    )
+    .await
+}
+
+pub(crate) async fn insert_signing_key(
+    tx: &mut Tx,
+    row: &SigningKeyRow,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into signing_keys (id, public_key, sealed_private_key, activates_at, created_at) \
+         values ($1, $2, $3, $4, $5)",
+        args![row.id, row.public_key, row.sealed_private_key, row.activates_at, now],
+    )
+    .await
+    .map(drop)
+}
+
+/// Has the last API token that the key signed ended? Those that do not say who signed them may be any key's.
+pub(crate) async fn is_signing_key_spent(tx: &mut Tx, id: &str, now: Timestamp) -> Result<bool, StoreError> {
+    let (count,): (i64,) = tx
+        .one(
+            "select count(*) as value from credentials where kind = 'token' and revoked_at is null \
+             and expires_at > $2 and (signing_key = $1 or signing_key is null)",
+            args![id.to_owned(), now],
+        )
+        .await?;
+    Ok(count == 0)
+}
+
+pub(crate) async fn delete_signing_key(tx: &mut Tx, id: &str) -> Result<bool, StoreError> {
+    Ok(tx.execute("delete from signing_keys where id = $1", args![id.to_owned()]).await? == 1)
+}
+
+/// Holds back whoever else would make a signing key: the canary's row is there from the first start on.
+pub(crate) async fn lock_signing_keys(tx: &mut Tx) -> Result<(), StoreError> {
+    tx.execute("update keyring_canary set id = id where id = 1", args![]).await.map(drop)
+}
