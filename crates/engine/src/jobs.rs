@@ -34,9 +34,9 @@ type TurnOf = Box<dyn Fn(Arc<Engine>) -> BoxFuture<'static, Result<Turn, Problem
 
 /// A job as the registry holds it.
 pub(crate) struct Entry {
-    name: &'static str,
+    pub(crate) name: &'static str,
     every: Duration,
-    turn: TurnOf,
+    pub(crate) turn: TurnOf,
 }
 
 impl Entry {

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use portico_kernel::AccountId;
+use portico_kernel::{AccountId, Problem};
 use portico_store::{StoreError, Tx, args};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::event::AuditWritten;
 use crate::jobs::PruneIdempotency;
-use crate::{Area, Engine, Entry, EventType, Method, jobs, sql};
+use crate::{Area, Engine, Entry, EventType, Method, Turn, jobs, sql};
 
 /// Every operation, event and job there is. All transports and documents walk it.
 pub struct Registry {
@@ -120,6 +120,12 @@ impl Registry {
             }
         }
         Ok(0)
+    }
+
+    /// Runs one turn of the job of that name, whether or not it is its time; nothing when there is no such job.
+    pub async fn turn(&self, engine: &Arc<Engine>, job: &str) -> Option<Result<Turn, Problem>> {
+        let job = self.jobs.iter().find(|known| known.name == job)?;
+        Some((job.turn)(engine.clone()).await)
     }
 
     /// Starts every job; they end when `stop` turns true.

@@ -7,7 +7,7 @@ use http::Request;
 use hyper::body::Body;
 use portico::admin::{self, Admin};
 use portico::{App, Foundation, Outside};
-use portico_engine::{Ctx, OPERATION_TIME_MAX};
+use portico_engine::{Ctx, OPERATION_TIME_MAX, Turn};
 use portico_gateway::{AuthServer, Gateway, Metrics, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
 use portico_kernel::{AccountId, Clock, PersonId, Role, Scope, ScopeSet, Secret, SystemEntropy};
@@ -221,6 +221,11 @@ impl TestApp {
     pub fn expect_errors(&mut self) {
         self.errors_expected = true;
     }
+}
+
+/// Runs one turn of the job of that name.
+pub async fn turn(app: &TestApp, job: &str) -> Turn {
+    app.app.engine.registry.turn(&app.app.engine, job).await.expect("a job of that name").unwrap()
 }
 
 impl Drop for TestApp {

@@ -12,15 +12,18 @@
 )]
 
 mod app;
+mod browser;
 mod clock;
 mod database;
 pub mod lab;
 mod log;
 mod request;
 
-pub use app::{AUTH_URL, BASE_URL, CONSOLE_URL, TestApp, TestAppOptions};
+pub use app::{AUTH_URL, BASE_URL, CONSOLE_URL, TestApp, TestAppOptions, turn};
+pub use browser::{Browser, form};
 pub use clock::FakeClock;
 pub use database::{Database, TestDatabase};
+pub use log::{capture_log, captured_log};
 pub use request::{Answer, Sent};
 
 /// Makes of each story a test on SQLite and a test on PostgreSQL.

@@ -1,13 +1,43 @@
-//! Errors that were logged: a test must expect them, or it fails.
+//! The log: errors that a test must expect, or it fails, and all of it for whoever looks for something.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 static ERRORS: AtomicUsize = AtomicUsize::new(0);
+static CAPTURING: AtomicBool = AtomicBool::new(false);
+static CAPTURED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+/// Writes to [`CAPTURED`].
+struct Capture;
+
+impl io::Write for Capture {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        CAPTURED.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Keeps every line from here on, down to the smallest.
+pub fn capture_log() {
+    CAPTURING.store(true, Ordering::Relaxed);
+}
+
+/// The lines that were kept.
+pub fn captured_log() -> String {
+    let captured = CAPTURED.lock().unwrap_or_else(PoisonError::into_inner);
+    String::from_utf8_lossy(&captured).into_owned()
+}
 
 struct CountErrors;
 
@@ -25,6 +55,12 @@ pub(crate) fn begin() {
     let _ = tracing_subscriber::registry()
         .with(CountErrors.with_filter(LevelFilter::ERROR))
         .with(print)
+        .with(
+            tracing_subscriber::fmt::layer()
+                .with_ansi(false)
+                .with_writer(|| Capture)
+                .with_filter(filter_fn(|_| CAPTURING.load(Ordering::Relaxed))),
+        )
         .try_init();
 }
 

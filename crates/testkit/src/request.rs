@@ -45,6 +45,12 @@ impl Sent {
         self.header("content-type", "application/json").bytes(body.as_bytes().to_vec())
     }
 
+    /// With a form.
+    #[must_use]
+    pub fn form(self, body: &str) -> Self {
+        self.header("content-type", "application/x-www-form-urlencoded").bytes(body.as_bytes().to_vec())
+    }
+
     /// With a body of no declared type.
     #[must_use]
     pub fn bytes(mut self, body: Vec<u8>) -> Self {

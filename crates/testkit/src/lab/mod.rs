@@ -46,6 +46,7 @@ pub fn area(lab: &Arc<Lab>) -> Area {
         .op::<things::DeleteThing>()
         .op::<things::ListHeavy>()
         .event::<things::ThingCreated>()
+        .erases(&sql::ERASE)
         .build()
 }
 

@@ -3,6 +3,13 @@
 use portico_kernel::{AccountId, Timestamp};
 use portico_store::{Db, StoreError, Tx, args, from_row};
 
+/// Erases what the lab keeps of an account.
+pub(crate) const ERASE: [&str; 2] = [
+    "delete from lab_things where account_id = $1 and number in \
+     (select number from lab_things where account_id = $1 limit $2)",
+    "delete from lab_numbers where account_id = $1 and $2 > 0",
+];
+
 /// A thing as it is kept.
 pub(crate) struct ThingRow {
     pub(crate) number: i64,

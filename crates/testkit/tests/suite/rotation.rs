@@ -1,0 +1,105 @@
+//! Signing keys change without anyone noticing.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use portico::admin::{Admin, SigningKeyCommand};
+use portico_kernel::{Code, ScopeSet};
+use portico_testkit::{Database, Sent, TestApp, TestAppOptions, TestDatabase, on_both_databases};
+use serde_json::Value;
+
+async fn published(app: &TestApp) -> Vec<String> {
+    let jwks = app.send_auth(Sent::new("GET", "/.well-known/jwks.json")).await.ok();
+    let keys = jwks["keys"].as_array().unwrap();
+    assert!(keys.iter().all(|key| key.get("d").is_none()), "no private part");
+    keys.iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect()
+}
+
+fn signed_by(token: &str) -> String {
+    let header = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap();
+    serde_json::from_slice::<Value>(&header).unwrap()["kid"].as_str().unwrap().to_owned()
+}
+
+async fn exchanged(app: &TestApp, key: &Value) -> String {
+    let basic = base64::prelude::BASE64_STANDARD.encode(format!(
+        "{}:{}",
+        key["client_id"].as_str().unwrap(),
+        key["client_secret"].as_str().unwrap()
+    ));
+    let sent = Sent::new("POST", "/oauth2/token").header("authorization", &format!("Basic {basic}"));
+    let answer = app.send_auth(sent.form("grant_type=client_credentials")).await.ok();
+    answer["access_token"].as_str().unwrap().to_owned()
+}
+
+async fn rotate(app: &TestApp, now: bool) -> Value {
+    app.admin(Admin::SigningKey(SigningKeyCommand::Rotate { now })).await
+}
+
+/// What the jobs of the server do by the second.
+async fn tick(app: &TestApp) {
+    portico_testkit::turn(app, "identity.refresh_signing_keys").await;
+    app.catch_up().await;
+}
+
+on_both_databases! {
+    async fn the_next_key_is_published_a_day_before_it_signs_and_the_last_until_its_tokens_end(app: TestApp) {
+        let key = app.new_key(app.account, ScopeSet::all()).await;
+        let first = published(&app).await;
+        let long = app.new_token(app.account, ScopeSet::all(), 30).await["token"].as_str().unwrap().to_owned();
+        let made = rotate(&app, false).await;
+        let both = published(&app).await;
+        assert_eq!(both, [first[0].clone(), made["kid"].as_str().unwrap().to_owned()]);
+        assert!(portico::admin::run(&app.app, Admin::SigningKey(SigningKeyCommand::Rotate { now: false })).await.is_err(), "one at a time");
+        app.advance(Duration::from_hours(24) - Duration::from_secs(1)).await;
+        let old = exchanged(&app, &key).await;
+        assert_eq!(signed_by(&old), both[0], "the next one does not sign yet");
+        app.advance(Duration::from_secs(1)).await;
+        let new = exchanged(&app, &key).await;
+        assert_eq!(signed_by(&new), both[1]);
+        for token in [&old, &new, &long] {
+            app.send(Sent::new("GET", "/v1/me").bearer(token)).await.ok();
+        }
+        app.advance(Duration::from_hours(24)).await;
+        tick(&app).await;
+        assert_eq!(published(&app).await, both, "an API token of the first key still lives");
+        app.send(Sent::new("GET", "/v1/me").bearer(&long)).await.ok();
+        app.advance(Duration::from_hours(30 * 24)).await;
+        tick(&app).await;
+        assert_eq!(published(&app).await, both[1..], "the last of its tokens has ended");
+        app.send(Sent::new("GET", "/v1/me").bearer(&exchanged(&app, &key).await)).await.ok();
+    }
+}
+
+/// Two servers on one database, calls all the while, and not one of them refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rotation_under_load_refuses_nobody() {
+    let first = TestApp::new(Database::Postgres).await;
+    let database = TestDatabase { url: first.database.url.clone(), folder: tempfile::tempdir().unwrap() };
+    std::fs::copy(first.database.folder.path().join("keyring"), database.folder.path().join("keyring"))
+        .unwrap();
+    let second = TestApp::on(database, first.clock.clone(), TestAppOptions::default()).await;
+    let key = first.new_key(first.account, ScopeSet::all()).await;
+    let mut signers = std::collections::BTreeSet::new();
+    for round in 0..60 {
+        if round == 10 {
+            rotate(&first, true).await;
+        }
+        let (one, two) = tokio::join!(exchanged(&first, &key), exchanged(&second, &key));
+        signers.extend([signed_by(&one), signed_by(&two)]);
+        for token in [&one, &two] {
+            let (here, there) = tokio::join!(
+                first.send(Sent::new("GET", "/v1/me").bearer(token)),
+                second.send(Sent::new("GET", "/v1/me").bearer(token))
+            );
+            assert_eq!((here.status, there.status), (200, 200), "round {round}");
+        }
+        // Each server looks at its own time; neither waits for the other.
+        first.clock.advance(Duration::from_millis(500));
+        if round % 2 == 0 { first.catch_up().await } else { second.catch_up().await }
+    }
+    assert_eq!(signers.len(), 2, "both keys signed");
+    let old = first.app.identity.keys.list(&first.app.engine).await.unwrap();
+    assert_eq!(old.iter().map(|key| key.state).collect::<Vec<_>>(), ["retiring", "active"]);
+    first.send(Sent::new("GET", "/v1/me").bearer("x")).await.refused(Code::Unauthenticated);
+}
