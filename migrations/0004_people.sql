@@ -143,3 +143,6 @@ create unique index invitations_by_token on invitations (token_hash);
 create unique index invitations_by_email on invitations (account_id, email);
 create index accounts_by_erasure on accounts (erase_after) where erase_after is not null;
 create index events_by_type on events (account_id, type, sequence);
+create index invitations_by_end on invitations (expires_at);
+create index invitations_by_address on invitations (email);
+create index members_by_age on members (account_id, created_at, person_id);

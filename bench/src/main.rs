@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
 mod disk;
+mod exchanges;
 mod pages;
 mod report;
 mod writes;
@@ -13,11 +14,23 @@ use report::Report;
 #[tokio::main]
 async fn main() {
     let mut report = Report::default();
+    let only = std::env::args().nth(1);
+    let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     let synced = disk::synced_writes_per_second();
     report.figure("synced writes of the disk", synced, "/s");
     for database in [Database::Sqlite, Database::Postgres] {
-        writes::measure(&mut report, database, synced).await;
-        pages::measure(&mut report, database).await;
+        if wanted("exchanges") {
+            exchanges::measure(&mut report, database).await;
+        }
+        if wanted("writes") {
+            writes::measure(&mut report, database, synced).await;
+        }
+        if wanted("pages") {
+            pages::measure(&mut report, database).await;
+        }
     }
-    report.finish();
+    // Only a whole run is written down.
+    if only.is_none() {
+        report.finish();
+    }
 }

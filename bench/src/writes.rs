@@ -13,7 +13,7 @@ use crate::report::Report;
 const CALLERS: u32 = 64;
 
 /// Does `work` for each number below `count`, with that many callers; answers how many a second.
-async fn rate<W: Future<Output = ()> + Send>(
+pub(crate) async fn rate<W: Future<Output = ()> + Send>(
     callers: u32,
     count: u32,
     work: impl Fn(u32) -> W + Clone + Send + 'static,

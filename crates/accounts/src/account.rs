@@ -15,9 +15,9 @@ pub(crate) struct Account {
     /// `personal` or `team`.
     kind: String,
     /// A short name for addresses.
-    slug: String,
+    pub(crate) slug: String,
     /// The account's name.
-    name: String,
+    pub(crate) name: String,
     /// The plan: `free`, `team` or `scale`.
     plan: String,
     /// `active`, `suspended` or `erasing`.

@@ -1,6 +1,6 @@
 //! The operations on invitations, and how one is taken up.
 
-use portico_engine::ports::{Invited, Letter};
+use portico_engine::ports::{Invited, Letter, account_closed};
 use portico_engine::{Ctx, Cursor, Done, Operation, Page, Pieces, Spec};
 use portico_kernel::{AccountId, Category, Code, InvitationId, PersonId, Problem, Role, Timestamp, hex};
 use portico_store::{OnConflict, StoreError, Tx};
@@ -113,7 +113,7 @@ impl Operation for CreateInvitation {
         let (caller, now) = (person(ctx)?, ctx.now());
         let email = accounts.directory.canonical_email(&self.email);
         let email = email.ok_or_else(|| Problem::field("email", "must be an e-mail address"))?;
-        accounts.lock(ctx, self.org_id).await?;
+        accounts.lock_open(ctx, self.org_id).await?;
         let team = sql::account_of(ctx.tx().await?, self.org_id, caller).await?;
         let team = team.ok_or_else(|| Problem::not_found("account", self.org_id))?;
         if team.kind == AccountKind::Personal.name() {
@@ -124,6 +124,11 @@ impl Operation for CreateInvitation {
             return Err(Problem::field("role", "must not be above your own"));
         }
         let tx = ctx.tx().await?;
+        if let Some(known) = accounts.directory.person_by_email(tx, &email).await?
+            && sql::member(tx, self.org_id, known.id).await?.is_some()
+        {
+            return Err(Problem::new(Code::AlreadyExists, "This address is a member's already."));
+        }
         sql::prune_invitations(tx, self.org_id, now).await?;
         if sql::count_invitations(tx, self.org_id).await? >= limits::INVITATIONS_MAX {
             let words = "The team has as many open invitations as it may have.";
@@ -213,9 +218,14 @@ impl Accounts {
             let words = "The invitation is for another e-mail address.";
             return Err(Problem::new(Code::Forbidden, words).with_info("OTHER_ADDRESS", "accounts", []));
         }
-        if !sql::lock_account(tx, row.account_id).await?
-            || !sql::delete_invitation(tx, row.account_id, row.id).await?
-        {
+        self.lock_room_for_team(ctx, person).await?;
+        let tx = ctx.tx().await?;
+        match sql::lock_account(tx, row.account_id).await? {
+            None => return Err(gone()),
+            Some(false) => return Err(account_closed()),
+            Some(true) => {}
+        }
+        if !sql::delete_invitation(tx, row.account_id, row.id).await? {
             return Err(gone());
         }
         let role = Role::parse(&row.role).ok_or_else(gone)?;

@@ -1,33 +1,103 @@
 //! What happens to accounts by itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use portico_engine::{Engine, Job, Turn};
-use portico_kernel::Problem;
+use portico_engine::{Ctx, Engine, Job, Turn};
+use portico_kernel::{AccountId, PersonId, Problem, Role};
 
-use crate::{limits, sql};
+use crate::{AccountKind, Accounts, limits, sql};
 
 /// Erases accounts whose grace is over: a few rows at a time, the account itself last, so that it may be interrupted
 /// anywhere and go on later.
-pub(crate) struct EraseAccounts;
+pub(crate) struct EraseAccounts {
+    accounts: Arc<Accounts>,
+    /// The last account that could not be erased: one that fails does not hold up those after it.
+    passed: Mutex<Option<AccountId>>,
+}
+
+impl EraseAccounts {
+    pub(crate) fn new(accounts: &Arc<Accounts>) -> Self {
+        Self { accounts: accounts.clone(), passed: Mutex::new(None) }
+    }
+
+    async fn erase_some(&self, engine: &Arc<Engine>, account: AccountId) -> Result<(), Problem> {
+        let mut tx = engine.db.read().await?;
+        let person = sql::person_of(&mut tx, account).await?;
+        tx.rollback().await?;
+        if let Some(person) = person {
+            self.see_off(engine, person).await?;
+        }
+        let mut tx = engine.db.write().await?;
+        if engine.registry.erase_some(&mut tx, account, limits::ERASURE_ROWS).await? == 0 {
+            sql::delete_account(&mut tx, account).await?;
+            tracing::info!(%account, "Erased an account");
+        }
+        Ok(tx.commit().await?)
+    }
+
+    /// Lets a person whose own account ends leave their teams, as if they had been removed. A team that they alone owned
+    /// ends too, after a grace of its own: nobody is left who could.
+    async fn see_off(&self, engine: &Arc<Engine>, person: PersonId) -> Result<(), Problem> {
+        let accounts = &self.accounts;
+        let mut ctx = Ctx::platform(engine);
+        let now = ctx.now();
+        for row in sql::accounts_of(ctx.tx().await?, person).await? {
+            if row.kind == AccountKind::Personal.name() {
+                continue;
+            }
+            sql::lock_account(ctx.tx().await?, row.id).await?;
+            ctx.act_in(row.id);
+            let last =
+                row.role == Role::Owner.name() && sql::count_owners(ctx.tx().await?, row.id).await? < 2;
+            accounts.remove_member(&mut ctx, row.id, person).await?;
+            let tx = ctx.tx().await?;
+            if last && sql::erase_account(tx, row.id, now + limits::ERASURE_GRACE).await? {
+                accounts.directory.set_closed(tx, row.id, true, now).await?;
+                ctx.audit("account.erasing", &row.id)?;
+            }
+        }
+        let tx = ctx.tx().await?;
+        if let Some(record) = accounts.directory.person(tx, &person.to_string()).await? {
+            sql::forget_invited(tx, &record.email).await?;
+        }
+        accounts.directory.leaves(tx, person, now).await?;
+        ctx.finish().await
+    }
+}
 
 impl Job for EraseAccounts {
     const NAME: &'static str = "accounts.erase";
     const EVERY: Duration = limits::ERASURE_EVERY;
 
     async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
-        let now = engine.clock.now();
+        let passed = *self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tx = engine.db.read().await?;
-        let due = sql::due_for_erasure(&mut tx, now).await?;
+        let due = sql::due_for_erasure(&mut tx, engine.clock.now(), passed).await?;
         tx.rollback().await?;
-        let Some(account) = due else { return Ok(Turn::Idle) };
-        let mut tx = engine.db.write().await?;
-        if engine.registry.erase_some(&mut tx, account, limits::ERASURE_ROWS).await? == 0 {
-            sql::delete_account(&mut tx, account).await?;
-            tracing::info!(%account, "Erased an account");
+        let Some(account) = due else {
+            *self.passed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            return Ok(Turn::Idle);
+        };
+        if let Err(problem) = self.erase_some(engine, account).await {
+            *self.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(account);
+            tracing::error!(%account, %problem, cause = ?problem.cause(), "An account cannot be erased");
         }
-        tx.commit().await?;
         Ok(Turn::Again)
+    }
+}
+
+/// Removes invitations that nobody took up in time.
+pub(crate) struct PruneInvitations;
+
+impl Job for PruneInvitations {
+    const NAME: &'static str = "accounts.prune_invitations";
+    const EVERY: Duration = limits::PRUNE_EVERY;
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        let mut tx = engine.db.write().await?;
+        let removed = sql::prune_all_invitations(&mut tx, engine.clock.now(), limits::ERASURE_ROWS).await?;
+        tx.commit().await?;
+        Ok(if removed == limits::ERASURE_ROWS.unsigned_abs() { Turn::Again } else { Turn::Idle })
     }
 }

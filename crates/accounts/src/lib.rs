@@ -21,7 +21,7 @@ mod team_events;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{Directory, Enrolment, Invited, Mailer, Membership, Memberships};
+use portico_engine::ports::{Directory, Enrolment, Invited, Mailer, Membership, Memberships, account_closed};
 use portico_engine::{Area, Ctx};
 use portico_kernel::{AccountId, Code, PersonId, Problem, Role, Timestamp};
 use portico_store::{OnConflict, StoreError, Tx};
@@ -83,12 +83,34 @@ impl Accounts {
         ctx.emit(&events::MemberJoined { user_id: person.to_string(), actor })
     }
 
-    /// Holds back other changes to the account until the commit; 404 where there is no such account.
-    pub async fn lock(&self, ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
-        if sql::lock_account(ctx.tx().await?, account).await? {
-            return ctx.account(Some(account)).await.map(drop);
+    /// Holds back other changes to the account until the commit, and asks again whether the caller may act in it; 404
+    /// where there is no such account. Answers whether it is in use.
+    pub async fn lock(&self, ctx: &mut Ctx, account: AccountId) -> Result<bool, Problem> {
+        let active = sql::lock_account(ctx.tx().await?, account).await?;
+        let active = active.ok_or_else(|| Problem::not_found("account", account))?;
+        ctx.confirm(account).await?;
+        Ok(active)
+    }
+
+    /// The same, for what adds to the account: one that is suspended or about to be erased takes nothing.
+    pub(crate) async fn lock_open(&self, ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
+        if self.lock(ctx, account).await? { Ok(()) } else { Err(account_closed()) }
+    }
+
+    /// Holds the person's own account, so that the number of their teams holds too.
+    pub(crate) async fn lock_room_for_team(&self, ctx: &mut Ctx, person: PersonId) -> Result<(), Problem> {
+        let rows = sql::accounts_of(ctx.tx().await?, person).await?;
+        let own = rows.iter().find(|row| row.kind == AccountKind::Personal.name());
+        let own = own.ok_or_else(|| Problem::not_found("person", person))?.id;
+        if sql::lock_account(ctx.tx().await?, own).await? != Some(true) {
+            return Err(account_closed());
         }
-        Err(Problem::not_found("account", account))
+        if sql::accounts_of(ctx.tx().await?, person).await?.len() > limits::TEAMS_MAX {
+            let words = "You belong to as many teams as a person may.";
+            let limit = [("limit", limits::TEAMS_MAX.to_string())];
+            return Err(Problem::failed_precondition("LIMIT_REACHED", "accounts", words, limit));
+        }
+        Ok(())
     }
 }
 
@@ -115,7 +137,8 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .event::<events::MemberJoined>()
         .event::<events::MemberRemoved>()
         .event::<events::UsageThreshold>()
-        .job(jobs::EraseAccounts)
+        .job(jobs::EraseAccounts::new(accounts))
+        .job(jobs::PruneInvitations)
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
         .build()
@@ -142,7 +165,11 @@ impl Memberships for Members {
         Box::pin(async move { Ok(sql::account(tx, account).await?.map(|row| row.plan)) })
     }
 
-    fn lock<'a>(&'a self, tx: &'a mut Tx, account: AccountId) -> BoxFuture<'a, Result<bool, StoreError>> {
+    fn lock<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+    ) -> BoxFuture<'a, Result<Option<bool>, StoreError>> {
         Box::pin(sql::lock_account(tx, account))
     }
 }

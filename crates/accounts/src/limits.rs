@@ -18,5 +18,7 @@ pub const INVITATION_LIFE: Duration = Duration::from_hours(7 * 24);
 pub const ERASURE_GRACE: Duration = Duration::from_hours(30 * 24);
 /// How often accounts are looked for whose grace is over.
 pub const ERASURE_EVERY: Duration = Duration::from_mins(1);
+/// How often what is over is removed.
+pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
 /// Rows that are erased in one transaction.
 pub const ERASURE_ROWS: i64 = 500;

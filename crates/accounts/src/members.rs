@@ -1,6 +1,6 @@
 //! The operations on the members of a team.
 
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec};
+use portico_engine::{Ctx, Cursor, Done, Operation, Page, PageRequest, Spec};
 use portico_kernel::{AccountId, Category, Code, PersonId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,15 @@ async fn check_owners(ctx: &mut Ctx, account: AccountId, leaving: Role) -> Resul
     Ok(())
 }
 
-/// List the members of an account, newest first.
+/// Where the page before ended; beyond every member at first.
+fn before(page: &PageRequest) -> Result<(Timestamp, String), Problem> {
+    let Some(cursor) = &page.after else { return Ok((Timestamp::from_micros(i64::MAX), String::new())) };
+    let parts = cursor.0.split_once(' ').and_then(|(at, person)| Some((at.parse().ok()?, person.to_owned())));
+    let (at, person) = parts.ok_or_else(|| Problem::internal("a cursor that is none"))?;
+    Ok((Timestamp::from_micros(at), person))
+}
+
+/// List the members of an account, those who joined last first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListMembers {
@@ -64,13 +72,17 @@ impl Operation for ListMembers {
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Page<Member>, Problem> {
         let page = ctx.page()?;
-        let before = page.after.as_ref().map(|cursor| cursor.0.clone());
+        let before = before(&page)?;
         let rows = sql::members_before(ctx.tx().await?, self.org_id, before, page.rows()).await?;
         let mut members = Vec::with_capacity(rows.len());
         for row in rows {
             members.push(accounts.member(ctx, row).await?);
         }
-        Ok(page.page(members, |member| Cursor(member.user_id.to_string()), |member| member))
+        Ok(page.page(
+            members,
+            |member| Cursor(format!("{} {}", member.joined_at.as_micros(), member.user_id)),
+            |member| member,
+        ))
     }
 }
 
@@ -129,7 +141,7 @@ impl Operation for DeleteMember {
     type Answer = Done;
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
-        let (caller, now) = (person(ctx)?, ctx.now());
+        let caller = person(ctx)?;
         accounts.lock(ctx, self.org_id).await?;
         let own = find(ctx, self.org_id, caller).await?.role()?;
         if self.user_id != caller && own < Role::Admin {
@@ -149,10 +161,28 @@ impl Operation for DeleteMember {
             ));
         }
         check_owners(ctx, self.org_id, removed).await?;
-        sql::delete_member(ctx.tx().await?, self.org_id, self.user_id).await?;
-        accounts.directory.left(ctx.tx().await?, self.org_id, self.user_id, now).await?;
-        ctx.audit("member.removed", &self.user_id)?;
-        ctx.emit(&events::MemberRemoved { user_id: self.user_id.to_string(), actor: caller.to_string() })?;
+        accounts.remove_member(ctx, self.org_id, self.user_id).await?;
         Ok(Done {})
+    }
+}
+
+impl Accounts {
+    /// Removes a member of the account that `ctx` acts in, and whatever would let them in again.
+    pub(crate) async fn remove_member(
+        &self,
+        ctx: &mut Ctx,
+        account: AccountId,
+        person: PersonId,
+    ) -> Result<(), Problem> {
+        let now = ctx.now();
+        let tx = ctx.tx().await?;
+        sql::delete_member(tx, account, person).await?;
+        if let Some(record) = self.directory.person(tx, &person.to_string()).await? {
+            sql::delete_invitations_of(tx, account, &record.email).await?;
+        }
+        self.directory.left(tx, account, person, now).await?;
+        ctx.audit("member.removed", &person)?;
+        let actor = ctx.caller().subject.clone();
+        ctx.emit(&events::MemberRemoved { user_id: person.to_string(), actor })
     }
 }

@@ -1,6 +1,6 @@
 //! What an account is.
 
-use portico_kernel::{AccountId, Problem};
+use portico_kernel::{AccountId, Problem, is_printable};
 
 use crate::limits;
 
@@ -85,7 +85,7 @@ pub(crate) struct AccountChange {
 /// A name has something to read in it.
 pub(crate) fn check_name(name: &str) -> Result<(), Problem> {
     let length = name.chars().count();
-    if name.trim().is_empty() || length > limits::NAME_CHARACTERS_MAX || name.contains(char::is_control) {
+    if name.trim().is_empty() || length > limits::NAME_CHARACTERS_MAX || !is_printable(name) {
         let words = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
         return Err(Problem::field("name", words));
     }

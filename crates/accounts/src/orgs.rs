@@ -61,12 +61,7 @@ impl Operation for CreateOrg {
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Account, Problem> {
         let person = person(ctx)?;
-        let teams = sql::accounts_of(ctx.tx().await?, person).await?.len();
-        if teams > limits::TEAMS_MAX {
-            let words = "You belong to as many teams as a person may.";
-            let limit = [("limit", limits::TEAMS_MAX.to_string())];
-            return Err(Problem::failed_precondition("LIMIT_REACHED", "accounts", words, limit));
-        }
+        accounts.lock_room_for_team(ctx, person).await?;
         let id = accounts.create(ctx, AccountKind::Team, &self.name, self.slug, Plan::Free).await?;
         accounts.add_member(ctx, id, person, Role::Owner).await?;
         account(ctx, id).await
@@ -86,6 +81,7 @@ pub(crate) struct UpdateOrg {
     #[serde(default)]
     slug: Option<String>,
     /// `active` takes an erasure back, as long as its 30 days last.
+    #[schemars(extend("enum" = ["active", null]))]
     #[serde(default)]
     status: Option<String>,
 }
@@ -107,7 +103,9 @@ impl Operation for UpdateOrg {
         if let Some(slug) = &self.slug {
             model::check_slug(slug)?;
         }
-        if self.name.is_some() || self.slug.is_some() {
+        let found = account(ctx, self.org_id).await?;
+        let renamed = self.name.as_ref().is_some_and(|name| *name != found.name);
+        if renamed || self.slug.as_ref().is_some_and(|slug| *slug != found.slug) {
             let change = AccountChange { name: self.name, slug: self.slug };
             sql::update_account(ctx.tx().await?, self.org_id, &change).await.on_conflict(slug_taken)?;
             ctx.audit("account.updated", &self.org_id)?;

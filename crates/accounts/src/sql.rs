@@ -12,8 +12,8 @@ pub(crate) const PROBE: &str = "select id from accounts limit 1";
 /// row goes last, when every area is done.
 pub(crate) const ERASE: [&str; 3] = [
     "delete from invitations where account_id = $1 and $2 > 0",
-    "delete from members where person_id in (select members.person_id from members join accounts \
-     on accounts.id = members.account_id where members.account_id = $1 and accounts.kind = 'personal') and $2 > 0",
+    // The row of the person goes after the rows that name it; who they are is known by their own account alone.
+    "delete from members where person_id in (select id from people where account_id = $1) and $2 > 0",
     "delete from members where account_id = $1 and person_id in \
      (select person_id from members where account_id = $1 limit $2)",
 ];
@@ -151,13 +151,29 @@ pub(crate) async fn keep_account(tx: &mut Tx, id: AccountId, now: Timestamp) -> 
     Ok(rows == 1)
 }
 
-/// An account whose end is here, if there is one.
-pub(crate) async fn due_for_erasure(tx: &mut Tx, now: Timestamp) -> Result<Option<AccountId>, StoreError> {
+/// An account whose end is here, if there is one after `passed`.
+pub(crate) async fn due_for_erasure(
+    tx: &mut Tx,
+    now: Timestamp,
+    passed: Option<AccountId>,
+) -> Result<Option<AccountId>, StoreError> {
     let row: Option<(AccountId,)> = tx
         .first(
             "select id as value from accounts where erase_after is not null and erase_after <= $1 \
-             order by erase_after limit 1",
-            args![now],
+             and ($2 is null or id > $2) order by id limit 1",
+            args![now, passed],
+        )
+        .await?;
+    Ok(row.map(|(id,)| id))
+}
+
+/// The person whose own account it is.
+pub(crate) async fn person_of(tx: &mut Tx, account: AccountId) -> Result<Option<PersonId>, StoreError> {
+    let row: Option<(PersonId,)> = tx
+        .first(
+            "select members.person_id as value from members join accounts on accounts.id = members.account_id \
+             where accounts.id = $1 and accounts.kind = 'personal'",
+            args![account],
         )
         .await?;
     Ok(row.map(|(id,)| id))
@@ -192,9 +208,12 @@ pub(crate) async fn role(tx: &mut Tx, account: AccountId, person: &str) -> Resul
     Ok(row.and_then(|(name,)| Role::parse(&name)))
 }
 
-/// Holds the account's row until the commit, on both databases alike; answers whether there is one.
-pub(crate) async fn lock_account(tx: &mut Tx, id: AccountId) -> Result<bool, StoreError> {
-    Ok(tx.execute("update accounts set id = id where id = $1", args![id]).await? == 1)
+/// Holds the account's row until the commit, on both databases alike; answers whether it is in use, and nothing where
+/// there is none.
+pub(crate) async fn lock_account(tx: &mut Tx, id: AccountId) -> Result<Option<bool>, StoreError> {
+    let row: Option<(String,)> =
+        tx.first("update accounts set id = id where id = $1 returning status as value", args![id]).await?;
+    Ok(row.map(|(status,)| status == AccountStatus::Active.name()))
 }
 
 /// A member as they are kept.
@@ -224,17 +243,17 @@ pub(crate) async fn member(
     .await
 }
 
-/// The members, newest first.
+/// The members, those who joined last first.
 pub(crate) async fn members_before(
     tx: &mut Tx,
     account: AccountId,
-    before: Option<String>,
+    (at, person): (Timestamp, String),
     most: i64,
 ) -> Result<Vec<MemberRow>, StoreError> {
     tx.all(
         "select person_id, role, created_at from members where account_id = $1 \
-         and ($2 is null or person_id < $2) order by person_id desc limit $3",
-        args![account, before, most],
+         and (created_at, person_id) < ($2, $3) order by created_at desc, person_id desc limit $4",
+        args![account, at, person, most],
     )
     .await
 }
@@ -348,6 +367,34 @@ pub(crate) async fn count_invitations(tx: &mut Tx, account: AccountId) -> Result
     let (count,) =
         tx.one("select count(*) as value from invitations where account_id = $1", args![account]).await?;
     Ok(count)
+}
+
+/// Removes the account's invitations of that address.
+pub(crate) async fn delete_invitations_of(
+    tx: &mut Tx,
+    account: AccountId,
+    email: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "delete from invitations where account_id = $1 and email = $2",
+        args![account, email.to_owned()],
+    )
+    .await
+    .map(drop)
+}
+
+/// Removes every invitation of that address, whoever invited.
+pub(crate) async fn forget_invited(tx: &mut Tx, email: &str) -> Result<(), StoreError> {
+    tx.execute("delete from invitations where email = $1", args![email.to_owned()]).await.map(drop)
+}
+
+/// Removes up to `most` invitations that are over.
+pub(crate) async fn prune_all_invitations(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "delete from invitations where id in (select id from invitations where expires_at <= $1 limit $2)",
+        args![now, most],
+    )
+    .await
 }
 
 /// Removes the account's invitations that are over.

@@ -69,6 +69,8 @@ impl Engine {
         let role = match caller.kind {
             CallerKind::Service => Some(Role::Owner),
             CallerKind::Client => (caller.org == Some(account)).then_some(Role::Owner),
+            // An app acts in the account that the person chose for it, and in no other.
+            CallerKind::Person if caller.scopes.is_some() && caller.org != Some(account) => None,
             // The own account is the common case and needs no look-up.
             CallerKind::Person if caller.org == Some(account) && caller.role.is_none() => Some(Role::Owner),
             CallerKind::Person => {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use portico_kernel::{AccountId, Caller, Id, Kind, Problem, Timestamp};
+use portico_kernel::{AccountId, Caller, CallerKind, Id, Kind, Problem, Timestamp};
 use portico_store::{StoreError, Tx};
 use serde_json::{Value, json};
 
@@ -70,6 +70,12 @@ impl Ctx {
         Self::new(engine, &OPERATOR, admitted, "", engine.clock.now())
     }
 
+    /// For what the platform does by itself. Ends with [`Ctx::finish`].
+    pub fn platform(engine: &Arc<Engine>) -> Self {
+        let platform = Caller { subject: "platform".to_owned(), ..Caller::operator() };
+        Self::acting(engine, platform, "")
+    }
+
     /// For whoever acts through a page, outside of any operation. Ends with [`Ctx::finish`]; dropped before that,
     /// nothing of it remains.
     pub fn acting(engine: &Arc<Engine>, caller: Caller, request_id: &str) -> Self {
@@ -106,6 +112,15 @@ impl Ctx {
     /// What every call needs: randomness, the keyring, the registry.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// Acts in `account`, whose row is held, after asking once more whether the caller may: what was true when the call
+    /// was admitted may have changed while it waited for the row.
+    pub async fn confirm(&mut self, account: AccountId) -> Result<(), Problem> {
+        let (engine, caller, least) = (self.engine.clone(), self.caller.clone(), self.spec.role);
+        engine.belongs(&caller, account, least, Some(self.tx().await?)).await?;
+        self.account = Some(account);
+        Ok(())
     }
 
     /// Acts in `account` from here on, whoever calls: for what makes an account, or acts in one by a right of its own.
@@ -192,6 +207,13 @@ impl Ctx {
             actor: self.caller.subject.clone(),
         };
         let data = serde_json::to_value(event).map_err(Problem::internal)?;
+        let mut metadata = metadata;
+        // What an app did in a person's name says so.
+        if let (CallerKind::Person, Some(_), Some(client)) =
+            (self.caller.kind, self.caller.scopes, &self.caller.client_id)
+        {
+            metadata["client_id"] = json!(client);
+        }
         let audit = AuditRecord { id, action, target: target.to_string(), metadata };
         self.record(AuditWritten::TYPE, data, Some(audit))
     }

@@ -25,8 +25,19 @@ pub trait Memberships: Send + Sync {
         account: AccountId,
     ) -> BoxFuture<'a, Result<Option<String>, StoreError>>;
 
-    /// Holds back other changes to the account until the commit; answers whether there is such an account.
-    fn lock<'a>(&'a self, tx: &'a mut Tx, account: AccountId) -> BoxFuture<'a, Result<bool, StoreError>>;
+    /// Holds back other changes to the account until the commit; answers whether it is in use, and nothing where there
+    /// is no such account.
+    fn lock<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+    ) -> BoxFuture<'a, Result<Option<bool>, StoreError>>;
+}
+
+/// A refusal to add to an account that is suspended or about to be erased.
+pub fn account_closed() -> Problem {
+    let words = "The account is suspended, or about to be erased.";
+    Problem::failed_precondition("ACCOUNT_CLOSED", "accounts", words, [])
 }
 
 /// A key or API token. The secret itself is never in it.
@@ -86,6 +97,13 @@ pub trait Directory: Send + Sync {
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
 
+    /// The person with that e-mail address, in the form in which people are known.
+    fn person_by_email<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        email: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
+
     /// The form of an e-mail address in which people are known; nothing when it is none.
     fn canonical_email(&self, email: &str) -> Option<String>;
 
@@ -95,6 +113,14 @@ pub trait Directory: Send + Sync {
         tx: &'a mut Tx,
         account: AccountId,
         closed: bool,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// The person is about to be erased: they are signed out everywhere, and so is every app.
+    fn leaves<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        person: PersonId,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 

@@ -1,8 +1,10 @@
 //! Keys and API tokens: made, and revoked.
 
-use portico_engine::ports::Key;
+use portico_engine::ports::{Key, account_closed};
 use portico_engine::{Ctx, Cursor, Page};
-use portico_kernel::{AccountId, CallerKind, KeyId, Problem, Scope, ScopeSet, Secret, TokenId, seconds};
+use portico_kernel::{
+    AccountId, CallerKind, KeyId, Problem, Scope, ScopeSet, Secret, Timestamp, TokenId, is_printable, seconds,
+};
 
 use crate::claims::{AUDIENCE, Claims, Issue};
 use crate::events::{KeyCreated, KeyRevoked, TokenCreated, TokenRevoked};
@@ -49,6 +51,8 @@ pub struct NewCredential {
     pub scopes: ScopeSet,
     /// The key or API token that it is to be below.
     pub parent: Option<String>,
+    /// When the one above it ends.
+    ends_at: Option<Timestamp>,
 }
 
 /// A new key. Its secret is here and nowhere else.
@@ -68,11 +72,16 @@ pub struct CreatedToken {
 }
 
 impl NewCredential {
+    /// A credential of `account`.
+    pub fn new(account: AccountId, name: String, scopes: ScopeSet, parent: Option<String>) -> Self {
+        Self { account, name, scopes, parent, ends_at: None }
+    }
+
     fn check(&self) -> Result<(), Problem> {
         if self.scopes.is_empty() {
             return Err(Problem::field("scopes", "must name at least one scope"));
         }
-        if self.name.chars().count() > limits::NAME_CHARACTERS_MAX || self.name.contains(char::is_control) {
+        if self.name.chars().count() > limits::NAME_CHARACTERS_MAX || !is_printable(&self.name) {
             let words = format!("must have at most {} printable characters", limits::NAME_CHARACTERS_MAX);
             return Err(Problem::field("name", words));
         }
@@ -92,10 +101,15 @@ impl NewCredential {
             None => None,
             Some(id) => {
                 let parent = sql::standing_credential(ctx.tx().await?, id).await?;
-                let parent = parent.filter(|parent| parent.account_id == self.account);
+                let now = ctx.now();
+                let parent = parent.filter(|parent| {
+                    parent.account_id == self.account && parent.expires_at.is_none_or(|end| now < end)
+                });
                 let parent = parent.ok_or_else(|| {
                     Problem::field("parent", "must be a key or API token of this account that is not revoked")
                 })?;
+                // What is below another ends with it, at the latest.
+                self.ends_at = parent.expires_at;
                 Some(parent.scope_set()?)
             }
         };
@@ -121,10 +135,11 @@ impl NewCredential {
     ) -> Result<CredentialRow, Problem> {
         self.check()?;
         let memberships = ctx.engine().memberships.clone();
-        if !memberships.lock(ctx.tx().await?, self.account).await? {
-            return Err(Problem::not_found("account", self.account));
+        match memberships.lock(ctx.tx().await?, self.account).await? {
+            None => return Err(Problem::not_found("account", self.account)),
+            Some(false) => return Err(account_closed()),
+            Some(true) => ctx.confirm(self.account).await?,
         }
-        ctx.account(Some(self.account)).await?;
         self.place(ctx).await?;
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
         let active = sql::count_active(ctx.tx().await?, self.account, kind.name(), now).await?;
@@ -145,7 +160,7 @@ impl NewCredential {
             created_by,
             created_at: now,
             last_used_at: None,
-            expires_at: None,
+            expires_at: self.ends_at,
             revoked_at: None,
             signing_key: None,
         })
@@ -208,7 +223,10 @@ impl Identity {
     pub async fn revoke(&self, ctx: &mut Ctx, id: &str) -> Result<Vec<String>, Problem> {
         let known = sql::credential(ctx.tx().await?, id).await?;
         let account = known.ok_or_else(|| Problem::not_found("key or API token", id))?.account_id;
-        ctx.account(Some(account)).await?;
+        // Held, so that no key can come to be below it meanwhile.
+        let memberships = ctx.engine().memberships.clone();
+        memberships.lock(ctx.tx().await?, account).await?;
+        ctx.confirm(account).await?;
         let now = ctx.now();
         let tx = ctx.tx().await?;
         let revoked = sql::revoke(tx, id, now).await?;

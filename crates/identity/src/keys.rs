@@ -68,8 +68,7 @@ impl Operation for CreateKey {
     type Answer = NewKey;
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewKey, Problem> {
-        let new =
-            NewCredential { account: self.org_id, name: self.name, scopes: self.scopes, parent: self.parent };
+        let new = NewCredential::new(self.org_id, self.name, self.scopes, self.parent);
         let made = identity.create_key(ctx, new).await?;
         Ok(NewKey { key: made.key, client_secret: made.secret.expose().clone() })
     }
@@ -136,6 +135,7 @@ pub(crate) struct CreateToken {
     #[schemars(length(min = 1))]
     scopes: ScopeSet,
     /// How many days it lives: 7, 30, 90 or 365.
+    #[schemars(extend("enum" = limits::TOKEN_DAYS))]
     #[serde(default = "shortest")]
     days: u16,
 }
@@ -162,7 +162,7 @@ impl Operation for CreateToken {
     type Answer = NewToken;
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewToken, Problem> {
-        let new = NewCredential { account: self.org_id, name: self.name, scopes: self.scopes, parent: None };
+        let new = NewCredential::new(self.org_id, self.name, self.scopes, None);
         let made = identity.create_token(ctx, new, self.days).await?;
         Ok(NewToken { key: made.key, token: made.token.expose().clone() })
     }

@@ -17,6 +17,7 @@ mod events;
 mod http;
 mod jobs;
 mod keys;
+mod known_keys;
 pub mod limits;
 mod me;
 mod oauth;
@@ -44,6 +45,7 @@ pub use revocations::{RefreshRevocations, Revocations};
 pub use signing::{SigningKeyInfo, SigningKeys};
 pub use uses::Uses;
 
+use known_keys::KnownKeys;
 use people::passkeys;
 use people::password::Passwords;
 
@@ -83,6 +85,7 @@ pub struct Identity {
     egress: Egress,
     enrolment: Arc<dyn Enrolment>,
     mailer: Arc<dyn Mailer>,
+    known_keys: KnownKeys,
     passwords: Passwords,
     /// None where browsers know no passkeys.
     webauthn: Option<Webauthn>,
@@ -105,6 +108,7 @@ impl Identity {
             keys: SigningKeys::default(),
             revocations: Revocations::default(),
             uses: Uses::default(),
+            known_keys: KnownKeys::default(),
             passwords: Passwords::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! What was revoked lately, in memory, so that a warm call asks no database.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -17,6 +17,10 @@ pub struct Revocations {
     revoked: RwLock<HashMap<String, Timestamp>>,
     /// When they were last read, in microseconds; 0 for never.
     read_at: AtomicI64,
+    /// How many asked for a fresh reading so far.
+    asked: AtomicU64,
+    /// Up to which of them a reading has answered; whoever holds it reads.
+    answered: tokio::sync::Mutex<u64>,
 }
 
 impl Revocations {
@@ -41,6 +45,19 @@ impl Revocations {
         }
         drop(revoked);
         self.read_at.store(now.as_micros(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Reads what was revoked up to this moment. Whoever asks while a reading is under way waits for the next one, and
+    /// all who wait share it.
+    pub(crate) async fn fresh(&self, engine: &Engine) -> Result<(), Problem> {
+        let own = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut answered = self.answered.lock().await;
+        if *answered < own {
+            let asked = self.asked.load(Ordering::Acquire);
+            self.refresh(engine).await?;
+            *answered = asked;
+        }
         Ok(())
     }
 

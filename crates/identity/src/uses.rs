@@ -15,8 +15,8 @@ pub struct Uses(Mutex<HashMap<String, Timestamp>>);
 
 impl Uses {
     /// Notes a use; called once a minute for each token, so that a call costs nothing.
-    pub(crate) fn note(&self, id: &str, minute: Timestamp) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), minute);
+    pub(crate) fn note(&self, id: &str, at: Timestamp) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), at);
     }
 
     /// Writes what was noted. What cannot be written is noted again.
@@ -28,8 +28,8 @@ impl Uses {
         let written = write(engine, &noted).await;
         if written.is_err() {
             let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            for (id, minute) in noted {
-                uses.entry(id).or_insert(minute);
+            for (id, at) in noted {
+                uses.entry(id).or_insert(at);
             }
         }
         written
@@ -41,8 +41,8 @@ async fn write(engine: &Engine, noted: &HashMap<String, Timestamp>) -> Result<()
     // Always in the same order, so that two servers never wait for each other.
     let mut noted: Vec<_> = noted.iter().collect();
     noted.sort_unstable();
-    for (id, minute) in noted {
-        sql::note_use(&mut tx, id, *minute).await?;
+    for (id, at) in noted {
+        sql::note_use(&mut tx, id, *at).await?;
     }
     Ok(tx.commit().await?)
 }

@@ -67,7 +67,7 @@ impl Identity {
     pub fn note_use(&self, verified: &Verified, now: Timestamp) {
         let minute = now.as_seconds() / 60 * 60;
         if verified.noted.swap(minute, Ordering::Relaxed) != minute && verified.caller.key.is_some() {
-            self.uses.note(&verified.caller.subject, Timestamp::from_seconds(minute));
+            self.uses.note(&verified.caller.subject, now);
         }
     }
 

@@ -16,6 +16,7 @@ mod problem;
 mod role;
 mod scope;
 mod secret;
+mod text;
 mod timestamp;
 
 pub use caller::{Caller, CallerKey, CallerKind};
@@ -29,4 +30,5 @@ pub use problem::{Code, Detail, Problem};
 pub use role::Role;
 pub use scope::{Scope, ScopeSet, UnknownScope};
 pub use secret::Secret;
+pub use text::is_printable;
 pub use timestamp::{Timestamp, seconds};

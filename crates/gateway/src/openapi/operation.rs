@@ -202,7 +202,7 @@ fn allow_null(schema: &mut Value) {
             Some(one @ Value::String(_)) => *one = json!([one.clone(), "null"]),
             _ => {}
         }
-        for list in ["enum", "anyOf"] {
+        for list in ["enum", "anyOf", "oneOf"] {
             let null = if list == "enum" { Value::Null } else { json!({ "type": "null" }) };
             if let Some(values) = property.get_mut(list).and_then(Value::as_array_mut)
                 && !values.contains(&null)

@@ -44,6 +44,7 @@ const ROUTES: &[(&str, &str, For)] = &[
     ("/oauth2/auth", GET, For::People),
     ("/", GET, For::People),
     ("/assets/portico.css", GET, For::People),
+    ("/assets/icon.svg", GET, For::People),
     ("/assets/passkeys.js", GET, For::People),
     ("/signin", GET_POST, For::People),
     ("/signin/code", GET_POST, For::People),

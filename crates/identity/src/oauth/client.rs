@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::AUTHORIZATION;
 use portico_engine::input::decode_form;
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AppId, Problem, ScopeSet, Secret};
+use portico_kernel::{AppId, KeyId, Problem, Scope, ScopeSet, Secret, is_printable};
 use portico_store::StoreError;
 
 use super::{Fault, OAuthError, redirect};
@@ -76,6 +76,11 @@ impl Client {
         })
     }
 
+    /// Does it keep a secret?
+    pub(crate) fn is_confidential(&self) -> bool {
+        self.secret_hash.is_some()
+    }
+
     /// May the app be sent back to this address?
     pub(crate) fn allows_redirect(&self, address: &str) -> bool {
         self.redirect_uris.iter().any(|registered| redirect::matches(registered, address))
@@ -96,7 +101,7 @@ pub struct NewApp {
 
 /// Who asks at the token endpoint.
 pub(crate) enum Authenticated {
-    Key(CredentialRow),
+    Key(Arc<CredentialRow>),
     App(Client),
 }
 
@@ -113,7 +118,7 @@ impl Authenticated {
     pub(crate) fn is_confidential(&self) -> bool {
         match self {
             Self::Key(_) => true,
-            Self::App(app) => app.secret_hash.is_some(),
+            Self::App(app) => app.is_confidential(),
         }
     }
 }
@@ -147,9 +152,13 @@ impl Identity {
         engine: &Arc<Engine>,
         new: NewApp,
     ) -> Result<(AppId, Option<Secret<String>>), Problem> {
-        if new.name.trim().is_empty() || new.name.chars().count() > limits::NAME_CHARACTERS_MAX {
+        let length = new.name.chars().count();
+        if new.name.trim().is_empty() || length > limits::NAME_CHARACTERS_MAX || !is_printable(&new.name) {
             let words = format!("must have 1 to {} characters", limits::NAME_CHARACTERS_MAX);
             return Err(Problem::field("name", words));
+        }
+        if new.scopes.contains(Scope::AccountKeys) {
+            return Err(Problem::field("scopes", "must not hold `account:keys`: an app makes no keys"));
         }
         for address in &new.redirect_uris {
             redirect::check(address).map_err(|why| Problem::field("redirect_uri", why))?;
@@ -200,7 +209,9 @@ impl Identity {
         if named.is_some_and(|named| named != id) {
             return Err(OAuthError::invalid_request("Two different clients are named.").into());
         }
-        if let Some(client) = self.known_client(asked.engine, &id).await? {
+        if id.parse::<KeyId>().is_err()
+            && let Some(client) = self.known_client(asked.engine, &id).await?
+        {
             let right = match &client.secret_hash {
                 Some(kept) => secret::matches(&given, Some(kept)),
                 // Some libraries send an empty secret for an app that has none.
@@ -212,9 +223,7 @@ impl Identity {
                 Err(OAuthError::invalid_client().into())
             };
         }
-        let mut tx = asked.engine.db.read().await?;
-        let row = sql::standing_credential(&mut tx, &id).await?;
-        tx.rollback().await?;
+        let row = self.standing_key(asked.engine, &id, asked.now).await?;
         let kept = row.as_ref().and_then(|row| row.secret_hash.as_deref());
         let right = secret::matches(&given, kept);
         let key = row.filter(|_| right).ok_or_else(OAuthError::invalid_client)?;

@@ -32,7 +32,10 @@ impl Identity {
             subject: key.id.clone(),
             kind: CallerKind::Client,
             at: now,
-            life: limits::ACCESS_TOKEN_LIFE,
+            // A key below an API token ends with it.
+            life: key
+                .expires_at
+                .map_or(limits::ACCESS_TOKEN_LIFE, |end| end.since(now).min(limits::ACCESS_TOKEN_LIFE)),
             id: hex(&engine.entropy.bytes::<16>()),
         };
         let claims = Claims {

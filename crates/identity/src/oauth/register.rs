@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use portico_kernel::{AppId, Problem, ScopeSet};
+use portico_kernel::{AppId, Problem, ScopeSet, is_printable};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -56,14 +56,7 @@ impl ClientMetadata {
     /// A name to show: one line of visible text, cut to its length, never trusted.
     pub(crate) fn shown_name(&self) -> Result<String, OAuthError> {
         let name = self.client_name.as_deref().unwrap_or_default().trim();
-        let tricks = |c: char| {
-            c.is_control()
-                || ('\u{200b}'..='\u{200f}').contains(&c)
-                || ('\u{202a}'..='\u{202e}').contains(&c)
-                || ('\u{2060}'..='\u{2069}').contains(&c)
-                || c == '\u{feff}'
-        };
-        if name.chars().any(tricks) {
+        if !is_printable(name) {
             return Err(invalid("client_name must be one line of visible text."));
         }
         let name: String = name.chars().take(limits::NAME_CHARACTERS_MAX).collect();

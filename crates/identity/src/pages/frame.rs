@@ -23,6 +23,7 @@ pub(super) fn page(title: &str, width: Width, alert: Option<&str>, body: &Markup
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="robots" content="noindex";
                 title { (title) " · Portico" }
+                link rel="icon" type="image/svg+xml" href="/assets/icon.svg";
                 link rel="stylesheet" href="/assets/portico.css";
                 script src="/assets/passkeys.js" defer {}
             }

@@ -21,6 +21,7 @@ use crate::http::{Asked, Params};
 use crate::people::session::{self, FormGuard, Session};
 
 const STYLE: &str = include_str!("../../assets/portico.css");
+const ICON: &str = include_str!("../../assets/icon.svg");
 const SCRIPT: &str = include_str!("../../assets/passkeys.js");
 
 /// A page that is asked for: everything that it needs to answer.
@@ -35,6 +36,7 @@ pub(crate) struct Visit<'a> {
 pub(crate) async fn answer(identity: &Identity, asked: &Asked<'_>, method: &Method, path: &str) -> Reply {
     match path {
         "/assets/portico.css" => return reply::asset("text/css; charset=utf-8", STYLE),
+        "/assets/icon.svg" => return reply::asset("image/svg+xml", ICON),
         "/assets/passkeys.js" => return reply::asset("text/javascript; charset=utf-8", SCRIPT),
         _ => {}
     }

@@ -43,7 +43,7 @@ impl Overview {
         let mut tx = asked.engine.db.read().await?;
         let mut apps: BTreeMap<String, (String, Vec<AuthorizationRow>)> = BTreeMap::new();
         for row in sql::oauth::authorizations_of(&mut tx, person, asked.now).await? {
-            if row.client_id == CONSOLE || row.generation == 0 {
+            if row.client_id == CONSOLE {
                 continue;
             }
             let name = match apps.get(&row.client_id) {

@@ -71,7 +71,8 @@ impl Visit<'_> {
                 self.to_signin()
             });
         };
-        if let Some(choice) = self.settled(&request).await? {
+        let asks = params.text("prompt").split(' ').any(|prompt| prompt == "consent");
+        if let Some(choice) = self.settled(&request).await?.filter(|_| !asks) {
             return self.let_in(&request, &choice).await;
         }
         if silent {
@@ -82,7 +83,8 @@ impl Visit<'_> {
     }
 
     /// The account for an app that need not ask: the console, or one that the operator knows and the person let in
-    /// before. An app that nobody vouches for asks every time, since anyone could come in its name.
+    /// before. An app that nobody vouches for, or that lives on the person's own machine without a secret, asks every
+    /// time, since anyone could come in its name (RFC 8252, section 8.6).
     async fn settled(&self, request: &AuthorizationRequest) -> Result<Option<Choice>, Problem> {
         let Some(session) = &self.session else { return Ok(None) };
         let person = &session.person;
@@ -101,6 +103,11 @@ impl Visit<'_> {
                     .unwrap_or(Choice { account: person.account_id, role: portico_kernel::Role::Owner }),
             )),
             Origin::Registered | Origin::Document => Ok(None),
+            Origin::Operator
+                if !request.client.is_confidential() && !request.redirect_uri.starts_with("https:") =>
+            {
+                Ok(None)
+            }
             Origin::Operator => {
                 let held = |row: &sql::oauth::AuthorizationRow| {
                     let scopes = row.scopes.as_deref().and_then(|scopes| scopes.parse().ok());

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use portico_engine::ports::{Directory, Key, PersonRecord};
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, Timestamp, hex};
+use portico_kernel::{
+    AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, Timestamp, hex, is_printable,
+};
 use portico_store::{OnConflict, StoreError, Tx};
 
 use super::links::{self, Purpose};
@@ -46,7 +48,7 @@ pub struct CreatedPerson {
 
 /// A name that a person gives themselves or something of theirs.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    if name.chars().count() > limits::NAME_CHARACTERS_MAX || name.contains(char::is_control) {
+    if name.chars().count() > limits::NAME_CHARACTERS_MAX || !is_printable(name) {
         return Err(format!("A name has at most {} printable characters.", limits::NAME_CHARACTERS_MAX));
     }
     Ok(())
@@ -160,6 +162,14 @@ impl Directory for People {
         Box::pin(async move { Ok(sql::people::person(tx, id).await?.map(PersonRecord::from)) })
     }
 
+    fn person_by_email<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        email: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>> {
+        Box::pin(async move { Ok(sql::people::person_by_email(tx, email).await?.map(PersonRecord::from)) })
+    }
+
     fn canonical_email(&self, email: &str) -> Option<String> {
         canonical(email)
     }
@@ -172,6 +182,21 @@ impl Directory for People {
         now: Timestamp,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move { sql::add_revocation(tx, &account.to_string(), !closed, now).await })
+    }
+
+    fn leaves<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        person: PersonId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            for session in sql::people::sessions(tx, person).await? {
+                sql::people::delete_session(tx, person, session.id).await?;
+            }
+            sql::oauth::end_authorizations(tx, &Ending::OfPerson(person), now).await?;
+            sql::add_revocation(tx, &person.to_string(), false, now).await
+        })
     }
 
     fn left<'a>(

@@ -105,12 +105,13 @@ pub(crate) async fn credential(tx: &mut Tx, id: &str) -> Result<Option<Credentia
     tx.first(credentials!("id = $1"), args![id.to_owned()]).await
 }
 
-/// The credential, if neither it nor its account is refused.
+/// The credential, if neither it, nor the one above it, nor its account is refused.
 pub(crate) async fn standing_credential(tx: &mut Tx, id: &str) -> Result<Option<CredentialRow>, StoreError> {
     tx.first(
         credentials!(
             "id = $1 and revoked_at is null and not exists \
-             (select 1 from revocations where revocations.id = credentials.account_id and not lifted)"
+             (select 1 from revocations where revocations.id = credentials.account_id and not lifted) and not exists \
+             (select 1 from credentials above where above.id = credentials.parent and above.revoked_at is not null)"
         ),
         args![id.to_owned()],
     )

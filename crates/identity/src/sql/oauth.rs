@@ -164,14 +164,16 @@ pub(crate) async fn authorization(
     tx.first(authorizations!("id = $1"), args![id]).await
 }
 
-/// What the person let apps do and has not taken back, newest first.
+/// What the person let apps do, apps took up, and nobody has taken back, newest first.
 pub(crate) async fn authorizations_of(
     tx: &mut Tx,
     person: PersonId,
     now: Timestamp,
 ) -> Result<Vec<AuthorizationRow>, StoreError> {
     tx.all(
-        authorizations!("person_id = $1 and revoked_at is null and expires_at > $2 order by id desc"),
+        authorizations!(
+            "person_id = $1 and generation > 0 and revoked_at is null and expires_at > $2 order by id desc"
+        ),
         args![person, now],
     )
     .await

@@ -103,7 +103,7 @@ impl Memberships for Nobody {
         Box::pin(async { Ok(None) })
     }
 
-    fn lock<'a>(&'a self, _: &'a mut Tx, _: AccountId) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(async { Ok(false) })
+    fn lock<'a>(&'a self, _: &'a mut Tx, _: AccountId) -> BoxFuture<'a, Result<Option<bool>, StoreError>> {
+        Box::pin(async { Ok(None) })
     }
 }

@@ -1,0 +1,67 @@
+//! Keys that were exchanged lately, so that an exchange reads no row of its own.
+
+use std::sync::Arc;
+
+use portico_engine::Engine;
+use portico_kernel::{Problem, Timestamp};
+use quick_cache::sync::Cache;
+
+use crate::sql::{self, CredentialRow};
+use crate::{Identity, limits};
+
+/// How many are remembered.
+const KEYS_MAX: usize = 100_000;
+
+/// What is known of keys. Nothing of a key ever changes but that it is revoked, and that is asked every time.
+pub(crate) struct KnownKeys(Cache<String, Known>);
+
+#[derive(Clone)]
+struct Known {
+    row: Arc<CredentialRow>,
+    /// Until when it counts without being read again; well within the time that a revocation is remembered.
+    until: Timestamp,
+}
+
+impl Default for KnownKeys {
+    fn default() -> Self {
+        Self(Cache::new(KEYS_MAX))
+    }
+}
+
+impl Identity {
+    /// The key or API token of that id, if it stands at this moment. Calls that come at once share one look at what was
+    /// revoked, which begins after the last of them came: so a revoked key is refused at once, whoever revoked it.
+    pub(crate) async fn standing_key(
+        &self,
+        engine: &Engine,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Option<Arc<CredentialRow>>, Problem> {
+        let row = match self.known_keys.0.get(id).filter(|known| now < known.until) {
+            Some(known) => {
+                self.revocations.fresh(engine).await?;
+                let named = [
+                    Some(known.row.id.clone()),
+                    Some(known.row.account_id.to_string()),
+                    known.row.parent.clone(),
+                ];
+                let named: Vec<_> = named.into_iter().flatten().collect();
+                if self.revocations.any(&named, now, now)? {
+                    self.known_keys.0.remove(id);
+                    return Ok(None);
+                }
+                known.row
+            }
+            None => {
+                let mut tx = engine.db.read().await?;
+                let row = sql::standing_credential(&mut tx, id).await?;
+                tx.rollback().await?;
+                let Some(row) = row.map(Arc::new) else { return Ok(None) };
+                let until = now + limits::LISTED_LIFE;
+                self.known_keys.0.insert(id.to_owned(), Known { row: row.clone(), until });
+                row
+            }
+        };
+        Ok(Some(row).filter(|row| row.expires_at.is_none_or(|end| now < end)))
+    }
+}
