@@ -88,7 +88,7 @@ create table codes (
 create index codes_by_end on codes (expires_at);
 
 -- What a person let an app do. `generation` is the number of the refresh token that may be used next; all of them are
--- derived from the sealed secret.
+-- derived from the sealed secret. `spent` holds when the last ones before it were used.
 create table authorizations (
     id text primary key,
     person_id text not null references people (id),
@@ -100,7 +100,7 @@ create table authorizations (
     role text,
     sealed_secret bytea not null,
     generation bigint not null,
-    rotated_at bigint not null,
+    spent text not null,
     created_at bigint not null,
     expires_at bigint not null,
     revoked_at bigint
@@ -146,3 +146,4 @@ create index events_by_type on events (account_id, type, sequence);
 create index invitations_by_end on invitations (expires_at);
 create index invitations_by_address on invitations (email);
 create index members_by_age on members (account_id, created_at, person_id);
+create index invitations_by_maker on invitations (created_by);

@@ -130,8 +130,10 @@ impl Operation for CreateInvitation {
             return Err(Problem::new(Code::AlreadyExists, "This address is a member's already."));
         }
         sql::prune_invitations(tx, self.org_id, now).await?;
-        if sql::count_invitations(tx, self.org_id).await? >= limits::INVITATIONS_MAX {
-            let words = "The team has as many open invitations as it may have.";
+        let open =
+            sql::count_invitations(tx, self.org_id).await?.max(sql::count_invited_by(tx, caller).await?);
+        if open >= limits::INVITATIONS_MAX {
+            let words = "You, or the team, have as many open invitations as there may be.";
             let limit = [("limit", limits::INVITATIONS_MAX.to_string())];
             return Err(Problem::failed_precondition("LIMIT_REACHED", "accounts", words, limit));
         }
@@ -173,7 +175,8 @@ impl Accounts {
         let inviter = ctx.caller().name.clone().unwrap_or_else(|| "A member".to_owned());
         let letter = Letter {
             to: row.email.clone(),
-            subject: format!("Join {team}"),
+            // Nothing that a stranger wrote stands in a subject.
+            subject: "You are invited to a team".to_owned(),
             text: format!(
                 "{inviter} invites you to join {team}.\n\nOpen this link within seven days:\n\n{link}\n\nIf you do \
                  not know {team}, you need not do anything.\n"

@@ -37,31 +37,44 @@ impl Identity {
         id: &str,
         now: Timestamp,
     ) -> Result<Option<Arc<CredentialRow>>, Problem> {
-        let row = match self.known_keys.0.get(id).filter(|known| now < known.until) {
-            Some(known) => {
-                self.revocations.fresh(engine).await?;
-                let named = [
-                    Some(known.row.id.clone()),
-                    Some(known.row.account_id.to_string()),
-                    known.row.parent.clone(),
-                ];
-                let named: Vec<_> = named.into_iter().flatten().collect();
-                if self.revocations.any(&named, now, now)? {
-                    self.known_keys.0.remove(id);
-                    return Ok(None);
-                }
-                known.row
-            }
-            None => {
-                let mut tx = engine.db.read().await?;
-                let row = sql::standing_credential(&mut tx, id).await?;
-                tx.rollback().await?;
-                let Some(row) = row.map(Arc::new) else { return Ok(None) };
-                let until = now + limits::LISTED_LIFE;
-                self.known_keys.0.insert(id.to_owned(), Known { row: row.clone(), until });
-                row
-            }
+        let known = self.known_keys.0.get(id).filter(|known| now < known.until);
+        let row = if let Some(known) = known {
+            self.still_standing(engine, id, known.row, now).await?
+        } else {
+            self.read_key(engine, id, now).await?
         };
-        Ok(Some(row).filter(|row| row.expires_at.is_none_or(|end| now < end)))
+        Ok(row.filter(|row| row.expires_at.is_none_or(|end| now < end)))
+    }
+
+    async fn still_standing(
+        &self,
+        engine: &Engine,
+        id: &str,
+        row: Arc<CredentialRow>,
+        now: Timestamp,
+    ) -> Result<Option<Arc<CredentialRow>>, Problem> {
+        self.revocations.fresh(engine).await?;
+        let named = [Some(row.id.clone()), Some(row.account_id.to_string()), row.parent.clone()];
+        let named: Vec<_> = named.into_iter().flatten().collect();
+        if self.revocations.any(&named, now, now)? {
+            self.known_keys.0.remove(id);
+            return Ok(None);
+        }
+        Ok(Some(row))
+    }
+
+    async fn read_key(
+        &self,
+        engine: &Engine,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Option<Arc<CredentialRow>>, Problem> {
+        let mut tx = engine.db.read().await?;
+        let row = sql::standing_credential(&mut tx, id).await?;
+        tx.rollback().await?;
+        let Some(row) = row.map(Arc::new) else { return Ok(None) };
+        let until = now + limits::LISTED_LIFE;
+        self.known_keys.0.insert(id.to_owned(), Known { row: row.clone(), until });
+        Ok(Some(row))
     }
 }

@@ -69,6 +69,8 @@ pub const DOCUMENT_LIFE: (Duration, Duration) = (Duration::from_mins(5), Duratio
 pub const SESSION_IDLE: Duration = Duration::from_hours(7 * 24);
 /// How long a session lasts.
 pub const SESSION_LIFE: Duration = Duration::from_hours(30 * 24);
+/// Sessions of a person at once; the oldest makes room.
+pub const SESSIONS_MAX: usize = 50;
 /// How often the last use of a session is written.
 pub const SESSION_SEEN_EVERY: Duration = Duration::from_mins(1);
 /// How long the second step of a sign-in, or a ceremony with a passkey, may take.

@@ -33,8 +33,15 @@ pub struct SigningKeys(RwLock<Arc<KeySet>>);
 pub(crate) struct KeySet {
     /// Those that sign now or will, by when they begin.
     signers: Vec<Signer>,
-    verifiers: HashMap<String, DecodingKey>,
+    verifiers: HashMap<String, Verifier>,
     jwks: Vec<Value>,
+}
+
+/// What verifies the tokens of one key.
+pub(crate) struct Verifier {
+    pub(crate) key: DecodingKey,
+    /// When the key after it began to sign: from then on this one signs nothing more.
+    pub(crate) superseded_at: Option<Timestamp>,
 }
 
 struct Signer {
@@ -100,8 +107,9 @@ impl SigningKeys {
         let mut set = KeySet::default();
         for (index, row) in rows.iter().enumerate() {
             let x = BASE64_URL_SAFE_NO_PAD.encode(&row.public_key);
-            let verifier = DecodingKey::from_ed_components(&x).map_err(damaged)?;
-            set.verifiers.insert(row.id.clone(), verifier);
+            let key = DecodingKey::from_ed_components(&x).map_err(damaged)?;
+            let superseded_at = rows.get(index + 1).map(|next| next.activates_at);
+            set.verifiers.insert(row.id.clone(), Verifier { key, superseded_at });
             set.jwks.push(
                 json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": row.id, "x": x }),
             );
@@ -135,6 +143,22 @@ impl SigningKeys {
         tx.commit().await?;
         self.replace(engine, &rows)?;
         Ok(SigningKeyInfo { id, activates_at: now + wait, state: "next" })
+    }
+
+    /// Removes a key that fell into wrong hands, and with it every token that it signed. The one that signs must be
+    /// followed by another first.
+    pub async fn remove(&self, engine: &Engine, id: &str) -> Result<(), Problem> {
+        let keys = self.list(engine).await?;
+        let key =
+            keys.iter().find(|key| key.id == id).ok_or_else(|| Problem::not_found("signing key", id))?;
+        if key.state == "active" {
+            let words = "This key signs; rotate first, so that another one does.";
+            return Err(Problem::failed_precondition("KEY_SIGNS", "identity", words, []));
+        }
+        let mut tx = engine.db.write().await?;
+        sql::delete_signing_key(&mut tx, id).await?;
+        tx.commit().await?;
+        self.refresh(engine).await
     }
 
     /// Every key that is published.
@@ -185,7 +209,7 @@ impl SigningKeys {
 }
 
 impl KeySet {
-    pub(crate) fn verifier(&self, id: &str) -> Option<&DecodingKey> {
+    pub(crate) fn verifier(&self, id: &str) -> Option<&Verifier> {
         self.verifiers.get(id)
     }
 }

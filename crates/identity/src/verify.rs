@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, Validation};
 use portico_engine::Engine;
 use portico_kernel::{Caller, Code, Problem, Timestamp, TokenId};
@@ -74,20 +76,27 @@ impl Identity {
     /// The claims of a token that is ours, for that audience, and not over.
     pub(crate) fn decode(&self, token: &str, audience: &str, now: Timestamp) -> Option<Claims> {
         let header = jsonwebtoken::decode_header(token).ok()?;
-        if header.alg != Algorithm::EdDSA || header.typ.as_deref() != Some(TOKEN_TYPE) {
+        if header.alg != Algorithm::EdDSA || header.typ.as_deref() != Some(TOKEN_TYPE) || has_critical(token)
+        {
             return None;
         }
         let keys = self.keys.current();
-        let key = keys.verifier(header.kid.as_deref()?)?;
+        let verifier = keys.verifier(header.kid.as_deref()?)?;
         let mut validation = Validation::new(Algorithm::EdDSA);
         validation.set_audience(&[audience]);
         validation.set_issuer(&[&self.issuer]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         // Our own clock decides, below.
         validation.validate_exp = false;
-        let claims: Claims = jsonwebtoken::decode(token, key, &validation).ok()?.claims;
-        let begun = Timestamp::from_seconds(claims.iat) <= now + limits::CLOCK_SKEW_MAX;
-        (begun && now < Timestamp::from_seconds(claims.exp)).then_some(claims)
+        let claims: Claims = jsonwebtoken::decode(token, &verifier.key, &validation).ok()?.claims;
+        let issued_at = Timestamp::from_seconds(claims.iat);
+        let in_time = issued_at <= now + limits::CLOCK_SKEW_MAX && now < claims.expires_at();
+        // API tokens live long and are on a list. Every other token is short, and of a key while that one signed: so a
+        // key that was followed and then stolen makes none.
+        let is_api_token = claims.sub.parse::<TokenId>().is_ok();
+        let short = claims.expires_at().since(issued_at) <= limits::ACCESS_TOKEN_LIFE;
+        let of_its_time = verifier.superseded_at.is_none_or(|end| issued_at <= end + limits::CLOCK_SKEW_MAX);
+        (in_time && (is_api_token || (short && of_its_time))).then_some(claims)
     }
 
     /// Is the API token on the list of those that were made and not revoked? One that was forged with a stolen
@@ -98,4 +107,12 @@ impl Identity {
         tx.rollback().await?;
         Ok(row.is_some_and(|row| row.expires_at.is_some_and(|end| now < end)))
     }
+}
+
+/// Does the header ask for something that must be understood (RFC 7515, section 4.1.11)? We understand nothing beyond
+/// what every token has.
+fn has_critical(token: &str) -> bool {
+    let header = token.split('.').next().and_then(|header| BASE64_URL_SAFE_NO_PAD.decode(header).ok());
+    let header = header.and_then(|header| serde_json::from_slice::<serde_json::Value>(&header).ok());
+    header.is_none_or(|header| header.get("crit").is_some())
 }

@@ -148,6 +148,11 @@ pub enum AppCommand {
 pub enum SigningKeyCommand {
     /// List them
     List,
+    /// Remove one that fell into wrong hands, and with it every token that it signed
+    Remove {
+        /// The `kid`
+        kid: String,
+    },
     /// Publish the next one; it signs after 24 hours, when every cache knows it
     Rotate {
         /// Sign after ten seconds: every server knows it by then, other programs may not
@@ -197,6 +202,10 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
         Admin::SigningKey(SigningKeyCommand::List) => {
             let keys = app.identity.keys.list(&app.engine).await?;
             json!({ "signing_keys": keys.iter().map(describe).collect::<Vec<_>>() })
+        }
+        Admin::SigningKey(SigningKeyCommand::Remove { kid }) => {
+            app.identity.keys.remove(&app.engine, &kid).await?;
+            json!({ "removed": kid })
         }
         Admin::SigningKey(SigningKeyCommand::Rotate { now }) => {
             let wait = if now { limits::SIGNING_KEY_WAIT_MIN } else { limits::SIGNING_KEY_WAIT };

@@ -1,8 +1,8 @@
 //! Where the areas meet.
 
 use std::fmt;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,6 +138,19 @@ pub(crate) fn make_folder(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Lets nobody but the owner read the database, also where the folder was there before; SQLite gives its other files
+/// the same rights.
+fn keep_to_owner(database: &Path) -> std::io::Result<()> {
+    for end in ["", "-wal", "-shm"] {
+        let mut name = database.as_os_str().to_owned();
+        name.push(end);
+        if Path::new(&name).exists() {
+            std::fs::set_permissions(&name, Permissions::from_mode(0o600))?;
+        }
+    }
+    Ok(())
+}
+
 impl Areas {
     /// Wires the areas.
     pub fn new(outside: &Outside) -> Result<Self, MailError> {
@@ -178,6 +191,9 @@ impl App {
         let migrated = db.migrate(clock.now()).await?;
         if !migrated.ran.is_empty() {
             tracing::info!(version = migrated.version, ran = ?migrated.ran, "Migrated the database");
+        }
+        if let Some(file) = db.file() {
+            keep_to_owner(file)?;
         }
         let keyring = Keyring::open_for(&db, &config.keyring_file, entropy.as_ref()).await?;
         let (outside, operation_time_max) = (Outside::from(config), OPERATION_TIME_MAX);

@@ -1,7 +1,7 @@
 //! A request to `{auth_url}`, and what there is to ask of it.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -139,23 +139,25 @@ pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Who really asks: the last address that a proxy of ours did not add. Nobody else's word is taken for it.
+/// Who really asks: the last address that a proxy of ours added, read from the end, where only our proxies write.
+/// Nobody else's word is taken for it.
 fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
-    let forwarded: Vec<IpAddr> = headers
-        .get_all("x-forwarded-for")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map_while(|part| part.trim().parse().ok())
-        .collect();
+    let forwarded = headers.get_all("x-forwarded-for").iter();
+    let forwarded: Vec<_> = forwarded.flat_map(|value| value.to_str().unwrap_or("?").split(',')).collect();
     let mut address = peer;
-    for before in forwarded.into_iter().rev() {
-        if !proxies.contains(address) {
-            break;
+    for part in forwarded.into_iter().rev() {
+        match forwarded_address(part.trim()) {
+            Some(before) if proxies.contains(address) => address = before,
+            _ => break,
         }
-        address = before;
     }
     address
+}
+
+/// An address, with or without a port.
+fn forwarded_address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
 #[cfg(test)]
@@ -170,6 +172,21 @@ mod tests {
         let address = |peer: &str| client_address(peer.parse().unwrap(), &headers, &proxies).to_string();
         assert_eq!(address("10.0.0.1"), "9.9.9.9");
         assert_eq!(address("8.8.8.8"), "8.8.8.8");
+        for (forged, real) in [
+            ("198.51.100.1, x, 203.0.113.9", "203.0.113.9"),
+            ("198.51.100.1, 203.0.113.9:4711", "203.0.113.9"),
+            ("198.51.100.1, [2001:db8::1]:80", "2001:db8::1"),
+            ("203.0.113.9, x", "10.0.0.1"),
+            ("", "10.0.0.1"),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-forwarded-for", forged.parse().unwrap());
+            assert_eq!(
+                client_address("10.0.0.1".parse().unwrap(), &headers, &proxies).to_string(),
+                real,
+                "{forged}"
+            );
+        }
         assert_eq!(
             client_address("10.0.0.1".parse().unwrap(), &HeaderMap::new(), &proxies).to_string(),
             "10.0.0.1"

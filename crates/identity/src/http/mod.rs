@@ -18,6 +18,8 @@ pub use asked::Arrival;
 pub(crate) use asked::{Asked, Params, header};
 
 const GET: &str = "GET, HEAD";
+/// For what a look alone must not do.
+const GET_ONLY: &str = "GET";
 const POST: &str = "POST";
 const GET_POST: &str = "GET, HEAD, POST";
 
@@ -41,7 +43,7 @@ const ROUTES: &[(&str, &str, For)] = &[
     ("/oauth2/register", POST, For::Programs),
     ("/oauth2/revoke", POST, For::Programs),
     ("/oauth2/introspect", POST, For::Servers),
-    ("/oauth2/auth", GET, For::People),
+    ("/oauth2/auth", GET_ONLY, For::People),
     ("/", GET, For::People),
     ("/assets/portico.css", GET, For::People),
     ("/assets/icon.svg", GET, For::People),
@@ -89,10 +91,10 @@ impl Identity {
         let path = request.uri().path();
         let nothing = || Problem::new(Code::NotFound, "There is nothing at this path.");
         let (allow, who) = route(path).ok_or_else(nothing)?;
-        let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
-        if !allow.split(", ").any(|served| served == method.as_str()) {
+        if !allow.split(", ").any(|served| served == request.method().as_str()) {
             return Ok(reply::method_not_allowed(allow));
         }
+        let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let asked = Asked::new(engine, &request, &self.trusted_proxies);
         if who == For::People {
             return Ok(Box::pin(pages::answer(self, &asked, method, path)).await);

@@ -10,7 +10,7 @@ use portico_engine::{Ctx, Engine};
 use portico_kernel::{AppId, KeyId, Problem, Scope, ScopeSet, Secret, is_printable};
 use portico_store::StoreError;
 
-use super::{Fault, OAuthError, redirect};
+use super::{Fault, OAuthError, document, redirect};
 use crate::http::{Asked, Params};
 use crate::sql::oauth::ClientRow;
 use crate::sql::{self, CredentialRow};
@@ -83,7 +83,12 @@ impl Client {
 
     /// May the app be sent back to this address?
     pub(crate) fn allows_redirect(&self, address: &str) -> bool {
-        self.redirect_uris.iter().any(|registered| redirect::matches(registered, address))
+        // Nobody is asked about the console, so its address is exactly its own: no other port will do.
+        let is_own = |registered: &String| match self.origin {
+            Origin::Console => registered == address,
+            _ => redirect::matches(registered, address),
+        };
+        self.redirect_uris.iter().any(is_own)
     }
 }
 
@@ -144,6 +149,13 @@ impl Identity {
         let row = sql::oauth::client(&mut tx, id).await?;
         tx.rollback().await?;
         Ok(row.filter(|row| row.revoked_at.is_none()).map(Client::from_row).transpose()?)
+    }
+
+    /// Did someone whom we know vouch for the app of that id? One that is not known at all counts as vouched for: there
+    /// is nothing that it could lead to.
+    pub(crate) async fn is_vouched_for(&self, asked: &Asked<'_>, id: &str) -> Result<bool, Problem> {
+        let known = self.known_client(asked.engine, id).await?;
+        Ok(known.map_or(!document::is_address(id), |client| client.origin.is_verified()))
     }
 
     /// Registers an app for the operator; answers its id and its secret.

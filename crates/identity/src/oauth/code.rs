@@ -5,7 +5,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico_engine::Ctx;
-use portico_kernel::{AuthorizationId, Problem, SessionId};
+use portico_kernel::{AuthorizationId, Caller, Problem, SessionId};
 
 use super::authorize::AuthorizationRequest;
 use super::client::{Client, Origin};
@@ -13,7 +13,7 @@ use super::refresh;
 use super::token::Issued;
 use super::{Fault, OAuthError};
 use crate::http::{Asked, Params};
-use crate::people::Choice;
+use crate::people::{Choice, ending};
 use crate::sql::oauth::{AuthorizationRow, CodeRow, Ending};
 use crate::sql::people::PersonRow;
 use crate::{Identity, limits, secret, sql};
@@ -45,7 +45,7 @@ impl Identity {
             role: (!is_console).then(|| choice.role.name().to_owned()),
             sealed_secret: refresh::new_family(&engine, id),
             generation: 0,
-            rotated_at: now,
+            spent: String::new(),
             created_at: now,
             // Until the code is exchanged there is nothing to keep.
             expires_at: now + limits::CODE_LIFE,
@@ -95,10 +95,13 @@ impl Identity {
             return Err(OAuthError::invalid_grant().into());
         }
         if !sql::oauth::take_code(&mut tx, row.hash, now).await? {
-            let ending = Ending::One(authorization.id);
-            let ended = sql::oauth::end_authorizations(&mut tx, &ending, now).await?;
-            tx.commit().await?;
-            tracing::warn!(authorization = %authorization.id, ended = ended.len(), "A code was used twice");
+            tx.rollback().await?;
+            tracing::warn!(authorization = %authorization.id, "A code was used twice");
+            let mut ctx = Ctx::acting(engine, Caller::person(authorization.person_id, ""), &asked.request_id);
+            if !ending::end(&mut ctx, &Ending::One(authorization.id)).await?.is_empty() {
+                ctx.audit("app.code_reused", &authorization.id)?;
+            }
+            ctx.finish().await?;
             return Err(OAuthError::invalid_grant().into());
         }
         let standing = now < row.expires_at && authorization.revoked_at.is_none();
@@ -109,7 +112,7 @@ impl Identity {
             return Err(standing.unwrap_or_else(OAuthError::invalid_grant).into());
         }
         let expires_at = now + limits::REFRESH_LIFE;
-        if !sql::oauth::rotate_authorization(&mut tx, authorization.id, 0, now, expires_at).await? {
+        if !sql::oauth::rotate_authorization(&mut tx, authorization.id, 0, "", now, expires_at).await? {
             return Err(OAuthError::invalid_grant().into());
         }
         let person = sql::people::person(&mut tx, &authorization.person_id.to_string()).await?;

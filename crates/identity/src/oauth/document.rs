@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::CACHE_CONTROL;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use portico_egress::Limits;
 use portico_kernel::Problem;
 use url::Url;
@@ -33,7 +33,7 @@ fn words(text: impl Into<String>) -> Unknown {
 }
 
 /// Can this be the address of a document? It has a path, and nothing that could be read in two ways.
-fn is_address(id: &str) -> bool {
+pub(crate) fn is_address(id: &str) -> bool {
     let Ok(url) = Url::parse(id) else { return false };
     let plain = url.as_str() == id && url.username().is_empty() && url.password().is_none();
     let dots =
@@ -69,18 +69,20 @@ impl Identity {
         limited.map_err(|_| words("Too many apps were looked up from here; try again later."))?;
         let bounds = Limits { time: limits::DOCUMENT_TIME_MAX, bytes: limits::DOCUMENT_BYTES_MAX };
         let fetched = self.egress.get(id, "application/json", bounds).await;
+        // One sentence for whatever went wrong: a stranger learns nothing about what can be reached from here.
+        let unread = || words("The app's own description cannot be read.");
         let fetched =
-            fetched.map_err(|error| words(format!("The app's own description cannot be read: {error}.")))?;
-        if fetched.status != http::StatusCode::OK {
-            return Err(words(format!(
-                "The app's own description cannot be read: status {}.",
-                fetched.status.as_u16()
-            )));
+            fetched.ok().filter(|fetched| fetched.status == http::StatusCode::OK).ok_or_else(unread)?;
+        if !header(&fetched.headers, CONTENT_TYPE.as_str()).to_ascii_lowercase().contains("json") {
+            return Err(unread());
         }
         let metadata: ClientMetadata = serde_json::from_slice(&fetched.body)
             .map_err(|_| words("The app's own description is not the JSON it must be."))?;
         if metadata.client_id.as_deref() != Some(id) {
             return Err(words("The app's own description is of another app."));
+        }
+        if metadata.asks_secret() {
+            return Err(words("The app's own description asks for a secret, which it could not keep."));
         }
         if metadata.client_name.as_deref().is_none_or(str::is_empty) {
             return Err(words("The app's own description has no name."));

@@ -13,8 +13,8 @@ use crate::http::reply::{self, Reply};
 use crate::{Identity, sql};
 
 impl Identity {
-    /// `POST /oauth2/introspect`: for keys and apps that keep a secret. A key learns about the tokens of its own
-    /// account, an app about its own; every other token is not active, as far as they are told.
+    /// `POST /oauth2/introspect`: for keys and apps that keep a secret. A key learns about the keys and API tokens of
+    /// its own account, an app about its own; every other token is not active, as far as they are told.
     pub(crate) async fn introspect(&self, asked: &Asked<'_>) -> Result<Reply, Fault> {
         let form = asked.form()?;
         let client = self.authenticate(asked, &form).await?;
@@ -76,7 +76,7 @@ impl Identity {
             "sub": row.person_id,
             "scope": row.scopes,
             "exp": row.expires_at.as_seconds(),
-            "iat": row.rotated_at.as_seconds(),
+            "iat": row.created_at.as_seconds(),
         })))
     }
 }
@@ -84,7 +84,8 @@ impl Identity {
 /// May this client know about the token?
 fn concerns(client: &Authenticated, claims: &Claims) -> bool {
     match client {
-        Authenticated::Key(key) => claims.org == Some(key.account_id),
+        // Of its account's keys and API tokens; what people hold is theirs.
+        Authenticated::Key(key) => claims.org == Some(key.account_id) && claims.key.is_some(),
         Authenticated::App(app) => claims.client_id.as_deref() == Some(&app.id),
     }
 }

@@ -6,21 +6,10 @@ use crate::limits;
 
 /// Hosts that mean the machine itself. Each is a name of its own: one does not stand for another.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
-/// Schemes that run or show something by themselves, or lead to another server without encryption.
-const REFUSED_SCHEMES: [&str; 12] = [
-    "about",
-    "blob",
-    "data",
-    "file",
-    "filesystem",
-    "ftp",
-    "javascript",
-    "mailto",
-    "vbscript",
-    "view-source",
-    "ws",
-    "wss",
-];
+/// Schemes of apps that have no dot in them, though they should (RFC 8252, section 7.1). Any other scheme without one
+/// may be anything: a script, a setting of the system, a telephone.
+const KNOWN_SCHEMES: [&str; 8] =
+    ["claude", "cursor", "goose", "kiro", "vscode", "vscode-insiders", "windsurf", "zed"];
 
 /// Why an address cannot be registered.
 pub(crate) fn check(address: &str) -> Result<(), &'static str> {
@@ -39,7 +28,9 @@ pub(crate) fn check(address: &str) -> Result<(), &'static str> {
     }
     if url.scheme() == "http" || url.scheme() == "https" {
         let authority = address.split('/').nth(2).unwrap_or_default();
-        if authority.contains('@') || url.host_str().is_none_or(str::is_empty) {
+        let name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+        let plain = |host: &str| !host.is_empty() && (host.bytes().all(name) || host.starts_with('['));
+        if authority.contains('@') || !url.host_str().is_some_and(plain) {
             return Err("must name a host, and no user");
         }
         let is_loopback = url.host_str().is_some_and(|host| LOOPBACK.contains(&host));
@@ -49,10 +40,10 @@ pub(crate) fn check(address: &str) -> Result<(), &'static str> {
             Err("must be https, or on this machine")
         };
     }
-    if REFUSED_SCHEMES.contains(&url.scheme()) {
-        return Err("must not be of this scheme");
+    if url.scheme().contains('.') || KNOWN_SCHEMES.contains(&url.scheme()) {
+        return Ok(());
     }
-    Ok(())
+    Err("must be https, or of a scheme of its own with a dot in it")
 }
 
 /// A loopback address in two parts: up to its host, and after its port.
@@ -138,6 +129,13 @@ mod tests {
             "data:text/html,x",
             "file:///etc/passwd",
             "vbscript:x",
+            "ms-settings:x",
+            "chrome://settings",
+            "tel:+900123",
+            "search-ms:query=x",
+            "x:y",
+            "https://x.example;sandbox/cb",
+            "https://x.example,default-src/cb",
             "http://app.example/cb",
             "http://127.0.0.1.evil.example/cb",
             "http://localhost.evil.example/cb",

@@ -1,19 +1,18 @@
 //! Refresh tokens. Each is spent by its use, and all of one authorization are derived from its sealed secret: the
 //! database holds the number of the one whose turn it is, and nothing that could be used.
 
-use std::sync::Arc;
-
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use portico_engine::Engine;
-use portico_kernel::{AuthorizationId, Problem, Timestamp};
-use portico_store::Context;
+use portico_engine::{Ctx, Engine};
+use portico_kernel::{AuthorizationId, Caller, Problem, ScopeSet, Timestamp};
+use portico_store::{Context, Tx};
 
 use super::client::Client;
 use super::token::Issued;
 use super::{Fault, OAuthError};
 use crate::http::{Asked, Params};
+use crate::people::ending;
 use crate::sql::oauth::{AuthorizationRow, Ending};
 use crate::{Identity, limits, sql};
 
@@ -78,10 +77,8 @@ impl<'t> Presented<'t> {
 
 /// What becomes of a genuine refresh token.
 enum Turn {
-    /// It was its turn; the next one's has come.
-    Taken,
-    /// It was spent a moment ago: whoever asks again gets the same successor.
-    Again,
+    /// It was its turn, or it was spent a moment ago: this is its successor.
+    Successor(i64),
     /// It was spent before: someone else has it.
     Reused,
 }
@@ -99,8 +96,9 @@ impl Identity {
         let token = form.get("refresh_token");
         let token = token.ok_or_else(|| OAuthError::invalid_request("refresh_token is missing."))?;
         let presented = Presented::read(token).ok_or_else(OAuthError::invalid_grant)?;
-        let mut tx = engine.db.write().await?;
+        let mut tx = engine.db.read().await?;
         let row = sql::oauth::authorization(&mut tx, presented.authorization).await?;
+        tx.rollback().await?;
         let row = row.filter(|row| row.client_id == client.id).ok_or_else(OAuthError::invalid_grant)?;
         if !presented.is_genuine(engine, &row)? {
             return Err(OAuthError::invalid_grant().into());
@@ -111,68 +109,64 @@ impl Identity {
                 OAuthError::new("invalid_target", "The refresh token is for another audience.").into()
             );
         }
-        let closed = row.scopes.is_some() && sql::is_closed(&mut tx, row.account_id).await?;
+        let mut ctx = Ctx::acting(engine, Caller::person(row.person_id, ""), &asked.request_id);
+        let tx = ctx.tx().await?;
+        let closed = row.scopes.is_some() && sql::is_closed(tx, row.account_id).await?;
         if row.revoked_at.is_some() || row.expires_at <= now || closed {
             return Err(OAuthError::invalid_grant().into());
         }
-        let (turn, mut row) = take_turn(&mut tx, &presented, row, now).await?;
-        if matches!(turn, Turn::Reused) {
-            sql::oauth::end_authorizations(&mut tx, &Ending::One(row.id), now).await?;
-            tx.commit().await?;
-            self.audit_reuse(engine, &row, &asked.request_id).await?;
+        let Turn::Successor(generation) = take_turn(tx, &presented, &row, now).await? else {
+            tracing::warn!(authorization = %row.id, "A spent refresh token was used again; the authorization is ended");
+            ending::end(&mut ctx, &Ending::One(row.id)).await?;
+            ctx.act_in(row.account_id);
+            ctx.audit("app.refresh_token_reused", &row.id)?;
+            ctx.finish().await?;
             return Err(OAuthError::invalid_grant().into());
-        }
-        let person = sql::people::person(&mut tx, &row.person_id.to_string()).await?;
+        };
+        let person = sql::people::person(tx, &row.person_id.to_string()).await?;
         let person = person.ok_or_else(OAuthError::invalid_grant)?;
-        let refresh_token = self::token(engine, &row)?;
+        let refresh_token = self::token(engine, &AuthorizationRow { generation, ..row.clone() })?;
         // The narrower scopes are for this token alone; the refresh token keeps what the person said.
-        row.scopes = scopes;
-        let issued = self.issue_for(engine, &row, &person, now)?;
-        tx.commit().await?;
+        let issued = self.issue_for(engine, &AuthorizationRow { scopes, ..row }, &person, now)?;
+        ctx.finish().await?;
         Ok(Issued { refresh_token: Some(refresh_token), ..issued })
-    }
-
-    async fn audit_reuse(
-        &self,
-        engine: &Arc<Engine>,
-        row: &AuthorizationRow,
-        request_id: &str,
-    ) -> Result<(), Problem> {
-        tracing::warn!(authorization = %row.id, "A spent refresh token was used again; the authorization is ended");
-        let mut ctx = portico_engine::Ctx::acting(
-            engine,
-            portico_kernel::Caller::person(row.person_id, ""),
-            request_id,
-        );
-        ctx.act_in(row.account_id);
-        ctx.audit("app.refresh_token_reused", &row.id)?;
-        ctx.finish().await
     }
 }
 
+/// When the last tokens were spent, oldest first.
+fn spent_times(row: &AuthorizationRow) -> Vec<Timestamp> {
+    row.spent.split(' ').filter_map(|time| time.parse().ok()).map(Timestamp::from_micros).collect()
+}
+
 async fn take_turn(
-    tx: &mut portico_store::Tx,
+    tx: &mut Tx,
     presented: &Presented<'_>,
-    row: AuthorizationRow,
+    row: &AuthorizationRow,
     now: Timestamp,
-) -> Result<(Turn, AuthorizationRow), Fault> {
-    let expires_at = now + limits::REFRESH_LIFE;
-    if sql::oauth::rotate_authorization(tx, row.id, presented.generation, now, expires_at).await? {
-        return Ok((Turn::Taken, AuthorizationRow { generation: presented.generation + 1, ..row }));
+) -> Result<Turn, Fault> {
+    let recent = spent_times(row).into_iter().filter(|time| now.since(*time) <= limits::REFRESH_GRACE);
+    let spent: Vec<_> = recent.chain([now]).map(|time| time.as_micros().to_string()).collect();
+    let (generation, expires_at) = (presented.generation, now + limits::REFRESH_LIFE);
+    if row.generation == generation
+        && sql::oauth::rotate_authorization(tx, row.id, generation, &spent.join(" "), now, expires_at).await?
+    {
+        return Ok(Turn::Successor(generation + 1));
     }
     // Someone else was faster, or it was long ago: what is there now says which.
     let row = sql::oauth::authorization(tx, row.id).await?.ok_or_else(OAuthError::invalid_grant)?;
     if row.revoked_at.is_some() {
         return Err(OAuthError::invalid_grant().into());
     }
-    let just_spent =
-        presented.generation + 1 == row.generation && now.since(row.rotated_at) <= limits::REFRESH_GRACE;
-    Ok((if just_spent { Turn::Again } else { Turn::Reused }, row))
+    // The last time is that of the token before the one whose turn it is, and so on backwards.
+    let back = usize::try_from(row.generation - generation).unwrap_or(0);
+    let times = spent_times(&row);
+    let spent = times.len().checked_sub(back).filter(|_| back > 0).and_then(|index| times.get(index));
+    let just_now = spent.is_some_and(|spent| now.since(*spent) <= limits::REFRESH_GRACE);
+    Ok(if just_now { Turn::Successor(generation + 1) } else { Turn::Reused })
 }
 
 /// The scopes that the request asks to keep, if it asks.
 fn narrowed(form: &Params, row: &AuthorizationRow) -> Result<Option<String>, OAuthError> {
-    use portico_kernel::ScopeSet;
     let names = form.text("scope").split(' ').filter(|name| !name.is_empty() && *name != "offline_access");
     let asked = names.collect::<Vec<_>>().join(" ");
     let beyond = || OAuthError::new("invalid_scope", "The refresh token does not hold all of these scopes.");

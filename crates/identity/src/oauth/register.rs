@@ -41,6 +41,11 @@ fn invalid(description: impl Into<String>) -> OAuthError {
 }
 
 impl ClientMetadata {
+    /// Does it want to authenticate with a secret?
+    pub(crate) fn asks_secret(&self) -> bool {
+        self.token_endpoint_auth_method.as_deref().is_some_and(|method| method != "none")
+    }
+
     pub(crate) fn check_redirects(&self) -> Result<(), OAuthError> {
         let count = self.redirect_uris.len();
         if count == 0 || count > limits::REDIRECT_URIS_MAX {
@@ -94,8 +99,7 @@ impl Identity {
             attempts::take(asked.engine, asked.now, &[(REGISTRATIONS, &asked.address_bucket())]).await?;
         limited.map_err(OAuthError::too_often)?;
         let id: AppId = asked.engine.entropy.id(asked.now);
-        let asks_secret =
-            metadata.token_endpoint_auth_method.as_deref().is_some_and(|method| method != "none");
+        let asks_secret = metadata.asks_secret();
         let secret = asks_secret.then(|| secret::generate(asked.engine.entropy.as_ref()));
         let scopes = metadata.granted_scopes();
         let row = ClientRow {

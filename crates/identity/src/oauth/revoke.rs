@@ -1,6 +1,8 @@
 //! Token revocation (RFC 7009).
 
 use http::StatusCode;
+use portico_engine::Ctx;
+use portico_kernel::Caller;
 use serde_json::json;
 
 use super::client::Authenticated;
@@ -10,6 +12,7 @@ use crate::claims::{AUDIENCE, Claims};
 use crate::http::Asked;
 use crate::http::reply::{self, Reply};
 use crate::people::attempts::{self, REVOCATIONS};
+use crate::people::ending;
 use crate::sql::oauth::Ending;
 use crate::{Identity, sql};
 
@@ -30,14 +33,25 @@ impl Identity {
         } else if let Some(claims) = self.decode_any(asked, token)
             && claims.client_id.as_deref() == Some(client.id())
         {
-            // Each costs every server a little memory for a while, so nobody may do it without end.
-            let limited = attempts::take(asked.engine, asked.now, &[(REVOCATIONS, client.id())]).await?;
-            limited.map_err(OAuthError::too_often)?;
-            let mut tx = asked.engine.db.write().await?;
-            sql::add_revocation(&mut tx, &claims.jti, false, asked.now).await?;
-            tx.commit().await?;
+            self.revoke_access_token(asked, &claims).await?;
         }
         Ok(reply::no_store(reply::json(StatusCode::OK, &json!({}))))
+    }
+
+    async fn revoke_access_token(&self, asked: &Asked<'_>, claims: &Claims) -> Result<(), Fault> {
+        let own = [claims.jti.clone()];
+        let mut tx = asked.engine.db.read().await?;
+        let known = sql::any_revoked(&mut tx, &own, asked.now).await?;
+        tx.rollback().await?;
+        if known {
+            return Ok(());
+        }
+        // Each costs every server a little memory for a while, so nobody may do it without end.
+        let limited = attempts::take(asked.engine, asked.now, &[(REVOCATIONS, &claims.sub)]).await?;
+        limited.map_err(OAuthError::too_often)?;
+        let mut tx = asked.engine.db.write().await?;
+        sql::add_revocation(&mut tx, &claims.jti, false, asked.now).await?;
+        Ok(tx.commit().await?)
     }
 
     /// The refresh token goes, and with it everything that came from it.
@@ -47,12 +61,14 @@ impl Identity {
         client: &Authenticated,
         presented: &Presented<'_>,
     ) -> Result<(), Fault> {
-        let mut tx = asked.engine.db.write().await?;
+        let mut tx = asked.engine.db.read().await?;
         let row = sql::oauth::authorization(&mut tx, presented.authorization).await?;
+        tx.rollback().await?;
         let Some(row) = row.filter(|row| row.client_id == client.id()) else { return Ok(()) };
         if presented.is_genuine(asked.engine, &row)? {
-            sql::oauth::end_authorizations(&mut tx, &Ending::One(row.id), asked.now).await?;
-            tx.commit().await?;
+            let mut ctx = Ctx::acting(asked.engine, Caller::person(row.person_id, ""), &asked.request_id);
+            ending::end(&mut ctx, &Ending::One(row.id)).await?;
+            ctx.finish().await?;
         }
         Ok(())
     }

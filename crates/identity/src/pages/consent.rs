@@ -3,14 +3,18 @@
 use http::StatusCode;
 use maud::html;
 use portico_engine::ports::Membership;
-use portico_kernel::{Code, Problem, Scope, ScopeSet};
+use portico_kernel::{Code, Problem, Scope};
+use portico_store::OnConflict;
 
 use super::Visit;
 use super::frame::{self, Width};
 use crate::http::reply::{self, Reply};
 use crate::oauth::authorize::AuthorizationRequest;
+use crate::oauth::client::Origin;
 use crate::oauth::{OAuthError, redirect};
 use crate::people::Choice;
+use crate::sql::people::LinkRow;
+use crate::{limits, secret, sql};
 
 fn over() -> Problem {
     Problem::new(Code::BadRequest, "This request is too old. Go back to the app and start again.")
@@ -43,7 +47,8 @@ impl Visit<'_> {
             @if !client.origin.is_verified() {
                 p.warning {
                     strong { "Nobody here has checked this app. " }
-                    "It gave itself this name. Go on only if you started this yourself, a moment ago."
+                    "It gave itself this name" @if client.origin == Origin::Document { " at " strong { (redirect::shown_host(&client.id)) } }
+                    ". Go on only if you started this yourself, a moment ago."
                     @if redirect::is_loopback(&request.redirect_uri) {
                         " It runs on your own computer, where any program could pretend to be it."
                     }
@@ -84,6 +89,20 @@ impl Visit<'_> {
         Ok(guard.apply(reply::page(StatusCode::OK, page, &onwards)))
     }
 
+    /// What was sealed for this page works once.
+    async fn use_once(&self, sealed: &str) -> Result<(), Problem> {
+        let mut tx = self.asked.engine.db.write().await?;
+        let used = LinkRow {
+            hash: secret::hash(sealed),
+            purpose: "consent used".to_owned(),
+            person_id: String::new(),
+            email: String::new(),
+            expires_at: self.asked.now + limits::CONSENT_LIFE,
+        };
+        sql::people::insert_link(&mut tx, &used).await.on_conflict(over)?;
+        Ok(tx.commit().await?)
+    }
+
     pub(super) async fn consent(&self) -> Result<Reply, Problem> {
         let form = self.form()?;
         let request = self.request(form.text("request")).await?;
@@ -96,7 +115,7 @@ impl Visit<'_> {
             memberships.iter().find(|membership| membership.account.to_string() == form.text("account"));
         let chosen =
             chosen.ok_or_else(|| Problem::new(Code::BadRequest, "Choose an account that you belong to."))?;
-        debug_assert!(request.scopes.is_none_or(|scopes| scopes != ScopeSet::default()));
+        self.use_once(form.text("request")).await?;
         self.let_in(&request, &Choice { account: chosen.account, role: chosen.role }).await
     }
 }

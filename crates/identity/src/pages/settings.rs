@@ -13,10 +13,10 @@ use super::overview::{self, Overview};
 use super::{Visit, secret};
 use crate::http::Params;
 use crate::http::reply::{self, Reply};
-use crate::people::attempts::{self, OF_ADDRESS, OF_PERSON};
+use crate::people::attempts::{self, Earlier, LETTERS, LETTERS_FROM, OF_ADDRESS, RECHECKS};
 use crate::people::links::{self, Purpose};
 use crate::people::session::{self, Session};
-use crate::people::{canonical, check_name, passkeys, password};
+use crate::people::{canonical, check_name, passkeys};
 use crate::sql::people::PersonRow;
 use crate::{Identity, sql};
 
@@ -38,6 +38,7 @@ impl Identity {
     ) -> Result<(), Problem> {
         let taken = || Problem::new(Code::AlreadyExists, "Someone else has this address.");
         sql::people::set_email(ctx.tx().await?, person.id, email, verified).await.on_conflict(taken)?;
+        links::forget(ctx.tx().await?, person.id).await?;
         ctx.audit("person.email_changed", &person.id)?;
         if self.mailer.is_configured() {
             let letter = Letter {
@@ -58,7 +59,8 @@ impl Visit<'_> {
     /// Is it still they? Asked again before anything that could lock them out.
     pub(super) async fn recheck(&self, session: &Session, form: &Params) -> Result<Option<Refused>, Problem> {
         let address = self.asked.address_bucket();
-        let tries = [(OF_PERSON, session.person.email.as_str()), (OF_ADDRESS, address.as_str())];
+        let person = session.person.id.to_string();
+        let tries = [(RECHECKS, person.as_str()), (OF_ADDRESS, address.as_str())];
         if let Err(wait) = attempts::take(self.asked.engine, self.asked.now, &tries).await? {
             let words = "Too many wrong tries. Wait a few minutes, then try again.".to_owned();
             return Ok(Some(Refused { status: StatusCode::TOO_MANY_REQUESTS, words, wait: Some(wait) }));
@@ -70,7 +72,7 @@ impl Visit<'_> {
             let words = "Your password is wrong.".to_owned();
             return Ok(Some(Refused { status: StatusCode::UNAUTHORIZED, words, wait: None }));
         }
-        attempts::forgive(self.asked.engine, self.asked.now, &tries).await?;
+        attempts::forgive(self.asked.engine, self.asked.now, &tries, Earlier::Forgotten).await?;
         Ok(None)
     }
 
@@ -170,7 +172,12 @@ impl Visit<'_> {
                 other => other.map(Ok),
             };
         }
-        let token = links::create(ctx, Purpose::Email, &person.id.to_string(), &email).await?;
+        let own = person.id.to_string();
+        let letters = [(LETTERS, email.as_str()), (LETTERS_FROM, own.as_str())];
+        if attempts::take(self.asked.engine, self.asked.now, &letters).await?.is_err() {
+            return Ok(Err("Too many letters were sent. Wait an hour, then try again.".to_owned()));
+        }
+        let token = links::create(ctx, Purpose::Email, &own, &email).await?;
         let letter = Letter {
             to: email,
             subject: "Confirm your address".to_owned(),
@@ -191,12 +198,15 @@ impl Visit<'_> {
         form: &Params,
     ) -> Result<Result<(), String>, Problem> {
         let (person, chosen) = (&session.person, secret(form, "new_password"));
-        if let Err(words) = password::check_strength(&chosen, &[&person.email, &person.name]) {
-            return Ok(Err(words));
-        }
-        let hash = self.identity.passwords.hash(self.asked.engine.entropy.as_ref(), &chosen).await?;
+        let entropy = self.asked.engine.entropy.as_ref();
+        let hash =
+            match self.identity.passwords.choose(entropy, &chosen, &[&person.email, &person.name]).await? {
+                Ok(hash) => hash,
+                Err(words) => return Ok(Err(words)),
+            };
         let now = ctx.now();
         sql::people::set_password(ctx.tx().await?, person.id, &hash, now).await?;
+        links::forget(ctx.tx().await?, person.id).await?;
         self.identity.end_sessions(ctx, person.id, Some(session.id)).await?;
         ctx.audit("person.password_changed", &person.id)?;
         Ok(Ok(()))

@@ -16,7 +16,7 @@ use crate::oauth::authorize::{AuthorizeFault, refusal};
 use crate::oauth::client::Origin;
 use crate::oauth::redirect;
 use crate::oauth::{OAuthError, authorize::AuthorizationRequest};
-use crate::people::attempts::{self, OF_ADDRESS, OF_PERSON};
+use crate::people::attempts::{self, Earlier, OF_ADDRESS, OF_PERSON};
 use crate::people::session::{self, STEP};
 use crate::people::{Choice, canonical, passkeys, totp};
 use crate::sql::people::PersonRow;
@@ -47,6 +47,14 @@ impl Visit<'_> {
     /// `GET /oauth2/auth`: to the app with a code, or first to sign in, or first to consent.
     pub(super) async fn authorize(&self) -> Result<Reply, Problem> {
         let (identity, params) = (self.identity, self.query()?);
+        let silent = params.text("prompt").split(' ').any(|prompt| prompt == "none");
+        // Nobody is fetched from or sent anywhere on the word of an app that nobody knows, before a person is here.
+        let stranger =
+            self.session.is_none() && !identity.is_vouched_for(self.asked, params.text("client_id")).await?;
+        if stranger {
+            let nobody = || Problem::new(Code::BadRequest, "Nobody is signed in.");
+            return if silent { Err(nobody()) } else { Ok(self.to_signin()) };
+        }
         let request = match identity.read_authorization(self.asked, &params).await {
             Ok(request) => request,
             Err(AuthorizeFault::Person(words)) => return Err(Problem::new(Code::BadRequest, words)),
@@ -60,7 +68,6 @@ impl Visit<'_> {
                 )));
             }
         };
-        let silent = params.text("prompt").split(' ').any(|prompt| prompt == "none");
         let refuse = |error: &'static str, words: &str| {
             reply::see_other(&request.refuse(&identity.issuer, &OAuthError::new(error, words)))
         };
@@ -71,6 +78,13 @@ impl Visit<'_> {
                 self.to_signin()
             });
         };
+        if params.text("prompt").split(' ').any(|prompt| prompt == "login") {
+            // Once: the way back does not ask for it again.
+            let again =
+                self.asked.request.uri().query().unwrap_or_default().replace("prompt=login", "prompt=");
+            let back = [("again", "1"), ("return_to", &format!("/oauth2/auth?{again}"))];
+            return Ok(reply::see_other(&redirect::with_query("/signin", &back)));
+        }
         let asks = params.text("prompt").split(' ').any(|prompt| prompt == "consent");
         if let Some(choice) = self.settled(&request).await?.filter(|_| !asks) {
             return self.let_in(&request, &choice).await;
@@ -147,7 +161,7 @@ impl Visit<'_> {
     pub(super) async fn show_signin(&self) -> Result<Reply, Problem> {
         let query = self.query()?;
         let return_to = safe_return(query.text("return_to"));
-        if self.session.is_some() {
+        if self.session.is_some() && query.get("again").is_none() {
             return Ok(reply::see_other(return_to));
         }
         Ok(self.signin_page(StatusCode::OK, None, return_to, "").await)
@@ -229,7 +243,9 @@ impl Visit<'_> {
             }
             return Ok(self.signin_page(StatusCode::UNAUTHORIZED, Some(WRONG), return_to, typed).await);
         };
-        attempts::forgive(self.asked.engine, self.asked.now, &tries).await?;
+        // The tries at a code are not over when the password was right.
+        let earlier = if second { Earlier::Count } else { Earlier::Forgotten };
+        attempts::forgive(self.asked.engine, self.asked.now, &tries, earlier).await?;
         if second {
             return self.to_second_step(&person, return_to);
         }
@@ -324,7 +340,7 @@ impl Visit<'_> {
         };
         let with_session = self.identity.begin_session(&mut ctx, self.asked, person.id, how).await?;
         ctx.finish().await?;
-        attempts::forgive(self.asked.engine, self.asked.now, &tries).await?;
+        attempts::forgive(self.asked.engine, self.asked.now, &tries, Earlier::Forgotten).await?;
         Ok(with_session(reply::see_other(safe_return(&step.return_to))))
     }
 

@@ -46,8 +46,10 @@ impl Visit<'_> {
         let mut tx = self.asked.engine.db.read().await?;
         let pass = match (params.get("setup"), params.get("invitation")) {
             (Some(token), None) => {
+                // Once there is someone, nobody is the first.
+                let first = !sql::people::has_people(&mut tx).await?;
                 let link = links::find(&mut tx, Purpose::Setup, token, self.asked.now).await?;
-                link.map(|_| Pass::Setup(token.to_owned()))
+                link.filter(|_| first).map(|_| Pass::Setup(token.to_owned()))
             }
             (None, Some(token)) => {
                 let invited = self.identity.enrolment.invitation(&mut tx, token, self.asked.now).await?;
@@ -190,12 +192,13 @@ impl Visit<'_> {
             email_verified: matches!(pass, Pass::Invitation(_, invited) if invited.mailed),
             password: Some(secret(form, "password")),
         };
+        if let Pass::Setup(token) = pass {
+            let now = ctx.now();
+            links::take(ctx.tx().await?, Purpose::Setup, token, now).await?.ok_or_else(over)?;
+        }
         let person = self.identity.create_person(&mut ctx, &new).await?;
         match pass {
-            Pass::Setup(token) => {
-                let now = ctx.now();
-                links::take(ctx.tx().await?, Purpose::Setup, token, now).await?.ok_or_else(over)?;
-            }
+            Pass::Setup(_) => {}
             Pass::Invitation(token, _) => {
                 self.identity.enrolment.accept(&mut ctx, token, person.id).await?;
             }

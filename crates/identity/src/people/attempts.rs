@@ -26,8 +26,13 @@ pub(crate) const REGISTRATIONS: Limit = Limit { what: "register", most: 20, with
 pub(crate) const DOCUMENTS: Limit = Limit { what: "document", most: 30, within: Duration::from_hours(1) };
 /// Single tokens that a client revoked.
 pub(crate) const REVOCATIONS: Limit = Limit { what: "revoke", most: 100, within: Duration::from_hours(1) };
-/// Letters that someone can make us send to one person.
-pub(crate) const LETTERS: Limit = Limit { what: "letter", most: 3, within: Duration::from_hours(1) };
+/// Wrong passwords of someone who is signed in: strangers' tries do not count against them.
+pub(crate) const RECHECKS: Limit = Limit { what: "recheck", most: 10, within: Duration::from_mins(15) };
+/// Letters that anyone can make us send to one person.
+pub(crate) const LETTERS: Limit = Limit { what: "letter", most: 6, within: Duration::from_hours(1) };
+/// Letters that one person, or someone at one address, can make us send.
+pub(crate) const LETTERS_FROM: Limit =
+    Limit { what: "letters from", most: 6, within: Duration::from_hours(1) };
 
 impl Limit {
     /// Whom it counts is kept as a hash: the table is no list of addresses.
@@ -78,16 +83,26 @@ pub(crate) async fn take(
     Ok(wait.map_or(Ok(()), Err))
 }
 
-/// Gives a try back that ended well; the person's earlier ones are forgotten too.
+/// What becomes of the tries before, when one ended well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    /// They still count: this was only the first of two steps.
+    Count,
+    /// Those of the person are forgotten.
+    Forgotten,
+}
+
+/// Gives a try back that ended well.
 pub(crate) async fn forgive(
     engine: &Engine,
     now: Timestamp,
     limits: &[(Limit, &str)],
+    earlier: Earlier,
 ) -> Result<(), Problem> {
     let mut tx = engine.db.write().await?;
     for (limit, bucket) in sorted(limits) {
         let mut times = within(&mut tx, limit, &bucket, now).await?;
-        if limit.what == OF_PERSON.what {
+        if earlier == Earlier::Forgotten && limit.what != OF_ADDRESS.what {
             times.clear();
         } else if let Some(own) = times.iter().position(|time| *time == now.as_micros()) {
             times.remove(own);

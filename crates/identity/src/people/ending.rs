@@ -11,10 +11,7 @@ use crate::{Identity, sql};
 impl Identity {
     /// Ends what the app may do in the person's name.
     pub(crate) async fn end_app(&self, ctx: &mut Ctx, person: PersonId, client: &str) -> Result<(), Problem> {
-        let now = ctx.now();
-        let ending = Ending::OfApp(person, client.to_owned());
-        let ended = sql::oauth::end_authorizations(ctx.tx().await?, &ending, now).await?;
-        audit(ctx, &ended)
+        end(ctx, &Ending::OfApp(person, client.to_owned())).await.map(drop)
     }
 
     /// Revokes whatever has that id, for the operator: a key, an API token, an app, an authorization, or all that a
@@ -23,7 +20,7 @@ impl Identity {
         let mut ctx = Ctx::operator(engine);
         let now = ctx.now();
         let ended = match id.split('_').next() {
-            Some("app") => {
+            _ if id.starts_with("app_") || id.starts_with("http") => {
                 if !sql::oauth::revoke_client(ctx.tx().await?, id, now).await? {
                     return Err(Problem::not_found("app", id));
                 }
@@ -31,7 +28,11 @@ impl Identity {
             }
             Some("aut") => {
                 let id = id.parse().map_err(|_| Problem::not_found("authorization", id))?;
-                sql::oauth::end_authorizations(ctx.tx().await?, &Ending::One(id), now).await?
+                let ended = sql::oauth::end_authorizations(ctx.tx().await?, &Ending::One(id), now).await?;
+                if ended.is_empty() {
+                    return Err(Problem::not_found("authorization", id));
+                }
+                ended
             }
             Some("usr") => return self.revoke_person(ctx, id).await,
             _ => {
@@ -61,6 +62,14 @@ impl Identity {
         ctx.finish().await?;
         Ok([id.to_owned()].into_iter().chain(ended.into_iter().map(|row| row.id.to_string())).collect())
     }
+}
+
+/// Ends authorizations, and writes that into the logs of the accounts that they were for.
+pub(crate) async fn end(ctx: &mut Ctx, ending: &Ending) -> Result<Vec<AuthorizationRow>, Problem> {
+    let now = ctx.now();
+    let ended = sql::oauth::end_authorizations(ctx.tx().await?, ending, now).await?;
+    audit(ctx, &ended)?;
+    Ok(ended)
 }
 
 /// Writes what was ended into the logs of the accounts that it was for. The console's own is a sign-out.

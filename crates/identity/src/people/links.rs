@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico_engine::Ctx;
-use portico_kernel::{Problem, Timestamp};
+use portico_kernel::{PersonId, Problem, Timestamp};
 use portico_store::Tx;
 
 use crate::sql::people::{self as sql, LinkRow};
@@ -39,8 +39,9 @@ impl Purpose {
     }
 }
 
-/// Makes a link for `person` (empty for nobody yet); an older one for the same purpose stops working. Answers the
-/// secret in it.
+/// Makes a link for `person` (empty for nobody yet); answers the secret in it. The last link to sign up first or to
+/// confirm an address is the one that works; of those to choose a password each does, so that nobody can make another's
+/// useless by asking for a new one.
 pub(crate) async fn create(
     ctx: &mut Ctx,
     purpose: Purpose,
@@ -56,9 +57,19 @@ pub(crate) async fn create(
         expires_at: ctx.now() + purpose.life(),
     };
     let tx = ctx.tx().await?;
-    sql::delete_links(tx, person, purpose.name()).await?;
+    if purpose != Purpose::Password {
+        sql::delete_links(tx, person, purpose.name()).await?;
+    }
     sql::insert_link(tx, &row).await?;
     Ok(token)
+}
+
+/// Makes every link of the person useless: their password or address is another now.
+pub(crate) async fn forget(tx: &mut Tx, person: PersonId) -> Result<(), Problem> {
+    for purpose in [Purpose::Password, Purpose::Email] {
+        sql::delete_links(tx, &person.to_string(), purpose.name()).await?;
+    }
+    Ok(())
 }
 
 /// The link behind a token, if it still works.

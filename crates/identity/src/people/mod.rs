@@ -2,7 +2,7 @@
 
 pub(crate) mod attempts;
 mod email;
-mod ending;
+pub(crate) mod ending;
 pub(crate) mod links;
 pub(crate) mod passkeys;
 pub(crate) mod password;

@@ -2,8 +2,8 @@
 //! nobody learns from the answer who has an account.
 
 use portico_engine::Ctx;
-use portico_kernel::{PersonId, Problem, Timestamp, hex};
-use portico_store::Context;
+use portico_kernel::{Code, PersonId, Problem, Timestamp, hex};
+use portico_store::{Context, OnConflict};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -120,7 +120,8 @@ pub(crate) async fn finish_adding(
     if sql::passkeys(ctx.tx().await?, person.id).await?.len() >= limits::PASSKEYS_MAX {
         return Ok(None);
     }
-    sql::insert_passkey(ctx.tx().await?, &row).await?;
+    let known = || Problem::new(Code::AlreadyExists, "This passkey is known already.");
+    sql::insert_passkey(ctx.tx().await?, &row).await.on_conflict(known)?;
     ctx.audit("person.passkey_added", &person.id)?;
     Ok(Some(()))
 }

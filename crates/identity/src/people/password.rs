@@ -46,14 +46,18 @@ fn normal(password: &Secret<String>) -> String {
     password.expose().nfc().collect()
 }
 
+/// How much of a password is looked at: what is strong so far does not get weaker, and looking takes long.
+const LOOKED_AT_CHARACTERS: usize = 64;
+
 /// Why a password cannot be chosen; `known` is what an attacker would try first.
-pub(crate) fn check_strength(password: &Secret<String>, known: &[&str]) -> Result<(), String> {
+fn check_strength(password: &Secret<String>, known: &[&str]) -> Result<(), String> {
     let length = password.expose().chars().count();
     if !limits::PASSWORD_CHARACTERS.contains(&length) {
         let (least, most) = (limits::PASSWORD_CHARACTERS.start(), limits::PASSWORD_CHARACTERS.end());
         return Err(format!("The password must have {least} to {most} characters."));
     }
-    let estimate = zxcvbn::zxcvbn(password.expose(), known);
+    let beginning: String = password.expose().chars().take(LOOKED_AT_CHARACTERS).collect();
+    let estimate = zxcvbn::zxcvbn(&beginning, known);
     if u8::from(estimate.score()) >= limits::PASSWORD_SCORE_MIN {
         return Ok(());
     }
@@ -68,17 +72,24 @@ pub(crate) fn check_strength(password: &Secret<String>, known: &[&str]) -> Resul
 }
 
 impl Passwords {
-    /// Hashes a password.
-    pub(crate) async fn hash(
+    /// The hash of a password that a person chose, or why it cannot be chosen; `known` is what an attacker would try
+    /// first.
+    pub(crate) async fn choose(
         &self,
         entropy: &dyn Entropy,
         password: &Secret<String>,
-    ) -> Result<String, Problem> {
-        let (password, salt) = (normal(password), entropy.bytes::<16>());
+        known: &[&str],
+    ) -> Result<Result<String, String>, Problem> {
+        let (password, salt) = (password.clone(), entropy.bytes::<16>());
+        let known: Vec<String> = known.iter().map(|word| (*word).to_owned()).collect();
         self.run(move || {
-            let hash = argon2()?.hash_password_with_salt(password.as_bytes(), &salt);
-            hash.map(|hash: PasswordHash| hash.to_string())
-                .map_err(|error| Problem::internal(error.to_string()))
+            let known: Vec<_> = known.iter().map(String::as_str).collect();
+            if let Err(words) = check_strength(&password, &known) {
+                return Ok(Err(words));
+            }
+            let hash = argon2()?.hash_password_with_salt(normal(&password).as_bytes(), &salt);
+            let hash: PasswordHash = hash.map_err(|error| Problem::internal(error.to_string()))?;
+            Ok(Ok(hash.to_string()))
         })
         .await
     }
@@ -129,9 +140,12 @@ mod tests {
     #[tokio::test]
     async fn a_password_matches_only_itself() {
         let passwords = Passwords::default();
-        let hash = passwords.hash(&SystemEntropy, &secret("corre\u{301}ct horse")).await.unwrap();
-        assert!(passwords.matches(&secret("corr\u{e9}ct horse"), Some(hash.clone())).await.unwrap());
-        assert!(!passwords.matches(&secret("correct horse"), Some(hash)).await.unwrap());
+        let chosen = secret("corre\u{301}ct horse 94 teapot");
+        let hash = passwords.choose(&SystemEntropy, &chosen, &[]).await.unwrap().unwrap();
+        assert!(
+            passwords.matches(&secret("corr\u{e9}ct horse 94 teapot"), Some(hash.clone())).await.unwrap()
+        );
+        assert!(!passwords.matches(&secret("correct horse 94 teapot"), Some(hash)).await.unwrap());
         assert!(!passwords.matches(&secret("anything"), None).await.unwrap());
     }
 

@@ -10,8 +10,8 @@ use portico_kernel::{
 };
 use portico_store::{OnConflict, StoreError, Tx};
 
+use super::canonical;
 use super::links::{self, Purpose};
-use super::{canonical, password};
 use crate::claims::{AUDIENCE, Claims, Issue};
 use crate::oauth::client::CONSOLE;
 use crate::sql::oauth::Ending;
@@ -63,10 +63,9 @@ impl Identity {
         let hash = match &new.password {
             None => None,
             Some(password) => {
-                password::check_strength(password, &[&email, &new.name])
-                    .map_err(|words| Problem::field("password", words))?;
                 let entropy = ctx.engine().entropy.clone();
-                Some(self.passwords.hash(entropy.as_ref(), password).await?)
+                let chosen = self.passwords.choose(entropy.as_ref(), password, &[&email, &new.name]).await?;
+                Some(chosen.map_err(|words| Problem::field("password", words))?)
             }
         };
         let name = new.name.trim();
@@ -131,10 +130,19 @@ impl Identity {
     pub async fn password_link(&self, ctx: &mut Ctx, person: PersonId) -> Result<Secret<String>, Problem> {
         let row = sql::people::person(ctx.tx().await?, &person.to_string()).await?;
         let row = row.ok_or_else(|| Problem::not_found("person", person))?;
-        let token = links::create(ctx, Purpose::Password, &person.to_string(), &row.email).await?;
-        ctx.act_in(row.account_id);
-        ctx.audit("person.password_link_made", &person)?;
-        Ok(Secret::new(format!("{}/password?link={token}", self.issuer)))
+        Self::make_password_link(ctx, &self.issuer, &row).await
+    }
+
+    /// The same, for a person who is known already.
+    pub(crate) async fn make_password_link(
+        ctx: &mut Ctx,
+        issuer: &str,
+        person: &PersonRow,
+    ) -> Result<Secret<String>, Problem> {
+        let token = links::create(ctx, Purpose::Password, &person.id.to_string(), &person.email).await?;
+        ctx.act_in(person.account_id);
+        ctx.audit("person.password_link_made", &person.id)?;
+        Ok(Secret::new(format!("{issuer}/password?link={token}")))
     }
 }
 

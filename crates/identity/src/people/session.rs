@@ -129,6 +129,10 @@ impl Identity {
             last_seen_at: asked.now,
             expires_at: asked.now + limits::SESSION_IDLE,
         };
+        let older = sql::people::sessions(ctx.tx().await?, person).await?;
+        for oldest in older.iter().skip(limits::SESSIONS_MAX - 1) {
+            self.end_session(ctx, person, oldest.id).await?;
+        }
         sql::people::insert_session(ctx.tx().await?, &row).await?;
         ctx.audit_with("person.signed_in", &person, serde_json::json!({ "with": how, "session": row.id }))?;
         Ok(move |reply| {

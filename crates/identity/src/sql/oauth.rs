@@ -99,7 +99,8 @@ pub(crate) struct AuthorizationRow {
     pub(crate) role: Option<String>,
     pub(crate) sealed_secret: Vec<u8>,
     pub(crate) generation: i64,
-    pub(crate) rotated_at: Timestamp,
+    /// When the refresh tokens before this one were used, in microseconds, as far as it still matters.
+    pub(crate) spent: String,
     pub(crate) created_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) revoked_at: Option<Timestamp>,
@@ -116,7 +117,7 @@ from_row!(AuthorizationRow {
     role,
     sealed_secret,
     generation,
-    rotated_at,
+    spent,
     created_at,
     expires_at,
     revoked_at
@@ -126,7 +127,7 @@ macro_rules! authorizations {
     ($rest:literal) => {
         concat!(
             "select id, person_id, client_id, account_id, session_id, audience, scopes, role, sealed_secret, ",
-            "generation, rotated_at, created_at, expires_at, revoked_at from authorizations where ",
+            "generation, spent, created_at, expires_at, revoked_at from authorizations where ",
             $rest
         )
     };
@@ -135,7 +136,7 @@ macro_rules! authorizations {
 pub(crate) async fn insert_authorization(tx: &mut Tx, row: &AuthorizationRow) -> Result<(), StoreError> {
     tx.execute(
         "insert into authorizations (id, person_id, client_id, account_id, session_id, audience, scopes, role, \
-         sealed_secret, generation, rotated_at, created_at, expires_at) \
+         sealed_secret, generation, spent, created_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         args![
             row.id,
@@ -148,7 +149,7 @@ pub(crate) async fn insert_authorization(tx: &mut Tx, row: &AuthorizationRow) ->
             row.role,
             row.sealed_secret,
             row.generation,
-            row.rotated_at,
+            row.spent,
             row.created_at,
             row.expires_at
         ],
@@ -184,14 +185,15 @@ pub(crate) async fn rotate_authorization(
     tx: &mut Tx,
     id: AuthorizationId,
     generation: i64,
+    spent: &str,
     now: Timestamp,
     expires_at: Timestamp,
 ) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
-            "update authorizations set generation = generation + 1, rotated_at = $3, expires_at = $4 \
+            "update authorizations set generation = generation + 1, spent = $5, expires_at = $4 \
              where id = $1 and generation = $2 and revoked_at is null and expires_at > $3",
-            args![id, generation, now, expires_at],
+            args![id, generation, now, expires_at, spent.to_owned()],
         )
         .await?;
     Ok(rows == 1)
@@ -219,7 +221,7 @@ pub(crate) async fn end_authorizations(
                 "update authorizations set revoked_at = $1 where revoked_at is null and ",
                 $which,
                 " returning id, person_id, client_id, account_id, session_id, audience, scopes, role, sealed_secret, ",
-                "generation, rotated_at, created_at, expires_at, revoked_at"
+                "generation, spent, created_at, expires_at, revoked_at"
             )
         };
     }

@@ -37,13 +37,13 @@ on_both_databases! {
             app.get("/v1/accounts/me").await.ok()["key"]["last_used_at"].as_str().unwrap().to_owned()
         };
         app.get("/v1/me").await.ok();
-        assert_eq!(last_used().await, "2026-01-31T09:30:00.000Z");
+        assert_eq!(last_used().await, "2026-01-31T09:30:00.250Z");
         app.advance(seconds(59)).await;
         app.get("/v1/me").await.ok();
-        assert_eq!(last_used().await, "2026-01-31T09:30:00.000Z");
+        assert_eq!(last_used().await, "2026-01-31T09:30:00.250Z");
         app.advance(seconds(1)).await;
         app.get("/v1/me").await.ok();
-        assert_eq!(last_used().await, "2026-01-31T09:31:00.000Z");
+        assert_eq!(last_used().await, "2026-01-31T09:31:00.250Z");
     }
 
     async fn the_price_list_names_the_operations_of_each_category(app: TestApp) {

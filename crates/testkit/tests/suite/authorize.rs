@@ -43,9 +43,15 @@ on_both_databases! {
             assert_eq!((&caller["org"], &caller["email"], &caller["key"]), (&json!(ada.account_id), &json!("ada@example.com"), &json!(null)));
             app.send(Sent::new("GET", "/v1/accounts/me").bearer(&tokens.access)).await.refused(Code::Forbidden);
             app.send(Sent::new("GET", "/v1/accounts/orgs").bearer(&tokens.access)).await.refused(Code::Forbidden);
-            // An app that the operator knows asks once; for more than it has, again.
-            assert!(allow_silently(&mut browser, &client.request(&[("scope", "identity:read")])).await);
+            // An app that the operator knows and that keeps a secret asks once; for more than it has, again.
+            assert_eq!(allow_silently(&mut browser, &client.request(&[("scope", "identity:read")])).await, confidential);
+            assert!(!allow_silently(&mut browser, &client.request(&[("scope", "identity:read"), ("prompt", "consent")])).await);
             assert!(!allow_silently(&mut browser, &client.request(&[("scope", "account:read")])).await);
+            let again = browser.get(&client.request(&[("prompt", "login")])).await;
+            assert!(again.header("location").starts_with("/signin?again=1"), "{}", again.header("location"));
+            let page = browser.follow(again).await;
+            let back = browser.submit(&page, "/signin", &[("email", "ada@example.com"), ("password", PASSWORD)]).await;
+            assert!(back.header("location").starts_with("/oauth2/auth?") && !back.header("location").contains("login"));
         }
     }
 
@@ -222,6 +228,40 @@ on_both_databases! {
         me(&app, &tokens.access).await.refused(Code::Unauthenticated);
     }
 
+    async fn nobody_is_sent_anywhere_for_a_stranger_before_they_sign_in(app: TestApp) {
+        let client = App::register(&app).await;
+        for fields in [&[("scope", "nonsense")][..], &[("response_type", "token")]] {
+            let answer = Browser::new(&app).get(&client.request(fields)).await;
+            assert!(answer.header("location").starts_with("/signin?"), "{fields:?}: {}", answer.header("location"));
+        }
+        let answer = Browser::new(&app).get(&client.request(&[("prompt", "none")])).await;
+        assert_eq!((answer.status, answer.header("location")), (400, ""));
+        let looked = Browser::new(&app).send(Sent::new("HEAD", &client.request(&[]))).await;
+        assert_eq!(looked.status, 405, "a look alone does nothing");
+    }
+
+    async fn an_app_acts_in_the_account_that_was_chosen_and_in_no_other(app: TestApp) {
+        let ada = app.new_person("ada@example.com", Some(PASSWORD)).await;
+        let client = App::create(&app, "identity:read account:read account:audit events:read", false).await;
+        let tokens = sign_in_and_authorize(&app, &mut Browser::new(&app), &client, "").await;
+        app.join(app.account, ada.id, Role::Owner).await;
+        for path in ["audit", "events", "entitlements"] {
+            let other = format!("/v1/accounts/orgs/{}/{path}", app.account);
+            app.send(Sent::new("GET", &other).bearer(&tokens.access)).await.refused(Code::Forbidden);
+            let own = format!("/v1/accounts/orgs/{}/{path}", ada.account_id);
+            app.send(Sent::new("GET", &own).bearer(&tokens.access)).await.ok();
+        }
+        let document = format!("/v1/openapi.json?account={}", app.account);
+        app.send(Sent::new("GET", &document).bearer(&tokens.access)).await.refused(Code::Forbidden);
+        let own = format!("/v1/accounts/orgs/{}/audit", ada.account_id);
+        let log = app.send(Sent::new("GET", &own).bearer(&tokens.access)).await.ok();
+        assert!(log.to_string().contains("app.authorized"));
+        let refused = portico::admin::run(&app.app, portico::admin::Admin::App(portico::admin::AppCommand::Create {
+            name: "Keys".to_owned(), redirect_uri: vec!["https://a.example/cb".to_owned()], scopes: "account:keys".parse().unwrap(), confidential: true,
+        })).await;
+        assert!(refused.is_err(), "an app makes no keys");
+    }
+
     async fn consent_is_given_by_whoever_was_asked(app: TestApp) {
         app.new_person("ada@example.com", Some(PASSWORD)).await;
         app.new_person("eve@example.com", Some(PASSWORD)).await;
@@ -234,6 +274,10 @@ on_both_databases! {
         assert_eq!(eve.get(&asked).await.status, 400, "another's request");
         let page = ada.get(&asked).await;
         assert_eq!(eve.submit(&page, "/consent", &[("decision", "allow")]).await.status, 403);
+        assert_eq!(ada.submit(&page, "/consent", &[("decision", "allow")]).await.status, 303);
+        assert_eq!(ada.submit(&page, "/consent", &[("decision", "allow")]).await.status, 400, "once");
+        let answer = ada.get(&client.request(&[])).await;
+        let page = ada.follow(answer).await;
         app.clock.advance(Duration::from_mins(11));
         assert_eq!(ada.submit(&page, "/consent", &[("decision", "allow")]).await.status, 400, "too old");
     }
@@ -244,7 +288,9 @@ on_both_databases! {
         let redirect = format!("{CONSOLE_URL}/callback");
         let mut browser = Browser::new(&app);
         browser.sign_in("ada@example.com", PASSWORD).await;
-        assert_eq!(browser.get(&console.request(&[])).await.status, 400, "only its own address");
+        for other in [REDIRECT, "http://console.test:31337/callback", "http://127.0.0.1:31337/callback"] {
+            assert_eq!(browser.get(&console.request(&[("redirect_uri", other)])).await.status, 400, "only its own address");
+        }
         let back = browser.get(&console.request(&[("redirect_uri", &redirect), ("audience", "platform-api")])).await;
         let code = back.parameter("code").unwrap();
         let exchange = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", &*redirect), ("code_verifier", VERIFIER)];

@@ -28,7 +28,7 @@ async fn traces(app: &TestApp, id: &str) -> Vec<(&'static str, i64)> {
         "audit_entries": "account_id"; "account_sequences": "account_id"; "idempotency_records": "account_id";
         "credentials": "account_id"; "authorizations": "account_id" "person_id"; "people": "id" "account_id";
         "passwords": "person_id"; "totp_secrets": "person_id"; "recovery_codes": "person_id"; "passkeys": "person_id";
-        "sessions": "person_id"; "links": "person_id"; "revocations": "id"; "lab_things": "account_id";
+        "sessions": "person_id"; "links": "person_id"; "lab_things": "account_id";
     }
     found
 }
@@ -100,7 +100,36 @@ on_both_databases! {
         assert_eq!(traces(&app, &ada.account_id.to_string()).await, []);
         assert_eq!(Browser::new(&app).sign_in("ada@example.com", PASSWORD).await.status, 401);
         let members = format!("/v1/accounts/orgs/{}/members", app.account);
-        let listed = app.send(Sent::new("GET", &members).bearer(&app.person_token(eve.id).await)).await.ok();
+        let owner = app.person_token(eve.id).await;
+        let listed = app.send(Sent::new("GET", &members).bearer(&owner)).await.ok();
         assert_eq!(listed["members"].as_array().unwrap().len(), 1);
+        let events = format!("/v1/accounts/orgs/{}/events?type=member.removed", app.account);
+        let events = app.send(Sent::new("GET", &events).bearer(&owner)).await.ok();
+        assert_eq!(events["events"][0]["data"], json!({ "user_id": ada.id, "actor": "platform" }));
+    }
+
+    async fn a_person_on_their_way_out_makes_nothing_that_nobody_would_own(app: TestApp) {
+        let ada = app.new_person("ada@example.com", None).await;
+        let token = app.person_token(ada.id).await;
+        let team = app.send(Sent::new("POST", "/v1/accounts/orgs").bearer(&token).json(&json!({ "name": "Hers" }))).await.ok();
+        let (own, team) = (format!("/v1/accounts/orgs/{}", ada.account_id), team["id"].as_str().unwrap().to_owned());
+        let of_team = format!("/v1/accounts/orgs/{team}");
+        app.send(Sent::new("DELETE", &of_team).bearer(&token)).await.ok();
+        app.send(Sent::new("DELETE", &own).bearer(&token)).await.ok();
+        for (path, body) in [("/v1/accounts/orgs".to_owned(), json!({ "name": "Late" })), (format!("{own}/tokens"), json!({ "scopes": ["identity:read"] }))] {
+            let refused = app.send(Sent::new("POST", &path).bearer(&token).json(&body)).await.refused(Code::FailedPrecondition);
+            assert_eq!(refused["details"][0]["reason"], "ACCOUNT_CLOSED");
+        }
+        // She takes the team back, and is its only owner when she goes.
+        app.send(Sent::new("PATCH", &of_team).bearer(&token).json(&json!({ "status": "active" }))).await.ok();
+        app.advance(Duration::from_hours(30 * 24)).await;
+        let token = app.person_token(ada.id).await;
+        erase(&app).await;
+        app.catch_up().await;
+        app.send(Sent::new("GET", "/v1/me").bearer(&token)).await.refused(Code::Unauthenticated);
+        assert_ne!(traces(&app, &team).await, [], "the team has a grace of its own");
+        app.advance(Duration::from_hours(30 * 24)).await;
+        erase(&app).await;
+        assert_eq!(traces(&app, &team).await, []);
     }
 }

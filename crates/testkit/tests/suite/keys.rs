@@ -142,6 +142,45 @@ on_both_databases! {
         }
     }
 
+    async fn no_key_slips_in_below_one_that_is_revoked(app: TestApp) {
+        let owner = person_with(&app, Role::Owner).await;
+        for _ in 0..5 {
+            let parent = call(&app, &owner, "POST", "tokens", &json!({ "scopes": ["account:keys", "identity:read"] })).await.ok();
+            let (id, token) = (text(&parent["key"]["id"]), text(&parent["token"]));
+            let (body, path, nothing) = (json!({ "scopes": ["identity:read"] }), format!("tokens/{id}"), json!(null));
+            let (made, _) = tokio::join!(
+                futures_util::future::join_all((0..4).map(|_| call(&app, &token, "POST", "keys", &body))),
+                call(&app, &owner, "DELETE", &path, &nothing)
+            );
+            for answer in made.iter().filter(|answer| answer.status == 200) {
+                let key = answer.json();
+                let client = crate::apps::App { id: text(&key["key"]["id"]), secret: Some(text(&key["client_secret"])) };
+                client.refused(&app, &[("grant_type", "client_credentials")], "invalid_client").await;
+            }
+        }
+    }
+
+    async fn a_key_below_an_api_token_ends_with_it(app: TestApp) {
+        let owner = person_with(&app, Role::Owner).await;
+        let parent = call(&app, &owner, "POST", "tokens", &json!({ "scopes": ["account:keys", "identity:read"], "days": 7 })).await.ok();
+        let child = call(&app, &text(&parent["token"]), "POST", "keys", &json!({ "scopes": ["identity:read"] })).await.ok();
+        assert_eq!(child["key"]["expires_at"], parent["key"]["expires_at"]);
+        let client = crate::apps::App { id: text(&child["key"]["id"]), secret: Some(text(&child["client_secret"])) };
+        app.advance(Duration::from_hours(7 * 24) - Duration::from_mins(5)).await;
+        let last = client.token(&app, &[("grant_type", "client_credentials")]).await.ok();
+        assert!(last["expires_in"].as_i64().unwrap() <= 300, "{last}");
+        app.advance(Duration::from_mins(5)).await;
+        client.refused(&app, &[("grant_type", "client_credentials")], "invalid_client").await;
+    }
+
+    async fn a_revoked_key_is_refused_at_once_whoever_revoked_it(app: TestApp) {
+        let key = app.new_key(app.account, ScopeSet::all()).await;
+        let client = crate::apps::App { id: text(&key["client_id"]), secret: Some(text(&key["client_secret"])) };
+        client.token(&app, &[("grant_type", "client_credentials")]).await.ok();
+        app.admin(portico::admin::Admin::Revoke { id: client.id.clone() }).await;
+        client.refused(&app, &[("grant_type", "client_credentials")], "invalid_client").await;
+    }
+
     async fn lists_are_walked_newest_first(app: TestApp) {
         let owner = person_with(&app, Role::Owner).await;
         let mut made = Vec::new();

@@ -44,11 +44,16 @@ on_both_databases! {
         assert!(log.to_string().contains("app.refresh_token_reused"), "{log}");
     }
 
-    async fn the_token_before_the_last_ends_everything_at_once(app: TestApp) {
+    async fn every_spent_token_has_its_own_moment(app: TestApp) {
         let (client, first) = begin(&app).await;
         let second = Tokens::read(&refresh(&app, &client, &first.refresh).await);
+        app.clock.advance(Duration::from_secs(20));
         let third = Tokens::read(&refresh(&app, &client, &second.refresh).await);
-        assert_eq!(refresh(&app, &client, &first.refresh).await.json()["error"], "invalid_grant");
+        let again = Tokens::read(&refresh(&app, &client, &first.refresh).await);
+        assert_eq!(again.refresh, second.refresh, "its successor, although that is spent too");
+        app.clock.advance(Duration::from_secs(11));
+        assert_eq!(Tokens::read(&refresh(&app, &client, &second.refresh).await).refresh, third.refresh);
+        assert_eq!(refresh(&app, &client, &first.refresh).await.json()["error"], "invalid_grant", "31 s");
         assert_eq!(refresh(&app, &client, &third.refresh).await.json()["error"], "invalid_grant");
     }
 

@@ -166,6 +166,14 @@ async fn documents_that_lie_are_refused() {
             }),
         ),
         ("not JSON", Box::new(|_| answer("200 OK", "<html>"))),
+        (
+            "a secret",
+            Box::new(move |own| {
+                let mut d = good(own);
+                d["token_endpoint_auth_method"] = json!("client_secret_basic");
+                answer("200 OK", &d.to_string())
+            }),
+        ),
         ("an error", Box::new(move |own| answer("404 Not Found", &good(own).to_string()))),
         (
             "a redirect",
@@ -186,13 +194,21 @@ async fn documents_that_lie_are_refused() {
 #[tokio::test]
 async fn an_address_inside_is_never_asked() {
     let app = TestApp::new(Database::Sqlite).await;
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let mut browser = Browser::new(&app);
+    browser.sign_in("ada@example.com", PASSWORD).await;
     let origin = document_server(|_| panic!("nobody may come here")).await;
     let port = origin.rsplit(':').next().unwrap();
     for host in ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254"] {
         for scheme in ["http", "https"] {
             let client = App { id: format!("{scheme}://{host}:{port}/c"), secret: None };
-            let answer = Browser::new(&app).get(&client.request(&[])).await;
+            let answer = browser.get(&client.request(&[])).await;
             assert_eq!(answer.status, 400, "{}", client.id);
+            let signed_out = Browser::new(&app).get(&client.request(&[])).await;
+            assert!(
+                signed_out.header("location").starts_with("/signin?"),
+                "nothing is fetched for a stranger"
+            );
         }
     }
 }

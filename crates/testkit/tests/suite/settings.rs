@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use portico::admin::{Admin, PersonCommand};
 use portico_kernel::Clock;
 use portico_testkit::{Answer, Browser, TestApp, on_both_databases};
 use totp_rs::{Builder, Secret};
@@ -133,6 +134,47 @@ on_both_databases! {
         assert_eq!(other.submit(&form, "/signin/code", &[("code", &next)]).await.status, 429);
         app.clock.advance(Duration::from_mins(5));
         assert_eq!(other.get("/signin/code").await.header("location"), "/signin?return_to=%2Fsettings", "the step is over");
+    }
+
+    async fn a_right_password_gives_no_new_tries_at_codes(app: TestApp) {
+        app.new_person("ada@example.com", Some(PASSWORD)).await;
+        let mut browser = signed_in(&app).await;
+        let page = browser.get("/settings/totp").await;
+        let right = code(&app, &page);
+        browser.submit(&page, "/settings/totp", &[("code", &right), ("current_password", PASSWORD)]).await;
+        let mut statuses = Vec::new();
+        for _ in 0..4 {
+            let mut other = Browser::new(&app);
+            if other.sign_in("ada@example.com", PASSWORD).await.status != 303 {
+                break;
+            }
+            let form = other.get("/signin/code").await;
+            for _ in 0..4 {
+                statuses.push(other.submit(&form, "/signin/code", &[("code", "123456")]).await.status);
+            }
+        }
+        assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 10, "{statuses:?}");
+    }
+
+    async fn strangers_do_not_lock_a_signed_in_person_out_of_their_settings(app: TestApp) {
+        app.new_person("ada@example.com", Some(PASSWORD)).await;
+        let mut browser = signed_in(&app).await;
+        for _ in 0..11 {
+            Browser::new(&app).sign_in("ada@example.com", "wrong").await;
+        }
+        let new = [("current_password", PASSWORD), ("new_password", OTHER)];
+        assert_eq!(change(&mut browser, "/settings/password", &new).await.status, 303);
+    }
+
+    async fn a_link_to_choose_a_password_ends_with_the_password(app: TestApp) {
+        let person = app.new_person("ada@example.com", Some(PASSWORD)).await.id;
+        let made = app.admin(Admin::Person(PersonCommand::PasswordLink { person })).await;
+        let path = made["link"].as_str().unwrap().split("auth.test").nth(1).unwrap().to_owned();
+        assert_eq!(Browser::new(&app).get(&path).await.status, 200);
+        let mut browser = signed_in(&app).await;
+        let new = [("current_password", PASSWORD), ("new_password", OTHER)];
+        assert_eq!(change(&mut browser, "/settings/password", &new).await.status, 303);
+        assert_eq!(Browser::new(&app).get(&path).await.status, 404);
     }
 
     async fn an_app_that_is_disconnected_is_refused(app: TestApp) {

@@ -36,6 +36,13 @@ on_both_databases! {
         assert_eq!(link(&app).await, None, "there is someone now");
     }
 
+    async fn the_first_link_is_over_once_there_is_someone(app: TestApp) {
+        let path = link(&app).await.unwrap();
+        assert_eq!(Browser::new(&app).get(&path).await.status, 200);
+        app.new_person("ada@example.com", None).await;
+        assert_eq!(Browser::new(&app).get(&path).await.status, 404);
+    }
+
     async fn of_two_who_use_one_link_one_gets_in(app: TestApp) {
         let path = link(&app).await.unwrap();
         let sign_up = |email: &'static str| {

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
-use portico::admin::Admin;
+use portico::admin::{Admin, SigningKeyCommand};
 use portico_kernel::{Code, ScopeSet, seconds};
 use portico_testkit::{Answer, Sent, TestApp, on_both_databases};
 use serde_json::{Value, json};
@@ -107,6 +107,34 @@ on_both_databases! {
             if value.is_null() { other.as_object_mut().unwrap().remove(name); } else { other[name] = value; }
             me(&app, &sign(&app, &other, &claims).await).await.refused(Code::Unauthenticated);
         }
+    }
+
+    async fn a_key_that_was_followed_signs_nothing_any_more(app: TestApp) {
+        let ada = app.new_person("ada@example.com", None).await;
+        let token = app.person_token(ada.id).await;
+        let (header, mut claims) = (part(&token, 0), part(&token, 1));
+        me(&app, &sign(&app, &header, &claims).await).await.ok();
+        let mut critical = header.clone();
+        critical["crit"] = json!(["exp"]);
+        me(&app, &sign(&app, &critical, &claims).await).await.refused(Code::Unauthenticated);
+        let forged = sign(&app, &header, &{
+            let (mut late, at) = (claims.clone(), claims["iat"].as_i64().unwrap() + 3600);
+            (late["iat"], late["exp"]) = (json!(at), json!(at + 900));
+            late
+        }).await;
+        claims["exp"] = json!(claims["iat"].as_i64().unwrap() + 901);
+        me(&app, &sign(&app, &header, &claims).await).await.refused(Code::Unauthenticated);
+        app.admin(Admin::SigningKey(SigningKeyCommand::Rotate { now: true })).await;
+        app.advance(seconds(3600)).await;
+        me(&app, &forged).await.refused(Code::Unauthenticated);
+        me(&app, &app.token).await.ok();
+        let kid = header["kid"].as_str().unwrap().to_owned();
+        app.admin(Admin::SigningKey(SigningKeyCommand::Remove { kid })).await;
+        app.catch_up().await;
+        let new = app.token_with(app.account, ScopeSet::all()).await;
+        me(&app, &new).await.ok();
+        app.advance(seconds(300)).await;
+        me(&app, &app.token).await.refused(Code::Unauthenticated);
     }
 
     async fn the_token_travels_in_one_authorization_header(app: TestApp) {

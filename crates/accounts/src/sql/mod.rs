@@ -1,9 +1,13 @@
-//! Every statement of the area.
+//! Every statement of the area; here those of accounts and members.
 
-use portico_kernel::{AccountId, InvitationId, PersonId, Role, Timestamp};
+mod invitations;
+
+use portico_kernel::{AccountId, PersonId, Role, Timestamp};
 use portico_store::{StoreError, Tx, args, from_row};
 
 use crate::model::{AccountChange, AccountStatus, NewAccount};
+
+pub(crate) use invitations::*;
 
 /// Runs when the area can serve.
 pub(crate) const PROBE: &str = "select id from accounts limit 1";
@@ -287,133 +291,4 @@ pub(crate) async fn delete_member(
     tx.execute("delete from members where account_id = $1 and person_id = $2", args![account, person])
         .await
         .map(drop)
-}
-
-/// An invitation as it is kept; what is in its link is kept as a hash.
-pub(crate) struct InvitationRow {
-    pub(crate) id: InvitationId,
-    pub(crate) account_id: AccountId,
-    pub(crate) email: String,
-    pub(crate) role: String,
-    pub(crate) token_hash: Vec<u8>,
-    pub(crate) mailed: bool,
-    pub(crate) created_by: String,
-    pub(crate) created_at: Timestamp,
-    pub(crate) expires_at: Timestamp,
-}
-
-from_row!(InvitationRow {
-    id,
-    account_id,
-    email,
-    role,
-    token_hash,
-    mailed,
-    created_by,
-    created_at,
-    expires_at
-});
-
-pub(crate) async fn insert_invitation(tx: &mut Tx, row: &InvitationRow) -> Result<(), StoreError> {
-    tx.execute(
-        "insert into invitations (id, account_id, email, role, token_hash, mailed, created_by, created_at, expires_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-        args![
-            row.id,
-            row.account_id,
-            row.email,
-            row.role,
-            row.token_hash,
-            row.mailed,
-            row.created_by,
-            row.created_at,
-            row.expires_at
-        ],
-    )
-    .await
-    .map(drop)
-}
-
-/// The account's invitations that can still be taken up, newest first.
-pub(crate) async fn invitations_before(
-    tx: &mut Tx,
-    account: AccountId,
-    now: Timestamp,
-    before: Option<String>,
-    most: i64,
-) -> Result<Vec<InvitationRow>, StoreError> {
-    tx.all(
-        "select id, account_id, email, role, token_hash, mailed, created_by, created_at, expires_at from invitations \
-         where account_id = $1 and expires_at > $2 and ($3 is null or id < $3) order by id desc limit $4",
-        args![account, now, before, most],
-    )
-    .await
-}
-
-pub(crate) async fn invitation_by_token(
-    tx: &mut Tx,
-    hash: Vec<u8>,
-    now: Timestamp,
-) -> Result<Option<InvitationRow>, StoreError> {
-    tx.first(
-        "select id, account_id, email, role, token_hash, mailed, created_by, created_at, expires_at from invitations \
-         where token_hash = $1 and expires_at > $2",
-        args![hash, now],
-    )
-    .await
-}
-
-pub(crate) async fn count_invitations(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
-    let (count,) =
-        tx.one("select count(*) as value from invitations where account_id = $1", args![account]).await?;
-    Ok(count)
-}
-
-/// Removes the account's invitations of that address.
-pub(crate) async fn delete_invitations_of(
-    tx: &mut Tx,
-    account: AccountId,
-    email: &str,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "delete from invitations where account_id = $1 and email = $2",
-        args![account, email.to_owned()],
-    )
-    .await
-    .map(drop)
-}
-
-/// Removes every invitation of that address, whoever invited.
-pub(crate) async fn forget_invited(tx: &mut Tx, email: &str) -> Result<(), StoreError> {
-    tx.execute("delete from invitations where email = $1", args![email.to_owned()]).await.map(drop)
-}
-
-/// Removes up to `most` invitations that are over.
-pub(crate) async fn prune_all_invitations(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
-    tx.execute(
-        "delete from invitations where id in (select id from invitations where expires_at <= $1 limit $2)",
-        args![now, most],
-    )
-    .await
-}
-
-/// Removes the account's invitations that are over.
-pub(crate) async fn prune_invitations(
-    tx: &mut Tx,
-    account: AccountId,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    tx.execute("delete from invitations where account_id = $1 and expires_at <= $2", args![account, now])
-        .await
-        .map(drop)
-}
-
-/// Removes an invitation; answers whether there was one.
-pub(crate) async fn delete_invitation(
-    tx: &mut Tx,
-    account: AccountId,
-    id: InvitationId,
-) -> Result<bool, StoreError> {
-    Ok(tx.execute("delete from invitations where account_id = $1 and id = $2", args![account, id]).await?
-        == 1)
 }
