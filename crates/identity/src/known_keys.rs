@@ -41,7 +41,7 @@ impl Identity {
         let row = if let Some(known) = known {
             self.still_standing(engine, id, known.row, now).await?
         } else {
-            self.read_key(engine, id, now).await?
+            Box::pin(self.read_key(engine, id, now)).await?
         };
         Ok(row.filter(|row| row.expires_at.is_none_or(|end| now < end)))
     }
@@ -69,9 +69,7 @@ impl Identity {
         id: &str,
         now: Timestamp,
     ) -> Result<Option<Arc<CredentialRow>>, Problem> {
-        let mut tx = engine.db.read().await?;
-        let row = sql::standing_credential(&mut tx, id).await?;
-        tx.rollback().await?;
+        let row = sql::standing_credential(&mut engine.db.glance().await?, id).await?;
         let Some(row) = row.map(Arc::new) else { return Ok(None) };
         let until = now + limits::LISTED_LIFE;
         self.known_keys.0.insert(id.to_owned(), Known { row: row.clone(), until });

@@ -19,8 +19,9 @@ pub struct Revocations {
     read_at: AtomicI64,
     /// How many asked for a fresh reading so far.
     asked: AtomicU64,
-    /// Up to which of them a reading has answered; whoever holds it reads.
-    answered: tokio::sync::Mutex<u64>,
+    /// Two readings may be under way at once, so that nobody idles while one waits for the database. Each holds up to
+    /// which question it has answered.
+    answered: [tokio::sync::Mutex<u64>; 2],
 }
 
 impl Revocations {
@@ -31,9 +32,7 @@ impl Revocations {
         let last = Timestamp::from_micros(self.read_at.load(Ordering::Acquire));
         // A change carries the time at which its call began and is seen when it commits, which may be much later.
         let since = oldest.max(last - limits::REVOCATIONS_LATE_MAX);
-        let mut tx = engine.db.read().await?;
-        let rows = sql::revocations_since(&mut tx, since).await?;
-        tx.rollback().await?;
+        let rows = sql::revocations_since(&mut engine.db.glance().await?, since).await?;
         let mut revoked = self.revoked.write().unwrap_or_else(PoisonError::into_inner);
         revoked.retain(|_, at| *at > oldest);
         for row in rows {
@@ -52,7 +51,8 @@ impl Revocations {
     /// all who wait share it.
     pub(crate) async fn fresh(&self, engine: &Engine) -> Result<(), Problem> {
         let own = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
-        let mut answered = self.answered.lock().await;
+        let lane = usize::from(own.is_multiple_of(2));
+        let mut answered = self.answered[lane].lock().await;
         if *answered < own {
             let asked = self.asked.load(Ordering::Acquire);
             self.refresh(engine).await?;

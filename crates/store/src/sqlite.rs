@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
     SqliteSynchronous,
@@ -57,6 +58,10 @@ impl SqliteDb {
         let (lane, work) = (Arc::new(Mutex::new(lane)), Arc::new(Notify::new()));
         let committer = tokio::spawn(commit_for_all(lane.clone(), work.clone()));
         Ok(Self { readers, lane, work, committer })
+    }
+
+    pub(crate) async fn glance(&self) -> Result<PoolConnection<Sqlite>, StoreError> {
+        Ok(self.readers.acquire().await?)
     }
 
     pub(crate) async fn read(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {

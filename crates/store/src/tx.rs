@@ -1,5 +1,6 @@
 //! One transaction, on either database.
 
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
@@ -22,6 +23,9 @@ pub(crate) enum Inner {
     SqliteWrite(Turn),
     SqliteRead(Transaction<'static, Sqlite>),
     Postgres(Transaction<'static, Postgres>),
+    /// No transaction at all: each statement sees what is there when it runs.
+    SqliteGlance(PoolConnection<Sqlite>),
+    PostgresGlance(PoolConnection<Postgres>),
 }
 
 macro_rules! bind {
@@ -66,6 +70,12 @@ impl Tx {
             Inner::Postgres(tx) => {
                 postgres(sql, args).execute(&mut **tx).await.map(|done| done.rows_affected())
             }
+            Inner::SqliteGlance(connection) => {
+                sqlite(sql, args).execute(&mut **connection).await.map(|done| done.rows_affected())
+            }
+            Inner::PostgresGlance(connection) => {
+                postgres(sql, args).execute(&mut **connection).await.map(|done| done.rows_affected())
+            }
         };
         self.note(rows)
     }
@@ -83,6 +93,13 @@ impl Tx {
             Inner::Postgres(tx) => {
                 postgres(sql, args).fetch_all(&mut **tx).await.map(|rows| wrap(rows, RowInner::Postgres))
             }
+            Inner::SqliteGlance(connection) => {
+                sqlite(sql, args).fetch_all(&mut **connection).await.map(|rows| wrap(rows, RowInner::Sqlite))
+            }
+            Inner::PostgresGlance(connection) => postgres(sql, args)
+                .fetch_all(&mut **connection)
+                .await
+                .map(|rows| wrap(rows, RowInner::Postgres)),
         };
         self.note(rows)?.iter().map(T::from_row).collect()
     }
@@ -114,6 +131,8 @@ impl Tx {
             Inner::SqliteWrite(turn) => script.execute(turn.connection()).await.map(drop)?,
             Inner::SqliteRead(tx) => script.execute(&mut **tx).await.map(drop)?,
             Inner::Postgres(tx) => script.execute(&mut **tx).await.map(drop)?,
+            Inner::SqliteGlance(connection) => script.execute(&mut **connection).await.map(drop)?,
+            Inner::PostgresGlance(connection) => script.execute(&mut **connection).await.map(drop)?,
         }
         Ok(())
     }
@@ -128,6 +147,7 @@ impl Tx {
             Inner::SqliteWrite(turn) => turn.commit().await,
             Inner::SqliteRead(tx) => Ok(tx.commit().await?),
             Inner::Postgres(tx) => Ok(tx.commit().await?),
+            Inner::SqliteGlance(_) | Inner::PostgresGlance(_) => Ok(()),
         }
     }
 
@@ -137,6 +157,7 @@ impl Tx {
             Inner::SqliteWrite(turn) => turn.rollback().await,
             Inner::SqliteRead(tx) => Ok(tx.rollback().await?),
             Inner::Postgres(tx) => Ok(tx.rollback().await?),
+            Inner::SqliteGlance(_) | Inner::PostgresGlance(_) => Ok(()),
         }
     }
 

@@ -104,9 +104,9 @@ impl Identity {
                 Ok(reply::cached(reply::json(http::StatusCode::OK, &self.keys.jwks()), 300))
             }
             "/oauth2/token" => self.token(&asked).await,
-            "/oauth2/register" => self.register(&asked).await,
-            "/oauth2/revoke" => self.revoke_token(&asked).await,
-            "/oauth2/introspect" => self.introspect(&asked).await,
+            "/oauth2/register" => Box::pin(self.register(&asked)).await,
+            "/oauth2/revoke" => Box::pin(self.revoke_token(&asked)).await,
+            "/oauth2/introspect" => Box::pin(self.introspect(&asked)).await,
             _ => Ok(reply::cached(reply::json(http::StatusCode::OK, &self.metadata()), 300)),
         };
         match answered {

@@ -145,9 +145,7 @@ impl Identity {
         if id == CONSOLE {
             return Ok(Some(self.console()));
         }
-        let mut tx = engine.db.read().await?;
-        let row = sql::oauth::client(&mut tx, id).await?;
-        tx.rollback().await?;
+        let row = sql::oauth::client(&mut engine.db.glance().await?, id).await?;
         Ok(row.filter(|row| row.revoked_at.is_none()).map(Client::from_row).transpose()?)
     }
 
@@ -214,7 +212,7 @@ impl Identity {
         let named = form.get("client_id");
         let Some((id, given)) = read_basic(asked)? else {
             let missing = || OAuthError::new("invalid_client", "The client authenticates with HTTP Basic.");
-            let client = self.known_client(asked.engine, named.ok_or_else(missing)?).await?;
+            let client = Box::pin(self.known_client(asked.engine, named.ok_or_else(missing)?)).await?;
             let public = client.filter(|client| client.secret_hash.is_none());
             return Ok(Authenticated::App(public.ok_or_else(OAuthError::invalid_client)?));
         };
@@ -222,7 +220,7 @@ impl Identity {
             return Err(OAuthError::invalid_request("Two different clients are named.").into());
         }
         if id.parse::<KeyId>().is_err()
-            && let Some(client) = self.known_client(asked.engine, &id).await?
+            && let Some(client) = Box::pin(self.known_client(asked.engine, &id)).await?
         {
             let right = match &client.secret_hash {
                 Some(kept) => secret::matches(&given, Some(kept)),

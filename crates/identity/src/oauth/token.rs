@@ -41,9 +41,11 @@ impl Identity {
                 self.exchange_key(asked.engine, &key, &form)?
             }
             ("authorization_code", Authenticated::App(client)) => {
-                self.exchange_code(asked, &client, &form).await?
+                Box::pin(self.exchange_code(asked, &client, &form)).await?
             }
-            ("refresh_token", Authenticated::App(client)) => self.refresh(asked, &client, &form).await?,
+            ("refresh_token", Authenticated::App(client)) => {
+                Box::pin(self.refresh(asked, &client, &form)).await?
+            }
             _ => {
                 let words =
                     "A key is exchanged with client_credentials, an app with a code or a refresh token.";
