@@ -16,3 +16,11 @@ class RotatingTokens:
 
     def set(self, case, data, context):
         case.headers["Authorization"] = f"Bearer {data}"
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    # A kept answer is repeated even when what it made was deleted since, and then a walk from the one to the other
+    # would find nothing. Repeated keys are tried with single calls.
+    if case.meta is not None and case.meta.phase.name == "stateful":
+        case.headers.pop("Idempotency-Key", None)

@@ -33,7 +33,7 @@ macro_rules! scopes {
 }
 
 scopes! {
-    /// See who the caller is.
+    /// See who calls: the id, the name and the e-mail address.
     IdentityRead = "identity:read";
     /// Read the account and its entitlements.
     AccountRead = "account:read";

@@ -1,6 +1,7 @@
 //! What people see: plain forms that work without scripts, passkeys excepted.
 
 mod consent;
+mod device;
 mod email;
 mod frame;
 mod overview;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use portico_kernel::{Problem, Timestamp};
 
+use super::device;
 use super::frame::{self, Field};
 use crate::http::Asked;
 use crate::oauth::client::CONSOLE;
@@ -133,7 +134,7 @@ impl Overview {
                     @for session in &self.sessions {
                         li {
                             div {
-                                strong { (if session.user_agent.is_empty() { "An unknown browser" } else { &session.user_agent }) }
+                                strong title=(session.user_agent) { (device::shown(&session.user_agent)) }
                                 p.quiet { (session.address) ", last seen " (day(session.last_seen_at)) " UTC"
                                     @if session.id == own.id { " · this browser" } }
                             }

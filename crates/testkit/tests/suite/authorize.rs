@@ -27,7 +27,7 @@ on_both_databases! {
             assert!(page.header("content-security-policy").contains("form-action 'self' http://127.0.0.1:5000;"));
             let answer = browser.submit(&page, "/signin", &[("email", "ada@example.com"), ("password", PASSWORD)]).await;
             let consent = browser.follow(answer).await;
-            assert!(consent.text().contains("Let Test App in?") && consent.text().contains("See who the caller is"), "{}", consent.text());
+            assert!(consent.text().contains("Let Test App in?") && consent.text().contains("See who calls"), "{}", consent.text());
             assert!(consent.text().contains("127.0.0.1") && !consent.text().contains("Nobody here has checked"));
             assert!(!consent.text().contains("account:read"), "only what was asked for");
             let back = browser.submit(&consent, "/consent", &[("decision", "allow")]).await;
