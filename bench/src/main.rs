@@ -6,6 +6,7 @@ mod disk;
 mod exchanges;
 mod pages;
 mod report;
+mod signins;
 mod writes;
 
 use portico_testkit::Database;
@@ -18,6 +19,9 @@ async fn main() {
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     let synced = disk::synced_writes_per_second();
     report.figure("synced writes of the disk", synced, "/s");
+    if wanted("signins") {
+        signins::measure(&mut report).await;
+    }
     for database in [Database::Sqlite, Database::Postgres] {
         if wanted("exchanges") {
             exchanges::measure(&mut report, database).await;

@@ -59,6 +59,18 @@ on_both_databases! {
         }
     }
 
+    async fn who_is_never_let_in_is_forgotten_after_a_day(app: TestApp) {
+        app.new_person("ada@example.com", Some(PASSWORD)).await;
+        let (unused, used) = (App::register(&app).await, App::register(&app).await);
+        let mut browser = Browser::new(&app);
+        browser.sign_in("ada@example.com", PASSWORD).await;
+        allow(&mut browser, &used.request(&[])).await.parameter("code").unwrap();
+        app.clock.advance(Duration::from_hours(25));
+        while portico_testkit::turn(&app, "identity.prune").await == portico_engine::Turn::Again {}
+        assert_eq!(browser.get(&unused.request(&[])).await.status, 400);
+        assert_eq!(browser.get(&used.request(&[])).await.status, 303);
+    }
+
     async fn twenty_an_hour_from_one_address(app: TestApp) {
         let body = json!({ "redirect_uris": ["https://app.example/cb"] });
         for _ in 0..20 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico::admin::{Admin, SigningKeyCommand};
-use portico_kernel::{Code, ScopeSet};
+use portico_kernel::{Code, Role, ScopeSet};
 use portico_testkit::{Database, Sent, TestApp, TestAppOptions, TestDatabase, on_both_databases};
 use serde_json::Value;
 
@@ -71,14 +71,44 @@ on_both_databases! {
     }
 }
 
+/// A second server on the database of the first.
+async fn beside(first: &TestApp) -> TestApp {
+    let database = TestDatabase { url: first.database.url.clone(), folder: tempfile::tempdir().unwrap() };
+    std::fs::copy(first.database.folder.path().join("keyring"), database.folder.path().join("keyring"))
+        .unwrap();
+    TestApp::on(database, first.clock.clone(), TestAppOptions::default()).await
+}
+
+/// Whatever is ended on one server, or by the operator, is refused on the other as soon as it has looked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_server_ends_the_other_refuses() {
+    let first = TestApp::new(Database::Postgres).await;
+    let second = beside(&first).await;
+    let ada = first.new_person("ada@example.com", None).await;
+    first.join(first.account, ada.id, Role::Owner).await;
+    let owner = first.person_token(ada.id).await;
+    let key = first.new_key(first.account, ScopeSet::all()).await;
+    let of_key = exchanged(&second, &key).await;
+    let made = first.new_token(first.account, ScopeSet::all(), 7).await;
+    let token = made["token"].as_str().unwrap().to_owned();
+    for known in [&of_key, &token, &owner] {
+        second.send(Sent::new("GET", "/v1/me").bearer(known)).await.ok();
+    }
+    let path = format!("/v1/accounts/orgs/{}/tokens/{}", first.account, made["token_id"].as_str().unwrap());
+    first.send(Sent::new("DELETE", &path).bearer(&owner)).await.ok();
+    first.admin(Admin::Revoke { id: key["key_id"].as_str().unwrap().to_owned() }).await;
+    first.admin(Admin::Revoke { id: ada.id.to_string() }).await;
+    second.catch_up().await;
+    for ended in [&of_key, &token, &owner] {
+        second.send(Sent::new("GET", "/v1/me").bearer(ended)).await.refused(Code::Unauthenticated);
+    }
+}
+
 /// Two servers on one database, calls all the while, and not one of them refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rotation_under_load_refuses_nobody() {
     let first = TestApp::new(Database::Postgres).await;
-    let database = TestDatabase { url: first.database.url.clone(), folder: tempfile::tempdir().unwrap() };
-    std::fs::copy(first.database.folder.path().join("keyring"), database.folder.path().join("keyring"))
-        .unwrap();
-    let second = TestApp::on(database, first.clock.clone(), TestAppOptions::default()).await;
+    let second = beside(&first).await;
     let key = first.new_key(first.account, ScopeSet::all()).await;
     let mut signers = std::collections::BTreeSet::new();
     for round in 0..60 {

@@ -1,0 +1,76 @@
+//! Programs that call while people sign in: passwords take a core for long, and must not take them all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use portico_engine::clock::Stopwatch;
+use portico_testkit::{Browser, Database, Sent, TestApp};
+
+use crate::report::Report;
+
+const CALLS: u32 = 20_000;
+const CALLERS: u32 = 8;
+const PEOPLE: usize = 16;
+const PASSWORD: &str = "violet anchor 94 teapot";
+
+/// The p99 of calls to the API, in microseconds.
+async fn calls_p99(app: &Arc<TestApp>) -> f64 {
+    let tasks: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let app = app.clone();
+            tokio::spawn(async move {
+                let mut times = Vec::new();
+                for _ in 0..CALLS / CALLERS {
+                    let watch = Stopwatch::start();
+                    assert_eq!(app.send(Sent::new("GET", "/v1/me").bearer(&app.token)).await.status, 200);
+                    times.push(watch.elapsed());
+                    // As a server between two requests of a connection.
+                    tokio::task::yield_now().await;
+                }
+                times
+            })
+        })
+        .collect();
+    let mut times = Vec::new();
+    for task in tasks {
+        times.extend(task.await.unwrap());
+    }
+    times.sort_unstable();
+    times[times.len() * 99 / 100].as_secs_f64() * 1e6
+}
+
+pub(crate) async fn measure(report: &mut Report) {
+    let app = Arc::new(TestApp::new(Database::Sqlite).await);
+    for number in 0..PEOPLE {
+        app.new_person(&format!("p{number}@example.com"), Some(PASSWORD)).await;
+    }
+    calls_p99(&app).await;
+    let alone = calls_p99(&app).await;
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let flood: Vec<_> = (0..PEOPLE)
+        .map(|number| {
+            let (app, stop, done) = (app.clone(), stop.clone(), done.clone());
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let answer =
+                        Browser::new(&app).sign_in(&format!("p{number}@example.com"), PASSWORD).await;
+                    assert_eq!(answer.status, 303);
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let watch = Stopwatch::start();
+    let mut beside = calls_p99(&app).await;
+    for _ in 0..20 {
+        beside = beside.max(calls_p99(&app).await);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let rate = f64::from(done.load(Ordering::Relaxed)) / watch.elapsed().as_secs_f64();
+    for task in flood {
+        task.await.unwrap();
+    }
+    report.figure("sign-ins by password meanwhile", rate, "/s");
+    let what = format!("p99 of calls while {PEOPLE} people sign in without end, against alone");
+    report.ratio(&what, beside, alone, "µs", "bar: below 2");
+}
