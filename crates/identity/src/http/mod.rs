@@ -1,6 +1,7 @@
 //! What is served at `{auth_url}`. Errors of OAuth's own endpoints have OAuth's own shape; people get pages.
 
 mod asked;
+pub(crate) mod carried;
 pub(crate) mod reply;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ const GET_POST: &str = "GET, HEAD, POST";
 
 /// Who a path is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum For {
+enum Visitors {
     /// Programs, also those in a browser's page of any origin.
     Programs,
     /// Programs that keep a secret.
@@ -35,50 +36,50 @@ enum For {
 }
 
 /// Every path, the methods that it serves, and who it is for.
-const ROUTES: &[(&str, &str, For)] = &[
-    ("/.well-known/jwks.json", GET, For::Programs),
-    ("/.well-known/oauth-authorization-server", GET, For::Programs),
-    ("/.well-known/openid-configuration", GET, For::Programs),
-    ("/oauth2/token", POST, For::Programs),
-    ("/oauth2/register", POST, For::Programs),
-    ("/oauth2/revoke", POST, For::Programs),
-    ("/oauth2/introspect", POST, For::Servers),
-    ("/oauth2/auth", GET_ONLY, For::People),
-    ("/", GET, For::People),
-    ("/assets/portico.css", GET, For::People),
-    ("/assets/icon.svg", GET, For::People),
-    ("/assets/passkeys.js", GET, For::People),
-    ("/signin", GET_POST, For::People),
-    ("/signin/code", GET_POST, For::People),
-    ("/signin/passkey/begin", POST, For::People),
-    ("/signin/passkey", POST, For::People),
-    ("/signup", GET_POST, For::People),
-    ("/password", GET_POST, For::People),
-    ("/password/forgotten", GET_POST, For::People),
-    ("/email", GET_POST, For::People),
-    ("/consent", GET_POST, For::People),
-    ("/signout", GET_POST, For::People),
-    ("/settings", GET, For::People),
-    ("/settings/name", POST, For::People),
-    ("/settings/email", POST, For::People),
-    ("/settings/password", POST, For::People),
-    ("/settings/totp", GET_POST, For::People),
-    ("/settings/totp/remove", POST, For::People),
-    ("/settings/passkeys/begin", POST, For::People),
-    ("/settings/passkeys", POST, For::People),
-    ("/settings/passkeys/remove", POST, For::People),
-    ("/settings/sessions/end", POST, For::People),
-    ("/settings/sessions/end-others", POST, For::People),
-    ("/settings/apps/end", POST, For::People),
+const ROUTES: &[(&str, &str, Visitors)] = &[
+    ("/.well-known/jwks.json", GET, Visitors::Programs),
+    ("/.well-known/oauth-authorization-server", GET, Visitors::Programs),
+    ("/.well-known/openid-configuration", GET, Visitors::Programs),
+    ("/oauth2/token", POST, Visitors::Programs),
+    ("/oauth2/register", POST, Visitors::Programs),
+    ("/oauth2/revoke", POST, Visitors::Programs),
+    ("/oauth2/introspect", POST, Visitors::Servers),
+    ("/oauth2/auth", GET_ONLY, Visitors::People),
+    ("/", GET, Visitors::People),
+    ("/assets/portico.css", GET, Visitors::People),
+    ("/assets/icon.svg", GET, Visitors::People),
+    ("/assets/passkeys.js", GET, Visitors::People),
+    ("/signin", GET_POST, Visitors::People),
+    ("/signin/code", GET_POST, Visitors::People),
+    ("/signin/passkey/begin", POST, Visitors::People),
+    ("/signin/passkey", POST, Visitors::People),
+    ("/signup", GET_POST, Visitors::People),
+    ("/password", GET_POST, Visitors::People),
+    ("/password/forgotten", GET_POST, Visitors::People),
+    ("/email", GET_POST, Visitors::People),
+    ("/consent", GET_POST, Visitors::People),
+    ("/signout", GET_POST, Visitors::People),
+    ("/settings", GET, Visitors::People),
+    ("/settings/name", POST, Visitors::People),
+    ("/settings/email", POST, Visitors::People),
+    ("/settings/password", POST, Visitors::People),
+    ("/settings/totp", GET_POST, Visitors::People),
+    ("/settings/totp/remove", POST, Visitors::People),
+    ("/settings/passkeys/begin", POST, Visitors::People),
+    ("/settings/passkeys", POST, Visitors::People),
+    ("/settings/passkeys/remove", POST, Visitors::People),
+    ("/settings/sessions/end", POST, Visitors::People),
+    ("/settings/sessions/end-others", POST, Visitors::People),
+    ("/settings/apps/end", POST, Visitors::People),
 ];
 
-fn route(path: &str) -> Option<(&'static str, For)> {
+fn route(path: &str) -> Option<(&'static str, Visitors)> {
     ROUTES.iter().find(|(known, ..)| *known == path).map(|(_, allow, who)| (*allow, *who))
 }
 
 /// The methods of a path that pages of any origin may call; nothing for every other path.
 pub fn open_to_any_origin(path: &str) -> Option<&'static str> {
-    route(path).filter(|(_, who)| *who == For::Programs).map(|(allow, _)| allow)
+    route(path).filter(|(_, who)| *who == Visitors::Programs).map(|(allow, _)| allow)
 }
 
 impl Identity {
@@ -96,7 +97,7 @@ impl Identity {
         }
         let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let asked = Asked::new(engine, &request, &self.trusted_proxies);
-        if who == For::People {
+        if who == Visitors::People {
             return Ok(Box::pin(pages::answer(self, &asked, method, path)).await);
         }
         let answered = match path {

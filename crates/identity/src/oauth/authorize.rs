@@ -1,12 +1,12 @@
 //! The authorization request: read, checked, and carried through sign-in and consent.
 
-use portico_kernel::{Problem, ScopeSet, SessionId, Timestamp};
-use portico_store::Context;
+use portico_kernel::{Problem, ScopeSet, SessionId};
 use serde::{Deserialize, Serialize};
 
 use super::client::Client;
 use super::document::Unknown;
 use super::{OAuthError, redirect, target};
+use crate::http::carried::For;
 use crate::http::{Asked, Params};
 use crate::{Identity, limits};
 
@@ -49,7 +49,10 @@ struct Ticket {
     audience: String,
     scopes: Option<String>,
     challenge: String,
-    ends: i64,
+}
+
+fn consent_of(session: &str) -> For<'_> {
+    For { whom: session, purpose: "consent" }
 }
 
 impl AuthorizationRequest {
@@ -150,12 +153,8 @@ impl Identity {
             audience: request.audience.clone(),
             scopes: request.scopes.map(|scopes| scopes.to_string()),
             challenge: request.challenge.clone(),
-            ends: (asked.now + limits::CONSENT_LIFE).as_micros(),
         };
-        let plain = serde_json::to_vec(&ticket).map_err(Problem::internal)?;
-        let (row, entropy) = (session.to_string(), asked.engine.entropy.as_ref());
-        let context = Context { account: "", row: &row, purpose: "consent" };
-        Ok(asked.engine.keyring.seal_token(entropy, context, &plain))
+        consent_of(&session.to_string()).seal(asked, limits::CONSENT_LIFE, ticket)
     }
 
     /// Opens a request that was sealed for this session. Nothing when it is over, or another session's.
@@ -165,13 +164,8 @@ impl Identity {
         session: SessionId,
         sealed: &str,
     ) -> Result<Option<AuthorizationRequest>, Problem> {
-        let row = session.to_string();
-        let context = Context { account: "", row: &row, purpose: "consent" };
-        let plain = asked.engine.keyring.open_token(context, sealed).ok();
-        let ticket = plain.and_then(|plain| serde_json::from_slice::<Ticket>(&plain).ok());
-        let Some(ticket) = ticket.filter(|ticket| asked.now < Timestamp::from_micros(ticket.ends)) else {
-            return Ok(None);
-        };
+        let ticket: Option<Ticket> = consent_of(&session.to_string()).open(asked, sealed);
+        let Some(ticket) = ticket else { return Ok(None) };
         let client = self.known_client(asked.engine, &ticket.client_id).await?;
         let client = client.filter(|client| client.allows_redirect(&ticket.redirect_uri));
         let scopes = ticket.scopes.map(|scopes| scopes.parse()).transpose();

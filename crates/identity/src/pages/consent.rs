@@ -9,12 +9,11 @@ use portico_store::OnConflict;
 use super::Visit;
 use super::frame::{self, Width};
 use crate::http::reply::{self, Reply};
+use crate::limits;
 use crate::oauth::authorize::AuthorizationRequest;
 use crate::oauth::client::Origin;
 use crate::oauth::{OAuthError, redirect};
-use crate::people::Choice;
-use crate::sql::people::LinkRow;
-use crate::{limits, secret, sql};
+use crate::people::{Choice, links};
 
 fn over() -> Problem {
     Problem::new(Code::BadRequest, "This request is too old. Go back to the app and start again.")
@@ -92,14 +91,8 @@ impl Visit<'_> {
     /// What was sealed for this page works once.
     async fn use_once(&self, sealed: &str) -> Result<(), Problem> {
         let mut tx = self.asked.engine.db.write().await?;
-        let used = LinkRow {
-            hash: secret::hash(sealed),
-            purpose: "consent used".to_owned(),
-            person_id: String::new(),
-            email: String::new(),
-            expires_at: self.asked.now + limits::CONSENT_LIFE,
-        };
-        sql::people::insert_link(&mut tx, &used).await.on_conflict(over)?;
+        let until = self.asked.now + limits::CONSENT_LIFE;
+        links::use_once(&mut tx, "consent used", sealed, until).await.on_conflict(over)?;
         Ok(tx.commit().await?)
     }
 

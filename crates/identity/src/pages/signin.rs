@@ -3,14 +3,14 @@
 use http::StatusCode;
 use maud::{Markup, html};
 use portico_engine::Ctx;
-use portico_kernel::{Code, PersonId, Problem, Timestamp};
-use portico_store::Context;
+use portico_kernel::{Code, PersonId, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::frame::{self, Field, Width};
 use super::{Visit, safe_return, secret};
 use crate::http::Params;
+use crate::http::carried::For;
 use crate::http::reply::{self, Reply};
 use crate::oauth::authorize::{AuthorizeFault, refusal};
 use crate::oauth::client::Origin;
@@ -31,12 +31,9 @@ const WRONG_CODE: &str = "The code is wrong or was used already.";
 struct Step {
     person: PersonId,
     return_to: String,
-    ends: i64,
 }
 
-fn step_context() -> Context<'static> {
-    Context { account: "", row: "", purpose: "sign-in step" }
-}
+const STEP_OF: For<'static> = For { whom: "", purpose: "sign-in step" };
 
 /// To sign in, and then back.
 pub(super) fn to_signin(back: &str) -> Reply {
@@ -275,19 +272,13 @@ impl Visit<'_> {
     }
 
     fn to_second_step(&self, person: &PersonRow, return_to: &str) -> Result<Reply, Problem> {
-        let ends = (self.asked.now + limits::STEP_LIFE).as_micros();
-        let step = Step { person: person.id, return_to: return_to.to_owned(), ends };
-        let plain = serde_json::to_vec(&step).map_err(Problem::internal)?;
-        let entropy = self.asked.engine.entropy.as_ref();
-        let sealed = self.asked.engine.keyring.seal_token(entropy, step_context(), &plain);
+        let step = Step { person: person.id, return_to: return_to.to_owned() };
+        let sealed = STEP_OF.seal(self.asked, limits::STEP_LIFE, step)?;
         Ok(reply::set_cookie(reply::see_other("/signin/code"), STEP, &sealed))
     }
 
     fn step(&self) -> Option<Step> {
-        let sealed = self.asked.cookie(STEP)?;
-        let plain = self.asked.engine.keyring.open_token(step_context(), &sealed).ok()?;
-        let step: Step = serde_json::from_slice(&plain).ok()?;
-        (self.asked.now < Timestamp::from_micros(step.ends)).then_some(step)
+        STEP_OF.open(self.asked, &self.asked.cookie(STEP)?)
     }
 
     pub(super) async fn show_code(&self) -> Result<Reply, Problem> {

@@ -2,44 +2,24 @@
 
 use http::StatusCode;
 use maud::{Markup, PreEscaped, html};
-use portico_kernel::{Problem, Timestamp};
-use portico_store::Context;
+use portico_kernel::Problem;
 use qrcode::QrCode;
 use qrcode::render::svg;
-use serde::{Deserialize, Serialize};
 
 use super::Visit;
 use super::frame::{self, Field, Width};
+use crate::http::carried::For;
 use crate::http::reply::{self, Reply};
 use crate::limits;
 use crate::people::session::Session;
 use crate::people::totp::{self, Generator};
 
 /// A secret that is not the person's yet: it travels with the form, sealed, until a code proves that the phone has it.
-#[derive(Serialize, Deserialize)]
-struct Proposed {
-    secret: Vec<u8>,
-    ends: i64,
+fn proposed(session: &str) -> For<'_> {
+    For { whom: session, purpose: "totp proposed" }
 }
 
 impl Visit<'_> {
-    fn seal_proposed(&self, session: &Session, secret: &[u8]) -> Result<String, Problem> {
-        let ends = (self.asked.now + limits::CONSENT_LIFE).as_micros();
-        let plain =
-            serde_json::to_vec(&Proposed { secret: secret.to_vec(), ends }).map_err(Problem::internal)?;
-        let (row, entropy) = (session.id.to_string(), self.asked.engine.entropy.as_ref());
-        let context = Context { account: "", row: &row, purpose: "totp proposed" };
-        Ok(self.asked.engine.keyring.seal_token(entropy, context, &plain))
-    }
-
-    fn open_proposed(&self, session: &Session, sealed: &str) -> Option<Vec<u8>> {
-        let row = session.id.to_string();
-        let context = Context { account: "", row: &row, purpose: "totp proposed" };
-        let plain = self.asked.engine.keyring.open_token(context, sealed).ok()?;
-        let proposed: Proposed = serde_json::from_slice(&plain).ok()?;
-        (self.asked.now < Timestamp::from_micros(proposed.ends)).then_some(proposed.secret)
-    }
-
     pub(super) fn show_totp(&self) -> Result<Reply, Problem> {
         let Some(session) = &self.session else { return Ok(self.to_signin()) };
         self.totp_page(StatusCode::OK, None, session, &totp::new_secret(self.asked.engine))
@@ -67,12 +47,14 @@ impl Visit<'_> {
             autocomplete: "one-time-code",
             ..Field::default()
         };
+        let own = session.id.to_string();
+        let sealed = proposed(&own).seal(self.asked, limits::CONSENT_LIFE, secret)?;
         let body = html! {
             p { "Scan this with an authenticator app on your phone, or type the key into it." }
             div.qr role="img" aria-label="QR code of the key below" { (picture(&generator.address()?)) }
             p.key { code id="totp-secret" { (generator.secret_text()) } }
             form method="post" action="/settings/totp" {
-                (frame::csrf(&guard)) (frame::hidden("proposed", &self.seal_proposed(session, secret)?))
+                (frame::csrf(&guard)) (frame::hidden("proposed", &sealed))
                 (code.show("")) (password.show(""))
                 button.primary type="submit" { "Turn on" }
             }
@@ -84,7 +66,8 @@ impl Visit<'_> {
     pub(super) async fn add_totp(&self) -> Result<Reply, Problem> {
         let Some(session) = &self.session else { return Ok(self.to_signin()) };
         let form = self.form()?;
-        let Some(secret) = self.open_proposed(session, form.text("proposed")) else {
+        let own = session.id.to_string();
+        let Some(secret) = proposed(&own).open::<Vec<u8>>(self.asked, form.text("proposed")) else {
             return Ok(reply::see_other("/settings/totp"));
         };
         if let Some(refused) = self.recheck(session, &form).await? {

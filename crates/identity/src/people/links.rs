@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico_engine::Ctx;
 use portico_kernel::{PersonId, Problem, Timestamp};
-use portico_store::Tx;
+use portico_store::{StoreError, Tx};
 
 use crate::sql::people::{self as sql, LinkRow};
 use crate::{limits, secret};
@@ -91,4 +91,22 @@ pub(crate) async fn take(
 ) -> Result<Option<LinkRow>, Problem> {
     let Some(row) = find(tx, purpose, token, now).await? else { return Ok(None) };
     Ok(sql::take_link(tx, row.hash.clone()).await?.then_some(row))
+}
+
+/// Uses something up that was sealed and not kept: the second time is a conflict. It is remembered `until` it counts for
+/// nothing anyway.
+pub(crate) async fn use_once(
+    tx: &mut Tx,
+    purpose: &'static str,
+    sealed: &str,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    let used = LinkRow {
+        hash: secret::hash(sealed),
+        purpose: purpose.to_owned(),
+        person_id: String::new(),
+        email: String::new(),
+        expires_at: until,
+    };
+    sql::insert_link(tx, &used).await
 }

@@ -2,10 +2,9 @@
 //! nobody learns from the answer who has an account.
 
 use portico_engine::Ctx;
-use portico_kernel::{Code, PersonId, Problem, Timestamp, hex};
-use portico_store::{Context, OnConflict};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use portico_kernel::{Code, PersonId, Problem, hex};
+use portico_store::OnConflict;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 use webauthn_rs::prelude::{
@@ -15,21 +14,16 @@ use webauthn_rs::prelude::{
 use webauthn_rs::{Webauthn, WebauthnBuilder};
 
 use crate::http::Asked;
-use crate::sql::people::{self as sql, LinkRow, PasskeyRow, PersonRow};
-use crate::{limits, secret};
+use crate::http::carried::For;
+use crate::limits;
+use crate::people::links;
+use crate::sql::people::{self as sql, PasskeyRow, PersonRow};
 
 /// The platform as browsers know it. There is none at an address without a name, such as `127.0.0.1`.
 pub(crate) fn relying_party(issuer: &str) -> Option<Webauthn> {
     let origin = Url::parse(issuer).ok()?;
     let name = origin.domain()?.to_owned();
     WebauthnBuilder::new(&name, &origin).ok()?.rp_name("Portico").build().ok()
-}
-
-/// What a browser carries from the beginning of a ceremony to its end, sealed for it alone.
-#[derive(Serialize, Deserialize)]
-struct Carried<S> {
-    state: S,
-    ends: i64,
 }
 
 /// What a browser sends at the end of a ceremony.
@@ -42,29 +36,8 @@ pub(crate) struct Finished<C> {
     pub(crate) name: String,
 }
 
-fn seal<S: Serialize>(
-    asked: &Asked<'_>,
-    browser: &str,
-    purpose: &'static str,
-    state: S,
-) -> Result<String, Problem> {
-    let carried = Carried { state, ends: (asked.now + limits::STEP_LIFE).as_micros() };
-    let plain = serde_json::to_vec(&carried).map_err(Problem::internal)?;
-    let context = Context { account: "", row: browser, purpose };
-    Ok(asked.engine.keyring.seal_token(asked.engine.entropy.as_ref(), context, &plain))
-}
-
-fn open<S: DeserializeOwned>(
-    asked: &Asked<'_>,
-    browser: &str,
-    purpose: &'static str,
-    sealed: &str,
-) -> Option<S> {
-    let plain =
-        asked.engine.keyring.open_token(Context { account: "", row: browser, purpose }, sealed).ok()?;
-    let carried: Carried<S> = serde_json::from_slice(&plain).ok()?;
-    (asked.now < Timestamp::from_micros(carried.ends)).then_some(carried.state)
-}
+const ADDING: &str = "passkey registration";
+const SIGN_IN: &str = "passkey sign-in";
 
 fn fault(error: impl std::fmt::Display) -> Problem {
     Problem::internal(format!("WebAuthn: {error}"))
@@ -90,7 +63,9 @@ pub(crate) async fn begin_adding(
     // So that it is found later without typing an address.
     options["publicKey"]["authenticatorSelection"]["residentKey"] = json!("required");
     options["publicKey"]["authenticatorSelection"]["requireResidentKey"] = json!(true);
-    Ok(json!({ "options": options, "state": seal(asked, browser, "passkey registration", state)? }))
+    Ok(
+        json!({ "options": options, "state": For { whom: browser, purpose: ADDING }.seal(asked, limits::STEP_LIFE, state)? }),
+    )
 }
 
 /// Adds the passkey that the browser made; `None` when it is not in order.
@@ -102,7 +77,8 @@ pub(crate) async fn finish_adding(
     browser: &str,
     finished: Finished<RegisterPublicKeyCredential>,
 ) -> Result<Option<()>, Problem> {
-    let state: Option<PasskeyRegistration> = open(asked, browser, "passkey registration", &finished.state);
+    let state: Option<PasskeyRegistration> =
+        For { whom: browser, purpose: ADDING }.open(asked, &finished.state);
     let Some(passkey) =
         state.and_then(|state| webauthn.finish_passkey_registration(&finished.credential, &state).ok())
     else {
@@ -134,7 +110,9 @@ pub(crate) fn begin_sign_in(asked: &Asked<'_>, webauthn: &Webauthn, browser: &st
     if let Some(options) = options.as_object_mut() {
         options.remove("mediation");
     }
-    Ok(json!({ "options": options, "state": seal(asked, browser, "passkey sign-in", state)? }))
+    Ok(
+        json!({ "options": options, "state": For { whom: browser, purpose: SIGN_IN }.seal(asked, limits::STEP_LIFE, state)? }),
+    )
 }
 
 /// Who signed in with a passkey; `None` when it is not in order. What a browser carried works once.
@@ -144,7 +122,8 @@ pub(crate) async fn finish_sign_in(
     browser: &str,
     finished: &Finished<PublicKeyCredential>,
 ) -> Result<Option<PersonRow>, Problem> {
-    let state: Option<DiscoverableAuthentication> = open(asked, browser, "passkey sign-in", &finished.state);
+    let state: Option<DiscoverableAuthentication> =
+        For { whom: browser, purpose: SIGN_IN }.open(asked, &finished.state);
     let found = webauthn.identify_discoverable_authentication(&finished.credential).ok();
     let Some((state, (person, credential))) = state.zip(found) else { return Ok(None) };
     let (person, credential) = (PersonId::from_u128(person.as_u128()), hex(credential));
@@ -157,14 +136,8 @@ pub(crate) async fn finish_sign_in(
     let Ok(result) = webauthn.finish_discoverable_authentication_v2(&finished.credential, state, &key) else {
         return Ok(None);
     };
-    let used = LinkRow {
-        hash: secret::hash(&finished.state),
-        purpose: "passkey used".to_owned(),
-        person_id: person.to_string(),
-        email: String::new(),
-        expires_at: asked.now + limits::STEP_LIFE,
-    };
-    if sql::insert_link(&mut tx, &used).await.is_err() {
+    let until = asked.now + limits::STEP_LIFE;
+    if links::use_once(&mut tx, "passkey used", &finished.state, until).await.is_err() {
         return Ok(None);
     }
     passkey.update_credential(&result);
