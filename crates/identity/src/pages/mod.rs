@@ -1,5 +1,6 @@
 //! What people see: plain forms that work without scripts, passkeys excepted.
 
+mod authorize;
 mod consent;
 mod device;
 mod email;

@@ -47,7 +47,7 @@ on_both_databases! {
             assert_eq!(allow_silently(&mut browser, &client.request(&[("scope", "identity:read")])).await, confidential);
             assert!(!allow_silently(&mut browser, &client.request(&[("scope", "identity:read"), ("prompt", "consent")])).await);
             assert!(!allow_silently(&mut browser, &client.request(&[("scope", "account:read")])).await);
-            let again = browser.get(&client.request(&[("prompt", "login")])).await;
+            let again = browser.get(&client.request(&[("prompt", "consent login")])).await;
             assert!(again.header("location").starts_with("/signin?again=1"), "{}", again.header("location"));
             let page = browser.follow(again).await;
             let back = browser.submit(&page, "/signin", &[("email", "ada@example.com"), ("password", PASSWORD)]).await;
