@@ -192,11 +192,12 @@ impl Visit<'_> {
             email_verified: matches!(pass, Pass::Invitation(_, invited) if invited.mailed),
             password: Some(secret(form, "password")),
         };
+        let ready = self.identity.prepare_person(self.asked.engine, &new).await?;
         if let Pass::Setup(token) = pass {
             let now = ctx.now();
             links::take(ctx.tx().await?, Purpose::Setup, token, now).await?.ok_or_else(over)?;
         }
-        let person = self.identity.create_person(&mut ctx, &new).await?;
+        let person = self.identity.insert_person(&mut ctx, ready).await?;
         match pass {
             Pass::Setup(_) => {}
             Pass::Invitation(token, _) => {

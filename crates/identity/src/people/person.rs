@@ -36,6 +36,14 @@ pub struct NewPerson {
     pub password: Option<Secret<String>>,
 }
 
+/// Who can be made at once: everything that takes long is done.
+pub(crate) struct ReadyPerson {
+    email: String,
+    name: String,
+    email_verified: bool,
+    hash: Option<String>,
+}
+
 /// Who was made.
 pub struct CreatedPerson {
     /// The person's id.
@@ -57,28 +65,48 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 impl Identity {
     /// Makes a person with an account of their own, and acts in it as `ctx` does.
     pub async fn create_person(&self, ctx: &mut Ctx, new: &NewPerson) -> Result<CreatedPerson, Problem> {
+        let ready = self.prepare_person(ctx.engine(), new).await?;
+        self.insert_person(ctx, ready).await
+    }
+
+    /// Checks who is to be made, and hashes the password: before any transaction, because that takes long and a
+    /// transaction that waits holds others up.
+    pub(crate) async fn prepare_person(
+        &self,
+        engine: &Engine,
+        new: &NewPerson,
+    ) -> Result<ReadyPerson, Problem> {
         let email =
             canonical(&new.email).ok_or_else(|| Problem::field("email", "must be an e-mail address"))?;
-        check_name(&new.name).map_err(|words| Problem::field("name", words))?;
+        let name = new.name.trim();
+        check_name(name).map_err(|words| Problem::field("name", words))?;
         let hash = match &new.password {
             None => None,
             Some(password) => {
-                let entropy = ctx.engine().entropy.clone();
-                let chosen = self.passwords.choose(entropy.as_ref(), password, &[&email, &new.name]).await?;
+                let chosen =
+                    self.passwords.choose(engine.entropy.as_ref(), password, &[&email, name]).await?;
                 Some(chosen.map_err(|words| Problem::field("password", words))?)
             }
         };
-        let name = new.name.trim();
-        let of_account = if name.is_empty() { email.split('@').next().unwrap_or_default() } else { name };
-        let account_id = self.enrolment.open_personal(ctx, of_account).await?;
-        let row = PersonRow {
-            // Whoever signs up acts as the person that they become.
-            id: ctx.caller().subject.parse().unwrap_or_else(|_| ctx.new_id()),
-            email,
-            name: name.to_owned(),
-            email_verified: new.email_verified,
-            account_id,
+        Ok(ReadyPerson { email, name: name.to_owned(), email_verified: new.email_verified, hash })
+    }
+
+    /// Makes a person who was prepared.
+    pub(crate) async fn insert_person(
+        &self,
+        ctx: &mut Ctx,
+        ready: ReadyPerson,
+    ) -> Result<CreatedPerson, Problem> {
+        let ReadyPerson { email, name, email_verified, hash } = ready;
+        let of_account = if name.is_empty() {
+            email.split('@').next().unwrap_or_default().to_owned()
+        } else {
+            name.clone()
         };
+        let account_id = self.enrolment.open_personal(ctx, &of_account).await?;
+        // Whoever signs up acts as the person that they become.
+        let id = ctx.caller().subject.parse().unwrap_or_else(|_| ctx.new_id());
+        let row = PersonRow { id, email, name, email_verified, account_id };
         let now = ctx.now();
         let taken = || Problem::new(Code::AlreadyExists, "A person with this e-mail address exists already.");
         sql::people::insert_person(ctx.tx().await?, &row, now).await.on_conflict(taken)?;
