@@ -23,6 +23,7 @@ mod keys;
 mod metadata;
 mod orgs;
 mod paging;
+mod passkeys;
 mod people;
 mod program;
 mod refresh;
