@@ -44,7 +44,8 @@ create unique index sessions_by_token on sessions (token_hash);
 create index sessions_by_person on sessions (person_id, id);
 create index sessions_by_end on sessions (expires_at);
 
--- Links that work once: to sign up first, to choose a password, to confirm an address.
+-- Links that work once: to sign up first, to choose a password, to confirm an address. Also what was sealed and carried
+-- by a browser and must not be used again: a consent, a passkey's sign-in.
 create table links (
     hash bytea primary key,
     purpose text not null,

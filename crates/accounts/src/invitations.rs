@@ -113,6 +113,13 @@ impl Operation for CreateInvitation {
         let (caller, now) = (person(ctx)?, ctx.now());
         let email = accounts.directory.canonical_email(&self.email);
         let email = email.ok_or_else(|| Problem::field("email", "must be an e-mail address"))?;
+        if accounts.mailer.is_configured() {
+            let engine = ctx.engine().clone();
+            if let Err(wait) = accounts.directory.take_letter(&engine, &caller.to_string(), &email).await? {
+                let words = "Too many invitations were sent to this address, or by you.";
+                return Err(Problem::new(Code::RateLimited, words).retry_after(wait));
+            }
+        }
         accounts.lock_open(ctx, self.org_id).await?;
         let team = sql::account_of(ctx.tx().await?, self.org_id, caller).await?;
         let team = team.ok_or_else(|| Problem::not_found("account", self.org_id))?;
@@ -257,7 +264,8 @@ impl Operation for DeleteInvitation {
     type Area = Accounts;
     type Answer = Done;
 
-    async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
+    async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
+        accounts.lock(ctx, self.org_id).await?;
         if !sql::delete_invitation(ctx.tx().await?, self.org_id, self.invitation_id).await? {
             return Err(Problem::not_found("invitation", self.invitation_id));
         }

@@ -26,9 +26,14 @@ impl EraseAccounts {
         let person = sql::person_of(&mut tx, account).await?;
         tx.rollback().await?;
         if let Some(person) = person {
-            self.see_off(engine, person).await?;
+            self.see_off(engine, account, person).await?;
         }
         let mut tx = engine.db.write().await?;
+        // Held, so that of several servers one erases at a time; and asked again, since another may be done.
+        sql::lock_account(&mut tx, account).await?;
+        if !sql::is_due_for_erasure(&mut tx, account, engine.clock.now()).await? {
+            return Ok(tx.rollback().await?);
+        }
         if engine.registry.erase_some(&mut tx, account, limits::ERASURE_ROWS).await? == 0 {
             sql::delete_account(&mut tx, account).await?;
             tracing::info!(%account, "Erased an account");
@@ -38,18 +43,21 @@ impl EraseAccounts {
 
     /// Lets a person whose own account ends leave their teams, as if they had been removed. A team that they alone owned
     /// ends too, after a grace of its own: nobody is left who could.
-    async fn see_off(&self, engine: &Arc<Engine>, person: PersonId) -> Result<(), Problem> {
+    async fn see_off(&self, engine: &Arc<Engine>, own: AccountId, person: PersonId) -> Result<(), Problem> {
         let accounts = &self.accounts;
         let mut ctx = Ctx::platform(engine);
         let now = ctx.now();
+        sql::lock_account(ctx.tx().await?, own).await?;
         for row in sql::accounts_of(ctx.tx().await?, person).await? {
             if row.kind == AccountKind::Personal.name() {
                 continue;
             }
-            sql::lock_account(ctx.tx().await?, row.id).await?;
+            let tx = ctx.tx().await?;
+            sql::lock_account(tx, row.id).await?;
+            // What was read before the row was held may be another server's past.
+            let Some(member) = sql::member(tx, row.id, person).await? else { continue };
+            let last = member.role()? == Role::Owner && sql::count_owners(tx, row.id).await? < 2;
             ctx.act_in(row.id);
-            let last =
-                row.role == Role::Owner.name() && sql::count_owners(ctx.tx().await?, row.id).await? < 2;
             accounts.remove_member(&mut ctx, row.id, person).await?;
             let tx = ctx.tx().await?;
             if last && sql::erase_account(tx, row.id, now + limits::ERASURE_GRACE).await? {

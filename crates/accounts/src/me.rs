@@ -55,7 +55,9 @@ impl Operation for GetAccountMe {
             let person = person.ok_or_else(|| Problem::not_found("person", &caller.subject))?;
             let rows = sql::accounts_of(tx, person.id).await?;
             let account = rows.iter().find(|row| row.id == account_id).cloned();
-            let teams = rows.into_iter().filter(|row| row.kind == AccountKind::Team.name());
+            // An app sees the account that the person chose for it, and no other.
+            let seen = |row: &sql::AccountRow| caller.scopes.is_none() || row.id == account_id;
+            let teams = rows.into_iter().filter(|row| row.kind == AccountKind::Team.name() && seen(row));
             return Ok(AccountMe {
                 user_id: person.id.to_string(),
                 subject: caller.subject,

@@ -113,6 +113,10 @@ impl Operation for UpdateMember {
         if was != self.role {
             check_owners(ctx, self.org_id, was).await?;
             sql::set_role(ctx.tx().await?, self.org_id, self.user_id, self.role).await?;
+            if self.role < was {
+                // Whom they invited, perhaps to more than they may now, is invited no more.
+                sql::delete_invitations_by(ctx.tx().await?, self.org_id, self.user_id).await?;
+            }
             let roles = serde_json::json!({ "from": was.name(), "to": self.role.name() });
             ctx.audit_with("member.role_changed", &self.user_id, roles)?;
         }
@@ -121,8 +125,8 @@ impl Operation for UpdateMember {
     }
 }
 
-/// Remove a member, or leave a team. Their access ends at once. An admin cannot remove an owner, and the last owner
-/// stays.
+/// Remove a member, or leave a team. Their access ends at once, and so do their invitations; keys and API tokens that they
+/// made are the account's and stay. An admin cannot remove an owner, and the last owner stays.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteMember {
@@ -180,6 +184,7 @@ impl Accounts {
         if let Some(record) = self.directory.person(tx, &person.to_string()).await? {
             sql::delete_invitations_of(tx, account, &record.email).await?;
         }
+        sql::delete_invitations_by(tx, account, person).await?;
         self.directory.left(tx, account, person, now).await?;
         ctx.audit("member.removed", &person)?;
         let actor = ctx.caller().subject.clone();

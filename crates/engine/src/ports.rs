@@ -1,5 +1,7 @@
 //! What one area needs of another, as small traits that `portico` wires. An area never names another.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use portico_kernel::{AccountId, PersonId, Problem, Role, ScopeSet, Timestamp};
 use portico_store::{StoreError, Tx};
@@ -103,6 +105,15 @@ pub trait Directory: Send + Sync {
         tx: &'a mut Tx,
         email: &'a str,
     ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
+
+    /// Takes one of the letters that `from` may have sent, and that `to` may be sent, in an hour; answers how long to wait
+    /// when there are none left. Before any transaction: it has one of its own.
+    fn take_letter<'a>(
+        &'a self,
+        engine: &'a Engine,
+        from: &'a str,
+        to: &'a str,
+    ) -> BoxFuture<'a, Result<Result<(), Duration>, Problem>>;
 
     /// The form of an e-mail address in which people are known; nothing when it is none.
     fn canonical_email(&self, email: &str) -> Option<String>;

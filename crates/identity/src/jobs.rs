@@ -22,8 +22,7 @@ impl Job for Prune {
             sql::people::prune_sessions(&mut tx, now, most).await?,
             sql::people::prune_links(&mut tx, now, most).await?,
             sql::people::prune_attempts(&mut tx, now, most).await?,
-            // A code that is used again long after still ends what it gave, as long as that could last unnoticed.
-            sql::oauth::prune_codes(&mut tx, now - limits::CLIENT_UNUSED_LIFE, most).await?,
+            sql::oauth::prune_codes(&mut tx, now - limits::CODE_KEPT, most).await?,
             sql::oauth::prune_authorizations(&mut tx, now - limits::REVOCATIONS_WINDOW, most).await?,
             sql::oauth::prune_clients(&mut tx, now - limits::CLIENT_UNUSED_LIFE, most).await?,
             sql::prune_revocations(&mut tx, now - limits::REVOCATIONS_WINDOW, most).await?,

@@ -22,7 +22,8 @@ pub const REVOCATIONS_STALE: Duration = Duration::from_secs(10);
 /// How far back they are read: longer than any token from a key lives, and than a known API token goes unasked.
 pub const REVOCATIONS_WINDOW: Duration = Duration::from_mins(20);
 /// How long a call may take from its beginning, whose time its revocation carries, to its commit.
-pub const REVOCATIONS_LATE_MAX: Duration = Duration::from_mins(1);
+/// With room for a server whose clock is behind.
+pub const REVOCATIONS_LATE_MAX: Duration = Duration::from_mins(5);
 
 /// How often the signing keys are read.
 pub const SIGNING_KEYS_EVERY: Duration = Duration::from_secs(2);
@@ -55,6 +56,10 @@ pub const CONSENT_LIFE: Duration = Duration::from_mins(10);
 pub const REFRESH_LIFE: Duration = Duration::from_hours(30 * 24);
 /// How long a spent refresh token answers its successor.
 pub const REFRESH_GRACE: Duration = Duration::from_secs(30);
+/// How many spent refresh tokens are remembered for that long.
+pub const REFRESH_SPENT_MAX: usize = 16;
+/// How long a code is remembered, so that one that is used again ends what it gave.
+pub const CODE_KEPT: Duration = Duration::from_hours(24);
 /// How long an app that registered itself is kept when nobody lets it in.
 pub const CLIENT_UNUSED_LIFE: Duration = Duration::from_hours(24);
 
@@ -75,6 +80,9 @@ pub const SESSIONS_MAX: usize = 50;
 pub const SESSION_SEEN_EVERY: Duration = Duration::from_mins(1);
 /// How long the second step of a sign-in, or a ceremony with a passkey, may take.
 pub const STEP_LIFE: Duration = Duration::from_mins(5);
+
+/// How long setting up a code generator may take.
+pub const TOTP_SETUP_LIFE: Duration = Duration::from_mins(10);
 
 /// How long the first sign-up's link works.
 pub const SETUP_LINK_LIFE: Duration = Duration::from_hours(7 * 24);

@@ -12,7 +12,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::DecodingKey;
-use portico_engine::{Engine, Job, Turn};
+use portico_engine::{Ctx, Engine, Job, Turn};
 use portico_kernel::{Problem, Timestamp, hex};
 use portico_store::{Context, Tx};
 use serde_json::{Value, json};
@@ -31,6 +31,8 @@ pub struct SigningKeys(RwLock<Arc<KeySet>>);
 /// One state of the keys.
 #[derive(Default)]
 pub(crate) struct KeySet {
+    /// What it was made of, to see whether that has changed.
+    read: Vec<(String, Timestamp)>,
     /// Those that sign now or will, by when they begin.
     signers: Vec<Signer>,
     verifiers: HashMap<String, Verifier>,
@@ -96,15 +98,18 @@ impl SigningKeys {
         let rows = sql::signing_keys(&mut tx).await?;
         tx.rollback().await?;
         let known = self.current();
-        let same = rows.len() == known.verifiers.len()
-            && rows.iter().all(|row| known.verifiers.contains_key(&row.id));
+        let same = rows
+            .iter()
+            .map(|row| (&row.id, row.activates_at))
+            .eq(known.read.iter().map(|(id, at)| (id, *at)));
         if same { Ok(()) } else { self.replace(engine, &rows) }
     }
 
     fn replace(&self, engine: &Engine, rows: &[SigningKeyRow]) -> Result<(), Problem> {
         let now = engine.clock.now();
         let active = rows.iter().rposition(|row| row.activates_at <= now).unwrap_or(0);
-        let mut set = KeySet::default();
+        let read = rows.iter().map(|row| (row.id.clone(), row.activates_at)).collect();
+        let mut set = KeySet { read, ..KeySet::default() };
         for (index, row) in rows.iter().enumerate() {
             let x = BASE64_URL_SAFE_NO_PAD.encode(&row.public_key);
             let key = DecodingKey::from_ed_components(&x).map_err(damaged)?;
@@ -134,6 +139,13 @@ impl SigningKeys {
         sql::lock_signing_keys(&mut tx).await?;
         let rows = sql::signing_keys(&mut tx).await?;
         if let Some(next) = rows.iter().find(|row| row.activates_at > now) {
+            // In a hurry, the one that waits is brought forward.
+            if now + wait < next.activates_at {
+                let info = SigningKeyInfo { id: next.id.clone(), activates_at: now + wait, state: "next" };
+                sql::set_activation(&mut tx, &info.id, info.activates_at).await?;
+                tx.commit().await?;
+                return self.load(engine).await.map(|()| info);
+            }
             let words =
                 format!("The key {} is published already and signs from {} on.", next.id, next.activates_at);
             return Err(Problem::failed_precondition("ROTATION_UNDER_WAY", "identity", words, []));
@@ -143,22 +155,6 @@ impl SigningKeys {
         tx.commit().await?;
         self.replace(engine, &rows)?;
         Ok(SigningKeyInfo { id, activates_at: now + wait, state: "next" })
-    }
-
-    /// Removes a key that fell into wrong hands, and with it every token that it signed. The one that signs must be
-    /// followed by another first.
-    pub async fn remove(&self, engine: &Engine, id: &str) -> Result<(), Problem> {
-        let keys = self.list(engine).await?;
-        let key =
-            keys.iter().find(|key| key.id == id).ok_or_else(|| Problem::not_found("signing key", id))?;
-        if key.state == "active" {
-            let words = "This key signs; rotate first, so that another one does.";
-            return Err(Problem::failed_precondition("KEY_SIGNS", "identity", words, []));
-        }
-        let mut tx = engine.db.write().await?;
-        sql::delete_signing_key(&mut tx, id).await?;
-        tx.commit().await?;
-        self.refresh(engine).await
     }
 
     /// Every key that is published.
@@ -239,10 +235,11 @@ impl Job for RefreshSigningKeys {
     async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
         let now = engine.clock.now();
         let rows = self.0.keys.list(engine).await?;
-        // A key that was followed long enough ago that every token of a key or a person has ended.
-        let retired = rows.windows(2).find(|pair| pair[1].activates_at + limits::REVOCATIONS_WINDOW < now);
-        if let Some([retired, _]) = retired {
-            self.retire(engine, &retired.id, now).await?;
+        // Keys that were followed long enough ago that every token of a key or a person has ended.
+        for pair in rows.windows(2) {
+            if pair[1].activates_at + limits::REVOCATIONS_WINDOW < now {
+                self.retire(engine, &pair[0].id, now).await?;
+            }
         }
         self.0.keys.refresh(engine).await?;
         Ok(Turn::Idle)
@@ -262,6 +259,27 @@ impl RefreshSigningKeys {
             }
             tx.commit().await?;
         }
+        Ok(())
+    }
+}
+
+impl Identity {
+    /// Removes a key that fell into wrong hands, and with it every token that it signed: API tokens are revoked, and all
+    /// others are refused as soon as a server sees that the key is gone. The one that signs must be followed by another
+    /// first.
+    pub async fn remove_signing_key(&self, ctx: &mut Ctx, id: &str) -> Result<(), Problem> {
+        let engine = ctx.engine().clone();
+        let keys = self.keys.list(&engine).await?;
+        let key =
+            keys.iter().find(|key| key.id == id).ok_or_else(|| Problem::not_found("signing key", id))?;
+        if key.state == "active" {
+            let words = "This key signs; rotate first, so that another one does.";
+            return Err(Problem::failed_precondition("KEY_SIGNS", "identity", words, []));
+        }
+        for token in sql::tokens_signed_by(ctx.tx().await?, id).await? {
+            self.revoke(ctx, &token).await?;
+        }
+        sql::delete_signing_key(ctx.tx().await?, id).await?;
         Ok(())
     }
 }

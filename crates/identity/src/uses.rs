@@ -36,15 +36,15 @@ impl Uses {
     }
 }
 
+/// One row a transaction: whoever holds a row here waits for no other, so that it never stands against a revocation,
+/// which holds several.
 async fn write(engine: &Engine, noted: &HashMap<String, Timestamp>) -> Result<(), Problem> {
-    let mut tx = engine.db.write().await?;
-    // Always in the same order, so that two servers never wait for each other.
-    let mut noted: Vec<_> = noted.iter().collect();
-    noted.sort_unstable();
     for (id, at) in noted {
+        let mut tx = engine.db.write().await?;
         sql::note_use(&mut tx, id, *at).await?;
+        tx.commit().await?;
     }
-    Ok(tx.commit().await?)
+    Ok(())
 }
 
 /// Writes [`Uses`] down.

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, Validation};
 use portico_engine::Engine;
-use portico_kernel::{Caller, Code, Problem, Timestamp, TokenId};
+use portico_kernel::{Caller, CallerKind, Code, Problem, Timestamp, TokenId};
 
 use crate::claims::{AUDIENCE, Claims};
 use crate::signing::TOKEN_TYPE;
@@ -24,6 +24,8 @@ pub struct Verified {
     expires_at: Timestamp,
     /// What it names that can be revoked.
     revocable: Vec<String>,
+    /// The key that signed it.
+    signing_key: String,
     /// Until when an API token counts as listed without asking again.
     listed_until: Option<Timestamp>,
     /// The last minute in which a use was noted, in seconds since 1970.
@@ -39,20 +41,21 @@ impl Identity {
     /// Checks signature, type, issuer, audience and time, then that the credential behind it still stands.
     pub async fn verify(&self, engine: &Engine, token: &str) -> Result<Verified, Problem> {
         let now = engine.clock.now();
-        let claims = self.decode(token, AUDIENCE, now).ok_or_else(refused)?;
+        let (claims, signing_key) = self.decode(token, AUDIENCE, now).ok_or_else(refused)?;
         let (issued_at, expires_at) = (Timestamp::from_seconds(claims.iat), claims.expires_at());
         let revocable = claims.revocable();
         let is_api_token = claims.sub.parse::<TokenId>().is_ok();
-        let caller = claims.caller().ok_or_else(refused)?;
-        if is_api_token && !self.is_listed(engine, &caller.subject, now).await? {
+        if is_api_token && !self.is_listed(engine, &claims, &signing_key, now).await? {
             return Err(refused());
         }
+        let caller = claims.caller().ok_or_else(refused)?;
         let listed_until = is_api_token.then(|| now + limits::LISTED_LIFE);
         let verified = Verified {
             caller: Arc::new(caller),
             issued_at,
             expires_at,
             revocable,
+            signing_key,
             listed_until,
             noted: AtomicI64::new(0),
         };
@@ -62,7 +65,9 @@ impl Identity {
     /// Has the token neither ended nor been revoked since it was verified? Asks no database.
     pub fn still_good(&self, verified: &Verified, now: Timestamp) -> Result<bool, Problem> {
         let in_time = now < verified.expires_at && verified.listed_until.is_none_or(|until| now < until);
-        Ok(in_time && !self.revocations.any(&verified.revocable, verified.issued_at, now)?)
+        // A signing key that was removed takes its tokens with it.
+        let signed = self.keys.current().verifier(&verified.signing_key).is_some();
+        Ok(in_time && signed && !self.revocations.any(&verified.revocable, verified.issued_at, now)?)
     }
 
     /// Notes that the key or API token is used, once a minute.
@@ -73,15 +78,16 @@ impl Identity {
         }
     }
 
-    /// The claims of a token that is ours, for that audience, and not over.
-    pub(crate) fn decode(&self, token: &str, audience: &str, now: Timestamp) -> Option<Claims> {
+    /// The claims of a token that is ours, for that audience, and not over; and the key that signed it.
+    pub(crate) fn decode(&self, token: &str, audience: &str, now: Timestamp) -> Option<(Claims, String)> {
         let header = jsonwebtoken::decode_header(token).ok()?;
         if header.alg != Algorithm::EdDSA || header.typ.as_deref() != Some(TOKEN_TYPE) || has_critical(token)
         {
             return None;
         }
         let keys = self.keys.current();
-        let verifier = keys.verifier(header.kid.as_deref()?)?;
+        let signing_key = header.kid?;
+        let verifier = keys.verifier(&signing_key)?;
         let mut validation = Validation::new(Algorithm::EdDSA);
         validation.set_audience(&[audience]);
         validation.set_issuer(&[&self.issuer]);
@@ -96,16 +102,26 @@ impl Identity {
         let is_api_token = claims.sub.parse::<TokenId>().is_ok();
         let short = claims.expires_at().since(issued_at) <= limits::ACCESS_TOKEN_LIFE;
         let of_its_time = verifier.superseded_at.is_none_or(|end| issued_at <= end + limits::CLOCK_SKEW_MAX);
-        (in_time && (is_api_token || (short && of_its_time))).then_some(claims)
+        (in_time && (is_api_token || (short && of_its_time))).then_some((claims, signing_key))
     }
 
-    /// Is the API token on the list of those that were made and not revoked? One that was forged with a stolen
-    /// signing key is not.
-    async fn is_listed(&self, engine: &Engine, id: &str, now: Timestamp) -> Result<bool, Problem> {
-        let mut tx = engine.db.read().await?;
-        let row = sql::standing_credential(&mut tx, id).await?;
-        tx.rollback().await?;
-        Ok(row.is_some_and(|row| row.expires_at.is_some_and(|end| now < end)))
+    /// Is the API token on the list of those that were made and not revoked, and does it say what was written down then?
+    /// One that was forged with a stolen signing key does not: it can name nothing that the list does not give it.
+    async fn is_listed(
+        &self,
+        engine: &Engine,
+        claims: &Claims,
+        signing_key: &str,
+        now: Timestamp,
+    ) -> Result<bool, Problem> {
+        let row = sql::standing_credential(&mut engine.db.glance().await?, &claims.sub).await?;
+        let Some(row) = row else { return Ok(false) };
+        Ok(row.expires_at.is_some_and(|end| now < end && end == claims.expires_at())
+            && row.signing_key.as_deref().is_none_or(|key| key == signing_key)
+            && claims.org == Some(row.account_id)
+            && claims.scope.as_deref() == Some(&row.scopes)
+            && claims.kind == CallerKind::Client.name()
+            && claims.key.as_deref() == Some(&row.id))
     }
 }
 

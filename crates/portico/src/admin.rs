@@ -204,7 +204,7 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
             json!({ "signing_keys": keys.iter().map(describe).collect::<Vec<_>>() })
         }
         Admin::SigningKey(SigningKeyCommand::Remove { kid }) => {
-            app.identity.keys.remove(&app.engine, &kid).await?;
+            app.identity.remove_signing_key(&mut ctx, &kid).await?;
             json!({ "removed": kid })
         }
         Admin::SigningKey(SigningKeyCommand::Rotate { now }) => {

@@ -105,6 +105,20 @@ pub(crate) async fn delete_invitations_of(
     .map(drop)
 }
 
+/// Removes the account's invitations that the person made.
+pub(crate) async fn delete_invitations_by(
+    tx: &mut Tx,
+    account: AccountId,
+    person: PersonId,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "delete from invitations where account_id = $1 and created_by = $2",
+        args![account, person.to_string()],
+    )
+    .await
+    .map(drop)
+}
+
 /// Removes every invitation of that address, whoever invited.
 pub(crate) async fn forget_invited(tx: &mut Tx, email: &str) -> Result<(), StoreError> {
     tx.execute("delete from invitations where email = $1", args![email.to_owned()]).await.map(drop)

@@ -171,6 +171,21 @@ pub(crate) async fn due_for_erasure(
     Ok(row.map(|(id,)| id))
 }
 
+/// Is the end of the account here?
+pub(crate) async fn is_due_for_erasure(
+    tx: &mut Tx,
+    id: AccountId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let row: Option<(AccountId,)> = tx
+        .first(
+            "select id as value from accounts where id = $1 and erase_after is not null and erase_after <= $2",
+            args![id, now],
+        )
+        .await?;
+    Ok(row.is_some())
+}
+
 /// The person whose own account it is.
 pub(crate) async fn person_of(tx: &mut Tx, account: AccountId) -> Result<Option<PersonId>, StoreError> {
     let row: Option<(PersonId,)> = tx

@@ -99,6 +99,7 @@ impl Identity {
             tracing::warn!(authorization = %authorization.id, "A code was used twice");
             let mut ctx = Ctx::acting(engine, Caller::person(authorization.person_id, ""), &asked.request_id);
             if !ending::end(&mut ctx, &Ending::One(authorization.id)).await?.is_empty() {
+                ctx.act_in(authorization.account_id);
                 ctx.audit("app.code_reused", &authorization.id)?;
             }
             ctx.finish().await?;

@@ -64,8 +64,11 @@ impl Identity {
     ) -> Result<Option<Value>, Fault> {
         let mut tx = asked.engine.db.read().await?;
         let row = sql::oauth::authorization(&mut tx, presented.authorization).await?;
-        tx.rollback().await?;
         let Some(row) = row.filter(|row| row.client_id == client.id()) else { return Ok(None) };
+        if sql::is_closed(&mut tx, row.account_id).await? {
+            return Ok(None);
+        }
+        tx.rollback().await?;
         let stands = row.revoked_at.is_none() && asked.now < row.expires_at && presented.is_current(&row);
         if !stands || !presented.is_genuine(asked.engine, &row)? {
             return Ok(None);

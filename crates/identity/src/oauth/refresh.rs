@@ -112,7 +112,12 @@ impl Identity {
         let mut ctx = Ctx::acting(engine, Caller::person(row.person_id, ""), &asked.request_id);
         let tx = ctx.tx().await?;
         let closed = row.scopes.is_some() && sql::is_closed(tx, row.account_id).await?;
-        if row.revoked_at.is_some() || row.expires_at <= now || closed {
+        // The console lasts as long as the browser is signed in.
+        let signed_out = match row.session_id {
+            Some(session) => !sql::people::is_session_standing(tx, session, now).await?,
+            None => false,
+        };
+        if row.revoked_at.is_some() || row.expires_at <= now || closed || signed_out {
             return Err(OAuthError::invalid_grant().into());
         }
         let Turn::Successor(generation) = take_turn(tx, &presented, &row, now).await? else {
@@ -146,6 +151,8 @@ async fn take_turn(
 ) -> Result<Turn, Fault> {
     let recent = spent_times(row).into_iter().filter(|time| now.since(*time) <= limits::REFRESH_GRACE);
     let spent: Vec<_> = recent.chain([now]).map(|time| time.as_micros().to_string()).collect();
+    // Nobody refreshes that often who is not playing.
+    let spent = &spent[spent.len().saturating_sub(limits::REFRESH_SPENT_MAX)..];
     let (generation, expires_at) = (presented.generation, now + limits::REFRESH_LIFE);
     if row.generation == generation
         && sql::oauth::rotate_authorization(tx, row.id, generation, &spent.join(" "), now, expires_at).await?

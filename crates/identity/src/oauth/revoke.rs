@@ -19,8 +19,9 @@ use crate::{Identity, sql};
 impl Identity {
     /// The claims of one of our tokens, whichever audience it is for.
     pub(crate) fn decode_any(&self, asked: &Asked<'_>, token: &str) -> Option<Claims> {
-        let claims = self.decode(token, AUDIENCE, asked.now);
-        claims.or_else(|| self.decode(token, &self.mcp_audience(), asked.now))
+        let decoded = self.decode(token, AUDIENCE, asked.now);
+        let decoded = decoded.or_else(|| self.decode(token, &self.mcp_audience(), asked.now));
+        decoded.map(|(claims, _)| claims)
     }
 
     /// `POST /oauth2/revoke`. A token that is unknown, or another client's, is no error: it is of no use to this one.
@@ -33,12 +34,17 @@ impl Identity {
         } else if let Some(claims) = self.decode_any(asked, token)
             && claims.client_id.as_deref() == Some(client.id())
         {
-            self.revoke_access_token(asked, &claims).await?;
+            self.revoke_access_token(asked, client.id(), &claims).await?;
         }
         Ok(reply::no_store(reply::json(StatusCode::OK, &json!({}))))
     }
 
-    async fn revoke_access_token(&self, asked: &Asked<'_>, claims: &Claims) -> Result<(), Fault> {
+    async fn revoke_access_token(
+        &self,
+        asked: &Asked<'_>,
+        client: &str,
+        claims: &Claims,
+    ) -> Result<(), Fault> {
         let own = [claims.jti.clone()];
         let mut tx = asked.engine.db.read().await?;
         let known = sql::any_revoked(&mut tx, &own, asked.now).await?;
@@ -47,7 +53,8 @@ impl Identity {
             return Ok(());
         }
         // Each costs every server a little memory for a while, so nobody may do it without end.
-        let limited = attempts::take(asked.engine, asked.now, &[(REVOCATIONS, &claims.sub)]).await?;
+        let whose = format!("{client} {}", claims.sub);
+        let limited = attempts::take(asked.engine, asked.now, &[(REVOCATIONS, &whose)]).await?;
         limited.map_err(OAuthError::too_often)?;
         let mut tx = asked.engine.db.write().await?;
         sql::add_revocation(&mut tx, &claims.jti, false, asked.now).await?;

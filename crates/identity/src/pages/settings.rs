@@ -68,6 +68,7 @@ impl Visit<'_> {
         let mut tx = self.asked.engine.db.read().await?;
         let kept = sql::people::password(&mut tx, session.person.id).await?;
         tx.rollback().await?;
+        let kept = kept.map(|row| row.hash);
         if !self.identity.passwords.matches(&secret(form, "current_password"), kept).await? {
             let words = "Your password is wrong.".to_owned();
             return Ok(Some(Refused { status: StatusCode::UNAUTHORIZED, words, wait: None }));

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use maud::{Markup, html};
 use portico_engine::Ctx;
-use portico_kernel::{Code, PersonId, Problem};
+use portico_kernel::{Code, PersonId, Problem, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -27,6 +27,8 @@ const WRONG_CODE: &str = "The code is wrong or was used already.";
 #[derive(Serialize, Deserialize)]
 struct Step {
     person: PersonId,
+    /// When the password that was checked had been chosen, in microseconds.
+    checked: Option<i64>,
     return_to: String,
 }
 
@@ -127,6 +129,8 @@ impl Visit<'_> {
             None => false,
         };
         tx.rollback().await?;
+        let checked = kept.as_ref().map(|row| row.changed_at);
+        let kept = kept.map(|row| row.hash);
         let right = self.identity.passwords.matches(&secret(&form, "password"), kept).await?;
         let Some(person) = person.clone().filter(|_| right) else {
             if let Some(person) = person {
@@ -138,9 +142,13 @@ impl Visit<'_> {
         let earlier = if second { Earlier::Count } else { Earlier::Forgotten };
         attempts::forgive(self.asked.engine, self.asked.now, &tries, earlier).await?;
         if second {
-            return self.to_second_step(&person, return_to);
+            return self.to_second_step(&person, checked, return_to);
         }
-        self.begin(&person, "password", return_to).await
+        let mut ctx: Ctx = session::acting(self.asked, &person);
+        self.check_unchanged(&mut ctx, &person, checked).await?;
+        let with_session = self.identity.begin_session(&mut ctx, self.asked, person.id, "password").await?;
+        ctx.finish().await?;
+        Ok(with_session(reply::see_other(return_to)))
     }
 
     /// Writes a failed sign-in down beside the answer, so that the answer takes no longer for a person than for nobody.
@@ -158,15 +166,28 @@ impl Visit<'_> {
         });
     }
 
-    async fn begin(&self, person: &PersonRow, how: &'static str, return_to: &str) -> Result<Reply, Problem> {
-        let mut ctx: Ctx = session::acting(self.asked, person);
-        let with_session = self.identity.begin_session(&mut ctx, self.asked, person.id, how).await?;
-        ctx.finish().await?;
-        Ok(with_session(reply::see_other(return_to)))
+    /// Is the password that was checked still the one? Whoever changes it ends the sessions of the old one, also those
+    /// that are about to begin.
+    async fn check_unchanged(
+        &self,
+        ctx: &mut Ctx,
+        person: &PersonRow,
+        checked: Option<Timestamp>,
+    ) -> Result<(), Problem> {
+        if sql::people::lock_password(ctx.tx().await?, person.id).await? == checked {
+            return Ok(());
+        }
+        Err(Problem::new(Code::Unauthenticated, "Your password was changed meanwhile. Sign in again."))
     }
 
-    fn to_second_step(&self, person: &PersonRow, return_to: &str) -> Result<Reply, Problem> {
-        let step = Step { person: person.id, return_to: return_to.to_owned() };
+    fn to_second_step(
+        &self,
+        person: &PersonRow,
+        checked: Option<Timestamp>,
+        return_to: &str,
+    ) -> Result<Reply, Problem> {
+        let checked = checked.map(Timestamp::as_micros);
+        let step = Step { person: person.id, checked, return_to: return_to.to_owned() };
         let sealed = STEP_OF.seal(self.asked, limits::STEP_LIFE, step)?;
         Ok(reply::set_cookie(reply::see_other("/signin/code"), STEP, &sealed))
     }
@@ -218,6 +239,7 @@ impl Visit<'_> {
             return Ok(reply::retry_after(page, wait));
         }
         let mut ctx = session::acting(self.asked, &person);
+        self.check_unchanged(&mut ctx, &person, step.checked.map(Timestamp::from_micros)).await?;
         let taken = totp::take(&mut ctx, person.id, &person.email, form.text("code")).await?;
         let Some(how) = taken else {
             self.note_failure(&person, "code");

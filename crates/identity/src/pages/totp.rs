@@ -48,7 +48,7 @@ impl Visit<'_> {
             ..Field::default()
         };
         let own = session.id.to_string();
-        let sealed = proposed(&own).seal(self.asked, limits::CONSENT_LIFE, secret)?;
+        let sealed = proposed(&own).seal(self.asked, limits::TOTP_SETUP_LIFE, secret)?;
         let body = html! {
             p { "Scan this with an authenticator app on your phone, or type the key into it." }
             div.qr role="img" aria-label="QR code of the key below" { (picture(&generator.address()?)) }

@@ -30,6 +30,9 @@ pub(crate) const REVOCATIONS: Limit = Limit { what: "revoke", most: 100, within:
 pub(crate) const RECHECKS: Limit = Limit { what: "recheck", most: 10, within: Duration::from_mins(15) };
 /// Letters that anyone can make us send to one person.
 pub(crate) const LETTERS: Limit = Limit { what: "letter", most: 6, within: Duration::from_hours(1) };
+/// Invitations that one person can have mailed.
+pub(crate) const INVITATIONS: Limit =
+    Limit { what: "invitations", most: 50, within: Duration::from_hours(1) };
 /// Letters that one person, or someone at one address, can make us send.
 pub(crate) const LETTERS_FROM: Limit =
     Limit { what: "letters from", most: 6, within: Duration::from_hours(1) };

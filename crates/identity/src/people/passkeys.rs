@@ -137,9 +137,8 @@ pub(crate) async fn finish_sign_in(
         return Ok(None);
     };
     let until = asked.now + limits::STEP_LIFE;
-    if links::use_once(&mut tx, "passkey used", &finished.state, until).await.is_err() {
-        return Ok(None);
-    }
+    let used = || Problem::new(Code::Unauthenticated, "This sign-in was finished already.");
+    links::use_once(&mut tx, "passkey used", &finished.state, until).await.on_conflict(used)?;
     passkey.update_credential(&result);
     let kept = serde_json::to_string(&passkey).map_err(Problem::internal)?;
     sql::use_passkey(&mut tx, &credential, &kept, asked.now).await?;

@@ -1,6 +1,7 @@
 //! A person: made, named, known.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use portico_engine::ports::{Directory, Key, PersonRecord};
@@ -10,6 +11,7 @@ use portico_kernel::{
 };
 use portico_store::{OnConflict, StoreError, Tx};
 
+use super::attempts::{self, INVITATIONS, LETTERS};
 use super::canonical;
 use super::links::{self, Purpose};
 use crate::claims::{AUDIENCE, Claims, Issue};
@@ -204,6 +206,17 @@ impl Directory for People {
         email: &'a str,
     ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>> {
         Box::pin(async move { Ok(sql::people::person_by_email(tx, email).await?.map(PersonRecord::from)) })
+    }
+
+    fn take_letter<'a>(
+        &'a self,
+        engine: &'a Engine,
+        from: &'a str,
+        to: &'a str,
+    ) -> BoxFuture<'a, Result<Result<(), Duration>, Problem>> {
+        Box::pin(async move {
+            attempts::take(engine, engine.clock.now(), &[(INVITATIONS, from), (LETTERS, to)]).await
+        })
     }
 
     fn canonical_email(&self, email: &str) -> Option<String> {

@@ -169,6 +169,9 @@ impl Identity {
         for session in &others {
             self.end_session(ctx, person, session.id).await?;
         }
+        // Also where the session itself is gone already.
+        let now = ctx.now();
+        sql::oauth::end_authorizations(ctx.tx().await?, &Ending::OfOtherSessions(person, kept), now).await?;
         Ok(others.len())
     }
 }

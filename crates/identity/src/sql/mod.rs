@@ -2,6 +2,7 @@
 
 pub(crate) mod oauth;
 pub(crate) mod people;
+mod sessions;
 
 use portico_engine::ports::Key;
 use portico_kernel::{AccountId, ScopeSet, Timestamp};
@@ -313,6 +314,23 @@ pub(crate) async fn is_signing_key_spent(tx: &mut Tx, id: &str, now: Timestamp) 
         )
         .await?;
     Ok(count == 0)
+}
+
+/// The API tokens that the key signed and nobody has revoked.
+pub(crate) async fn tokens_signed_by(tx: &mut Tx, id: &str) -> Result<Vec<String>, StoreError> {
+    let rows: Vec<(String,)> = tx
+        .all(
+            "select id as value from credentials where signing_key = $1 and revoked_at is null order by account_id, id",
+            args![id.to_owned()],
+        )
+        .await?;
+    Ok(rows.into_iter().map(|(id,)| id).collect())
+}
+
+pub(crate) async fn set_activation(tx: &mut Tx, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    tx.execute("update signing_keys set activates_at = $2 where id = $1", args![id.to_owned(), at])
+        .await
+        .map(drop)
 }
 
 pub(crate) async fn delete_signing_key(tx: &mut Tx, id: &str) -> Result<bool, StoreError> {

@@ -203,6 +203,8 @@ pub(crate) async fn rotate_authorization(
 pub(crate) enum Ending {
     One(AuthorizationId),
     OfSession(SessionId),
+    /// Those that came by a session of the person, but for one.
+    OfOtherSessions(PersonId, Option<SessionId>),
     OfPerson(PersonId),
     OfApp(PersonId, String),
     OfClient(String),
@@ -228,6 +230,14 @@ pub(crate) async fn end_authorizations(
     let ended: Vec<AuthorizationRow> = match ending {
         Ending::One(id) => tx.all(end!("id = $2"), args![now, *id]).await?,
         Ending::OfSession(session) => tx.all(end!("session_id = $2"), args![now, *session]).await?,
+        Ending::OfOtherSessions(person, kept) => {
+            let kept = kept.map(|session| session.to_string()).unwrap_or_default();
+            tx.all(
+                end!("person_id = $2 and session_id is not null and session_id <> $3"),
+                args![now, *person, kept],
+            )
+            .await?
+        }
         Ending::OfPerson(person) => tx.all(end!("person_id = $2"), args![now, *person]).await?,
         Ending::OfClient(client) => tx.all(end!("client_id = $2"), args![now, client.clone()]).await?,
         Ending::OfApp(person, client) => {

@@ -299,10 +299,35 @@ on_both_databases! {
         let caller = me(&app, &tokens.access).await.ok();
         assert_eq!((&caller["subject"], &caller["role"], &caller["scopes"]), (&json!(ada.id), &json!(null), &json!([])));
         app.send(Sent::new("GET", "/v1/accounts/orgs").bearer(&tokens.access)).await.ok();
+        let again = console.token(&app, &exchange).await;
+        assert_eq!(again.json()["error"], "invalid_grant", "a code works once, for the console too");
+        app.catch_up().await;
+        me(&app, &tokens.access).await.refused(Code::Unauthenticated);
+        let back = browser.get(&console.request(&[("redirect_uri", &redirect)])).await;
+        let code = back.parameter("code").unwrap();
+        let exchange = exchange.map(|(name, value)| if name == "code" { (name, &*code) } else { (name, value) });
+        let tokens = Tokens::read(&console.token(&app, &exchange).await);
         let page = browser.get("/signout").await;
         browser.submit(&page, "/signout", &[]).await;
         app.catch_up().await;
         me(&app, &tokens.access).await.refused(Code::Unauthenticated);
+        console.refused(&app, &[("grant_type", "refresh_token"), ("refresh_token", &tokens.refresh)], "invalid_grant").await;
+    }
+
+    async fn the_console_lasts_as_long_as_the_session(app: TestApp) {
+        app.new_person("ada@example.com", Some(PASSWORD)).await;
+        let console = App { id: "console".to_owned(), secret: None };
+        let redirect = format!("{CONSOLE_URL}/callback");
+        let mut browser = Browser::new(&app);
+        browser.sign_in("ada@example.com", PASSWORD).await;
+        let back = browser.get(&console.request(&[("redirect_uri", &redirect)])).await;
+        let code = back.parameter("code").unwrap();
+        let exchange = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", &*redirect), ("code_verifier", VERIFIER)];
+        let tokens = Tokens::read(&console.token(&app, &exchange).await);
+        app.advance(Duration::from_hours(6 * 24)).await;
+        let tokens = Tokens::read(&console.token(&app, &[("grant_type", "refresh_token"), ("refresh_token", &tokens.refresh)]).await);
+        app.advance(Duration::from_hours(24)).await;
+        while portico_testkit::turn(&app, "identity.prune").await == portico_engine::Turn::Again {}
         console.refused(&app, &[("grant_type", "refresh_token"), ("refresh_token", &tokens.refresh)], "invalid_grant").await;
     }
 

@@ -94,6 +94,21 @@ on_both_databases! {
         accept(&app, &app.person_token(ada.id).await, &secret(&made)).await.refused(Code::NotFound);
     }
 
+    async fn whom_a_removed_member_invited_is_invited_no_more(app: TestApp) {
+        let owner = owner(&app).await;
+        let mal = app.new_person("mal@example.com", None).await;
+        app.join(app.account, mal.id, Role::Owner).await;
+        let invite_as_mal = || async { invite(&app, &app.person_token(mal.id).await, &json!({ "email": "mal2@example.com", "role": "owner" })).await.ok() };
+        let path = format!("/v1/accounts/orgs/{}/members/{}", app.account, mal.id);
+        let made = invite_as_mal().await;
+        app.send(Sent::new("PATCH", &path).bearer(&owner).json(&json!({ "role": "admin" }))).await.ok();
+        assert_eq!(Browser::new(&app).get(&format!("/signup?invitation={}", secret(&made))).await.status, 404);
+        app.send(Sent::new("PATCH", &path).bearer(&owner).json(&json!({ "role": "owner" }))).await.ok();
+        let made = invite_as_mal().await;
+        call(&app, &owner, "DELETE", &path, &json!(null)).await.ok();
+        assert_eq!(Browser::new(&app).get(&format!("/signup?invitation={}", secret(&made))).await.status, 404);
+    }
+
     async fn a_newcomer_signs_up_with_one(app: TestApp) {
         let owner = owner(&app).await;
         let made = invite(&app, &owner, &json!({ "email": "ada@example.com" })).await.ok();

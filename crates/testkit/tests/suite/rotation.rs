@@ -51,6 +51,7 @@ on_both_databases! {
         let both = published(&app).await;
         assert_eq!(both, [first[0].clone(), made["kid"].as_str().unwrap().to_owned()]);
         assert!(portico::admin::run(&app.app, Admin::SigningKey(SigningKeyCommand::Rotate { now: false })).await.is_err(), "one at a time");
+        assert!(portico::admin::run(&app.app, Admin::SigningKey(SigningKeyCommand::Remove { kid: both[0].clone() })).await.is_err(), "it signs");
         app.advance(Duration::from_hours(24) - Duration::from_secs(1)).await;
         let old = exchanged(&app, &key).await;
         assert_eq!(signed_by(&old), both[0], "the next one does not sign yet");
@@ -68,6 +69,48 @@ on_both_databases! {
         tick(&app).await;
         assert_eq!(published(&app).await, both[1..], "the last of its tokens has ended");
         app.send(Sent::new("GET", "/v1/me").bearer(&exchanged(&app, &key).await)).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn in_a_hurry_the_key_that_waits_is_brought_forward() {
+    let app = TestApp::new(Database::Sqlite).await;
+    let key = app.new_key(app.account, ScopeSet::all()).await;
+    let waiting = rotate(&app, false).await;
+    assert_eq!(rotate(&app, true).await["kid"], waiting["kid"]);
+    app.advance(Duration::from_secs(10)).await;
+    assert_eq!(signed_by(&exchanged(&app, &key).await), waiting["kid"].as_str().unwrap());
+}
+
+/// Several servers erase the same people: their teams lose them once, and keep their other owners.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_that_erase_do_not_stand_in_each_others_way() {
+    let first = TestApp::new(Database::Postgres).await;
+    let second = beside(&first).await;
+    let ada = first.new_person("ada@example.com", None).await;
+    let mut teams = Vec::new();
+    for number in 0..4 {
+        let team = first.new_account("Team").await;
+        first.join(team, ada.id, Role::Owner).await;
+        let person = first.new_person(&format!("p{number}@example.com"), None).await;
+        first.join(team, person.id, Role::Owner).await;
+        let path = format!("/v1/accounts/orgs/{}", person.account_id);
+        first.send(Sent::new("DELETE", &path).bearer(&first.person_token(person.id).await)).await.ok();
+        teams.push(team);
+    }
+    first.clock.advance(Duration::from_hours(30 * 24));
+    let erase = |app| async move {
+        while portico_testkit::turn(app, "accounts.erase").await == portico_engine::Turn::Again {}
+    };
+    tokio::join!(erase(&first), erase(&second), erase(&first), erase(&second));
+    let owner = first.person_token(ada.id).await;
+    first.catch_up().await;
+    let listed = first.send(Sent::new("GET", "/v1/accounts/orgs").bearer(&owner)).await.ok();
+    assert!(listed["orgs"].as_array().unwrap().iter().all(|org| org["status"] == "active"), "{listed}");
+    for team in teams {
+        let path = format!("/v1/accounts/orgs/{team}/events?type=member.removed");
+        let events = first.send(Sent::new("GET", &path).bearer(&owner)).await.ok();
+        assert_eq!(events["events"].as_array().unwrap().len(), 1, "once");
     }
 }
 

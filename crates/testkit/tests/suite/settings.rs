@@ -177,6 +177,26 @@ on_both_databases! {
         assert_eq!(Browser::new(&app).get(&path).await.status, 404);
     }
 
+    async fn a_sign_in_half_way_ends_with_the_password(app: TestApp) {
+        let person = app.new_person("ada@example.com", Some(PASSWORD)).await.id;
+        let mut browser = signed_in(&app).await;
+        let page = browser.get("/settings/totp").await;
+        let right = code(&app, &page);
+        browser.submit(&page, "/settings/totp", &[("code", &right), ("current_password", PASSWORD)]).await;
+        let mut half = Browser::new(&app);
+        half.sign_in("ada@example.com", PASSWORD).await;
+        let form = half.get("/signin/code").await;
+        app.clock.advance(Duration::from_secs(30));
+        let made = app.admin(Admin::Person(PersonCommand::PasswordLink { person })).await;
+        let path = made["link"].as_str().unwrap().split("auth.test").nth(1).unwrap().to_owned();
+        let mut chooser = Browser::new(&app);
+        let choose = chooser.get(&path).await;
+        assert_eq!(chooser.submit(&choose, "/password", &[("password", OTHER)]).await.status, 303);
+        let next = code(&app, &page);
+        assert_eq!(half.submit(&form, "/signin/code", &[("code", &next)]).await.status, 401);
+        assert_eq!(half.get("/settings").await.status, 303);
+    }
+
     async fn an_app_that_is_disconnected_is_refused(app: TestApp) {
         app.new_person("ada@example.com", Some(PASSWORD)).await;
         let client = App::create(&app, "identity:read account:read", false).await;

@@ -130,11 +130,29 @@ on_both_databases! {
         me(&app, &app.token).await.ok();
         let kid = header["kid"].as_str().unwrap().to_owned();
         app.admin(Admin::SigningKey(SigningKeyCommand::Remove { kid })).await;
+        let console = app.person_token(ada.id).await;
         app.catch_up().await;
-        let new = app.token_with(app.account, ScopeSet::all()).await;
-        me(&app, &new).await.ok();
-        app.advance(seconds(300)).await;
         me(&app, &app.token).await.refused(Code::Unauthenticated);
+        me(&app, &token).await.refused(Code::Unauthenticated);
+        me(&app, &console).await.ok();
+        let made = app.new_token(app.account, ScopeSet::all(), 7).await;
+        me(&app, made["token"].as_str().unwrap()).await.ok();
+    }
+
+    async fn an_api_token_says_what_was_written_down(app: TestApp) {
+        let (header, claims) = (part(&app.token, 0), part(&app.token, 1));
+        let narrow = app.new_token(app.account, [portico_kernel::Scope::IdentityRead].into_iter().collect(), 7).await;
+        let narrow = part(narrow["token"].as_str().unwrap(), 1);
+        let other = app.new_account("Victim").await;
+        for (name, value) in [
+            ("org", json!(other)), ("scope", claims["scope"].clone()), ("kind", json!("service")), ("kind", json!("person")),
+            ("key", json!("key_01ARZ3NDEKTSV4RRFFQ69G5FAV")), ("exp", json!(narrow["exp"].as_i64().unwrap() + 1)),
+        ] {
+            let mut forged = narrow.clone();
+            forged[name] = value;
+            me(&app, &sign(&app, &header, &forged).await).await.refused(Code::Unauthenticated);
+        }
+        me(&app, &sign(&app, &header, &narrow).await).await.ok();
     }
 
     async fn the_token_travels_in_one_authorization_header(app: TestApp) {
