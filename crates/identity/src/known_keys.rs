@@ -54,9 +54,11 @@ impl Identity {
         now: Timestamp,
     ) -> Result<Option<Arc<CredentialRow>>, Problem> {
         self.revocations.fresh(engine).await?;
-        let named = [Some(row.id.clone()), Some(row.account_id.to_string()), row.parent.clone()];
-        let named: Vec<_> = named.into_iter().flatten().collect();
-        if self.revocations.any(&named, now, now)? {
+        let names = || {
+            let named = [Some(row.id.clone()), Some(row.account_id.to_string()), row.parent.clone()];
+            named.into_iter().flatten().collect::<Vec<_>>()
+        };
+        if !self.revocations.is_empty() && self.revocations.any(&names(), now, now)? {
             self.known_keys.0.remove(id);
             return Ok(None);
         }

@@ -61,6 +61,11 @@ impl Revocations {
         Ok(())
     }
 
+    /// Is nothing revoked at all, as mostly it is?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.revoked.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Was any of `ids` revoked, for a token that was issued at `issued_at`? When that cannot be known, nobody is
     /// admitted.
     pub(crate) fn any(&self, ids: &[String], issued_at: Timestamp, now: Timestamp) -> Result<bool, Problem> {

@@ -8,7 +8,8 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use maud::Markup;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::oauth::OAuthError;
 
@@ -25,8 +26,9 @@ fn with(mut reply: Reply, name: HeaderName, value: HeaderValue) -> Reply {
     reply
 }
 
-pub(crate) fn json(status: StatusCode, body: &Value) -> Reply {
-    let mut reply = Response::new(Bytes::from(body.to_string()));
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Reply {
+    // What goes out here is made of strings and numbers, which always serialise.
+    let mut reply = Response::new(Bytes::from(serde_json::to_vec(body).unwrap_or_default()));
     *reply.status_mut() = status;
     with(reply, CONTENT_TYPE, JSON)
 }

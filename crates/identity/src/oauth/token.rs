@@ -52,8 +52,7 @@ impl Identity {
                 return Err(OAuthError::new("unauthorized_client", words).into());
             }
         };
-        let body = serde_json::to_value(issued).map_err(Problem::internal)?;
-        Ok(reply::no_store(reply::json(StatusCode::OK, &body)))
+        Ok(reply::no_store(reply::json(StatusCode::OK, &issued)))
     }
 
     /// A token for what the person let the app do.
