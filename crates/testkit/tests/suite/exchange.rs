@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portico::admin::Admin;
 use portico_kernel::{Code, Scope, ScopeSet, seconds};
-use portico_testkit::{Answer, Sent, TestApp, on_both_databases};
+use portico_testkit::{Answer, Database, Sent, TestApp, on_both_databases};
 use serde_json::{Value, json};
 
 fn basic(id: &str, secret: &str) -> String {
@@ -147,4 +147,22 @@ on_both_databases! {
         let large = Sent::new("POST", "/oauth2/token").bytes(vec![b'x'; 65_537]);
         app.send_auth(large).await.refused(Code::PayloadTooLarge);
     }
+}
+
+/// Whatever SQLite is told to keep goes to its log first, so a log that does not grow was told nothing.
+#[tokio::test]
+async fn an_exchange_writes_nothing() {
+    let app = TestApp::new(Database::Sqlite).await;
+    let key = app.new_key(app.account, scopes()).await;
+    let log = app.database.folder.path().join("portico.db-wal");
+    let kept =
+        || (std::fs::metadata(&log).unwrap().len(), std::fs::metadata(&log).unwrap().modified().unwrap());
+    let before = kept();
+    for _ in 0..50 {
+        exchange(&app, &key, FORM).await.ok();
+        exchange(&app, &key, "grant_type=client_credentials&scope=nonsense").await;
+    }
+    assert_eq!(kept(), before);
+    app.new_key(app.account, scopes()).await;
+    assert_ne!(kept(), before, "a write shows");
 }
