@@ -1,5 +1,6 @@
 //! Keys that were exchanged lately, so that an exchange reads no row of its own.
 
+use std::iter;
 use std::sync::Arc;
 
 use portico_engine::Engine;
@@ -54,11 +55,8 @@ impl Identity {
         now: Timestamp,
     ) -> Result<Option<Arc<CredentialRow>>, Problem> {
         self.revocations.fresh(engine).await?;
-        let names = || {
-            let named = [Some(row.id.clone()), Some(row.account_id.to_string()), row.parent.clone()];
-            named.into_iter().flatten().collect::<Vec<_>>()
-        };
-        if !self.revocations.is_empty() && self.revocations.any(&names(), now, now)? {
+        let above = iter::once_with(|| row.account_id.to_string()).chain(row.parent.clone());
+        if self.revocations.any(iter::once(row.id.clone()).chain(above), now, now)? {
             self.known_keys.0.remove(id);
             return Ok(None);
         }

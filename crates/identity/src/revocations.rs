@@ -14,7 +14,7 @@ use crate::{Identity, limits, sql};
 /// persons and accounts, each with the time. Every turn reads only what is new.
 #[derive(Default)]
 pub struct Revocations {
-    revoked: RwLock<HashMap<String, Timestamp>>,
+    revoked: RwLock<HashMap<String, Revocation>>,
     /// When they were last read, in microseconds; 0 for never.
     read_at: AtomicI64,
     /// How many asked for a fresh reading so far.
@@ -22,6 +22,12 @@ pub struct Revocations {
     /// Two readings may be under way at once, so that nobody idles while one waits for the database. Each holds up to
     /// which question it has answered.
     answered: [tokio::sync::Mutex<u64>; 2],
+}
+
+/// The last that was said of an id.
+struct Revocation {
+    at: Timestamp,
+    lifted: bool,
 }
 
 impl Revocations {
@@ -34,16 +40,15 @@ impl Revocations {
         let since = oldest.max(last - limits::REVOCATIONS_LATE_MAX);
         let rows = sql::revocations_since(&mut engine.db.glance().await?, since).await?;
         let mut revoked = self.revoked.write().unwrap_or_else(PoisonError::into_inner);
-        revoked.retain(|_, at| *at > oldest);
+        revoked.retain(|_, revocation| revocation.at > oldest);
         for row in rows {
-            if row.lifted {
-                revoked.remove(&row.id);
-            } else {
-                revoked.insert(row.id, row.at);
+            // Two readings may end in another order than they began; what is known never goes back.
+            if revoked.get(&row.id).is_none_or(|known| known.at <= row.at) {
+                revoked.insert(row.id, Revocation { at: row.at, lifted: row.lifted });
             }
         }
         drop(revoked);
-        self.read_at.store(now.as_micros(), Ordering::Release);
+        self.read_at.fetch_max(now.as_micros(), Ordering::AcqRel);
         Ok(())
     }
 
@@ -61,14 +66,14 @@ impl Revocations {
         Ok(())
     }
 
-    /// Is nothing revoked at all, as mostly it is?
-    pub(crate) fn is_empty(&self) -> bool {
-        self.revoked.read().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
     /// Was any of `ids` revoked, for a token that was issued at `issued_at`? When that cannot be known, nobody is
-    /// admitted.
-    pub(crate) fn any(&self, ids: &[String], issued_at: Timestamp, now: Timestamp) -> Result<bool, Problem> {
+    /// admitted. Mostly nothing is revoked at all, and then no id is asked for.
+    pub(crate) fn any<I: AsRef<str>>(
+        &self,
+        ids: impl IntoIterator<Item = I>,
+        issued_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, Problem> {
         let read_at = Timestamp::from_micros(self.read_at.load(Ordering::Acquire));
         if now.since(read_at) > limits::REVOCATIONS_STALE {
             return Err(Problem::unavailable(
@@ -78,10 +83,10 @@ impl Revocations {
         }
         let revoked = self.revoked.read().unwrap_or_else(PoisonError::into_inner);
         Ok(!revoked.is_empty()
-            && ids.iter().any(|id| match revoked.get(id) {
-                None => false,
+            && ids.into_iter().any(|id| match revoked.get(id.as_ref()) {
+                None | Some(Revocation { lifted: true, .. }) => false,
                 // A person signs in again; everything else that was revoked stays so.
-                Some(at) => id.parse::<PersonId>().is_err() || issued_at <= *at,
+                Some(revocation) => id.as_ref().parse::<PersonId>().is_err() || issued_at <= revocation.at,
             }))
     }
 }
