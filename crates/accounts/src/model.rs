@@ -1,6 +1,6 @@
 //! What an account is.
 
-use portico_kernel::{AccountId, Problem, is_printable};
+use portico_kernel::{AccountId, Problem, is_short_text};
 
 use crate::limits;
 
@@ -84,8 +84,7 @@ pub(crate) struct AccountChange {
 
 /// A name has something to read in it.
 pub(crate) fn check_name(name: &str) -> Result<(), Problem> {
-    let length = name.chars().count();
-    if name.trim().is_empty() || length > limits::NAME_CHARACTERS_MAX || !is_printable(name) {
+    if name.trim().is_empty() || !is_short_text(name, limits::NAME_CHARACTERS_MAX) {
         let words = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
         return Err(Problem::field("name", words));
     }

@@ -3,7 +3,8 @@
 use portico_engine::ports::{Key, account_closed};
 use portico_engine::{Ctx, Cursor, Page};
 use portico_kernel::{
-    AccountId, CallerKind, KeyId, Problem, Scope, ScopeSet, Secret, Timestamp, TokenId, is_printable, seconds,
+    AccountId, CallerKind, KeyId, Problem, Scope, ScopeSet, Secret, Timestamp, TokenId, is_short_text,
+    seconds,
 };
 
 use crate::claims::{AUDIENCE, Claims, Issue};
@@ -81,7 +82,7 @@ impl NewCredential {
         if self.scopes.is_empty() {
             return Err(Problem::field("scopes", "must name at least one scope"));
         }
-        if self.name.chars().count() > limits::NAME_CHARACTERS_MAX || !is_printable(&self.name) {
+        if !is_short_text(&self.name, limits::NAME_CHARACTERS_MAX) {
             let words = format!("must have at most {} printable characters", limits::NAME_CHARACTERS_MAX);
             return Err(Problem::field("name", words));
         }

@@ -13,9 +13,13 @@ const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 /// A new secret: a prefix that scanners know, 256 random bits, and a checksum that tells a mistyped one.
 pub(crate) fn generate(entropy: &dyn Entropy) -> Secret<String> {
-    let random: [u8; RANDOM_BYTES] = entropy.bytes();
-    let random = BASE64_URL_SAFE_NO_PAD.encode(random);
+    let random = random(entropy);
     Secret::new(format!("{PREFIX}{random}{}", checksum(&random)))
+}
+
+/// 256 random bits as text that fits into an address: a session's name, what is in a link, a code.
+pub(crate) fn random(entropy: &dyn Entropy) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(entropy.bytes::<RANDOM_BYTES>())
 }
 
 fn checksum(text: &str) -> String {

@@ -79,6 +79,11 @@ fn damaged(error: impl std::fmt::Display) -> Problem {
     Problem::internal(format!("a signing key is damaged: {error}"))
 }
 
+/// The place of the key that signs, among all by when they begin to: the last whose time has come.
+fn active(rows: &[SigningKeyRow], now: Timestamp) -> usize {
+    rows.iter().rposition(|row| row.activates_at <= now).unwrap_or(0)
+}
+
 impl SigningKeys {
     /// Reads the keys; makes the first one where there is none.
     pub async fn load(&self, engine: &Engine) -> Result<(), Problem> {
@@ -107,7 +112,7 @@ impl SigningKeys {
 
     fn replace(&self, engine: &Engine, rows: &[SigningKeyRow]) -> Result<(), Problem> {
         let now = engine.clock.now();
-        let active = rows.iter().rposition(|row| row.activates_at <= now).unwrap_or(0);
+        let active = active(rows, now);
         let read = rows.iter().map(|row| (row.id.clone(), row.activates_at)).collect();
         let mut set = KeySet { read, ..KeySet::default() };
         for (index, row) in rows.iter().enumerate() {
@@ -163,7 +168,7 @@ impl SigningKeys {
         let rows = sql::signing_keys(&mut tx).await?;
         tx.rollback().await?;
         let now = engine.clock.now();
-        let active = rows.iter().rposition(|row| row.activates_at <= now).unwrap_or(0);
+        let active = active(&rows, now);
         let state = |index: usize| match index.cmp(&active) {
             std::cmp::Ordering::Less => "retiring",
             std::cmp::Ordering::Equal => "active",

@@ -30,5 +30,5 @@ pub use problem::{Code, Detail, Problem};
 pub use role::Role;
 pub use scope::{Scope, ScopeSet, UnknownScope};
 pub use secret::Secret;
-pub use text::is_printable;
+pub use text::{is_printable, is_short_text};
 pub use timestamp::{Timestamp, seconds};

@@ -12,6 +12,11 @@ pub fn is_printable(text: &str) -> bool {
     !text.contains(hidden)
 }
 
+/// Is the text printable, and no longer than `most` characters?
+pub fn is_short_text(text: &str, most: usize) -> bool {
+    text.chars().count() <= most && is_printable(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::is_printable;

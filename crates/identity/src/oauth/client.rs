@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::AUTHORIZATION;
 use portico_engine::input::decode_form;
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AppId, KeyId, Problem, Scope, ScopeSet, Secret, is_printable};
+use portico_kernel::{AppId, KeyId, Problem, Scope, ScopeSet, Secret, is_short_text};
 use portico_store::StoreError;
 
 use super::{Fault, OAuthError, document, redirect};
@@ -162,9 +162,8 @@ impl Identity {
         engine: &Arc<Engine>,
         new: NewApp,
     ) -> Result<(AppId, Option<Secret<String>>), Problem> {
-        let length = new.name.chars().count();
-        if new.name.trim().is_empty() || length > limits::NAME_CHARACTERS_MAX || !is_printable(&new.name) {
-            let words = format!("must have 1 to {} characters", limits::NAME_CHARACTERS_MAX);
+        if new.name.trim().is_empty() || !is_short_text(&new.name, limits::NAME_CHARACTERS_MAX) {
+            let words = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
             return Err(Problem::field("name", words));
         }
         if new.scopes.contains(Scope::AccountKeys) {

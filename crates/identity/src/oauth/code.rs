@@ -51,7 +51,7 @@ impl Identity {
             expires_at: now + limits::CODE_LIFE,
             revoked_at: None,
         };
-        let code = format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(engine.entropy.bytes::<32>()));
+        let code = format!("{PREFIX}{}", secret::random(engine.entropy.as_ref()));
         let code_row = CodeRow {
             hash: secret::hash(&code),
             authorization_id: id,

@@ -9,6 +9,7 @@ use portico_kernel::{AuthorizationId, Caller, Problem, ScopeSet, Timestamp};
 use portico_store::{Context, Tx};
 
 use super::client::Client;
+use super::metadata::OFFLINE_ACCESS;
 use super::token::Issued;
 use super::{Fault, OAuthError};
 use crate::http::{Asked, Params};
@@ -174,7 +175,7 @@ async fn take_turn(
 
 /// The scopes that the request asks to keep, if it asks.
 fn narrowed(form: &Params, row: &AuthorizationRow) -> Result<Option<String>, OAuthError> {
-    let names = form.text("scope").split(' ').filter(|name| !name.is_empty() && *name != "offline_access");
+    let names = form.text("scope").split(' ').filter(|name| !name.is_empty() && *name != OFFLINE_ACCESS);
     let asked = names.collect::<Vec<_>>().join(" ");
     let beyond = || OAuthError::new("invalid_scope", "The refresh token does not hold all of these scopes.");
     match &row.scopes {

@@ -22,6 +22,8 @@ use crate::http::reply::{self, Reply};
 use crate::http::{Asked, Params};
 use crate::people::session::{self, FormGuard, Session};
 
+/// For whoever has used up a limit.
+const TOO_MANY: &str = "Too many wrong tries. Wait a few minutes, then try again.";
 const STYLE: &str = include_str!("../../assets/portico.css");
 const ICON: &str = include_str!("../../assets/icon.svg");
 const SCRIPT: &str = include_str!("../../assets/passkeys.js");

@@ -5,54 +5,25 @@ use maud::html;
 use portico_engine::Ctx;
 use portico_engine::ports::Letter;
 use portico_kernel::{Code, Problem};
-use portico_store::OnConflict;
 use serde_json::json;
 
 use super::frame::{self, Width};
 use super::overview::{self, Overview};
-use super::{Visit, secret};
+use super::{TOO_MANY, Visit, secret};
 use crate::http::Params;
 use crate::http::reply::{self, Reply};
 use crate::people::attempts::{self, Earlier, LETTERS, LETTERS_FROM, OF_ADDRESS, RECHECKS};
 use crate::people::links::{self, Purpose};
 use crate::people::session::{self, Session};
 use crate::people::{canonical, check_name, passkeys};
+use crate::sql;
 use crate::sql::people::PersonRow;
-use crate::{Identity, sql};
 
 /// Why a change was not made, for the person who asked for it.
 pub(super) struct Refused {
     pub(super) status: StatusCode,
     pub(super) words: String,
     wait: Option<std::time::Duration>,
-}
-
-impl Identity {
-    /// Gives the person another address; someone else's is refused.
-    pub(crate) async fn change_email(
-        &self,
-        ctx: &mut Ctx,
-        person: &PersonRow,
-        email: &str,
-        verified: bool,
-    ) -> Result<(), Problem> {
-        let taken = || Problem::new(Code::AlreadyExists, "Someone else has this address.");
-        sql::people::set_email(ctx.tx().await?, person.id, email, verified).await.on_conflict(taken)?;
-        links::forget(ctx.tx().await?, person.id).await?;
-        ctx.audit("person.email_changed", &person.id)?;
-        if self.mailer.is_configured() {
-            let letter = Letter {
-                to: person.email.clone(),
-                subject: "Your address was changed".to_owned(),
-                text: "The e-mail address of your account was changed, and this one is no longer it.\n\nIf it was not \
-                       you, tell the operator of the platform at once.\n"
-                    .to_owned(),
-            };
-            let engine = ctx.engine().clone();
-            self.mailer.post(&engine, ctx.tx().await?, &letter).await?;
-        }
-        Ok(())
-    }
 }
 
 impl Visit<'_> {
@@ -62,7 +33,7 @@ impl Visit<'_> {
         let person = session.person.id.to_string();
         let tries = [(RECHECKS, person.as_str()), (OF_ADDRESS, address.as_str())];
         if let Err(wait) = attempts::take(self.asked.engine, self.asked.now, &tries).await? {
-            let words = "Too many wrong tries. Wait a few minutes, then try again.".to_owned();
+            let words = TOO_MANY.to_owned();
             return Ok(Some(Refused { status: StatusCode::TOO_MANY_REQUESTS, words, wait: Some(wait) }));
         }
         let mut tx = self.asked.engine.db.read().await?;
@@ -126,7 +97,7 @@ impl Visit<'_> {
                 Err(_) => Err("There is no such session.".to_owned()),
             },
             "/settings/sessions/end-others" => {
-                self.identity.end_sessions(&mut ctx, person.id, Some(session.id)).await.map(|_| Ok(()))?
+                self.identity.end_sessions(&mut ctx, person.id, Some(session.id)).await.map(Ok)?
             }
             _ => self.identity.end_app(&mut ctx, person.id, form.text("client")).await.map(Ok)?,
         };

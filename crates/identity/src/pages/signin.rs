@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::frame::{self, Field, Width};
-use super::{Visit, safe_return, secret};
+use super::{TOO_MANY, Visit, safe_return, secret};
 use crate::http::Params;
 use crate::http::carried::For;
 use crate::http::reply::{self, Reply};
@@ -114,8 +114,8 @@ impl Visit<'_> {
         let address = self.asked.address_bucket();
         let tries = [(OF_PERSON, email.as_str()), (OF_ADDRESS, address.as_str())];
         if let Err(wait) = attempts::take(self.asked.engine, self.asked.now, &tries).await? {
-            let words = "Too many wrong tries. Wait a few minutes, then try again.";
-            let page = self.signin_page(StatusCode::TOO_MANY_REQUESTS, Some(words), return_to, typed).await;
+            let page =
+                self.signin_page(StatusCode::TOO_MANY_REQUESTS, Some(TOO_MANY), return_to, typed).await;
             return Ok(reply::retry_after(page, wait));
         }
         let mut tx = self.asked.engine.db.read().await?;
@@ -234,8 +234,7 @@ impl Visit<'_> {
         let address = self.asked.address_bucket();
         let tries = [(OF_PERSON, person.email.as_str()), (OF_ADDRESS, address.as_str())];
         if let Err(wait) = attempts::take(self.asked.engine, self.asked.now, &tries).await? {
-            let words = "Too many wrong tries. Wait a few minutes, then try again.";
-            let page = self.code_page(StatusCode::TOO_MANY_REQUESTS, Some(words), &step.return_to).await;
+            let page = self.code_page(StatusCode::TOO_MANY_REQUESTS, Some(TOO_MANY), &step.return_to).await;
             return Ok(reply::retry_after(page, wait));
         }
         let mut ctx = session::acting(self.asked, &person);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AccountId, PersonId, Problem};
+use portico_kernel::{AuthorizationId, PersonId, Problem};
 
 use crate::sql::oauth::{AuthorizationRow, Ending};
 use crate::{Identity, sql};
@@ -19,48 +19,40 @@ impl Identity {
     pub async fn revoke_any(&self, engine: &Arc<Engine>, id: &str) -> Result<Vec<String>, Problem> {
         let mut ctx = Ctx::operator(engine);
         let now = ctx.now();
-        let ended = match id.split('_').next() {
-            _ if id.starts_with("app_") || id.starts_with("http") => {
-                if !sql::oauth::revoke_client(ctx.tx().await?, id, now).await? {
-                    return Err(Problem::not_found("app", id));
-                }
-                sql::oauth::end_authorizations(ctx.tx().await?, &Ending::OfClient(id.to_owned()), now).await?
+        let is_app = id.starts_with("app_") || id.starts_with("http");
+        let ended = if is_app {
+            if !sql::oauth::revoke_client(ctx.tx().await?, id, now).await? {
+                return Err(Problem::not_found("app", id));
             }
-            Some("aut") => {
-                let id = id.parse().map_err(|_| Problem::not_found("authorization", id))?;
-                let ended = sql::oauth::end_authorizations(ctx.tx().await?, &Ending::One(id), now).await?;
-                if ended.is_empty() {
-                    return Err(Problem::not_found("authorization", id));
-                }
-                ended
+            end(&mut ctx, &Ending::OfClient(id.to_owned())).await?
+        } else if let Ok(authorization) = id.parse::<AuthorizationId>() {
+            let ended = end(&mut ctx, &Ending::One(authorization)).await?;
+            if ended.is_empty() {
+                return Err(Problem::not_found("authorization", id));
             }
-            Some("usr") => return self.revoke_person(ctx, id).await,
-            _ => {
-                let revoked = self.revoke(&mut ctx, id).await?;
-                ctx.finish().await?;
-                return Ok(revoked);
-            }
+            ended
+        } else if let Ok(person) = id.parse::<PersonId>() {
+            self.revoke_person(&mut ctx, person).await?
+        } else {
+            let revoked = self.revoke(&mut ctx, id).await?;
+            ctx.finish().await?;
+            return Ok(revoked);
         };
-        audit(&mut ctx, &ended)?;
         ctx.finish().await?;
-        Ok([id.to_owned()].into_iter().chain(ended.into_iter().map(|row| row.id.to_string())).collect())
+        let ended = ended.into_iter().map(|row| row.id.to_string()).filter(|ended| ended != id);
+        Ok([id.to_owned()].into_iter().chain(ended).collect())
     }
 
     /// Signs a person out everywhere, apps included. They may sign in again.
-    async fn revoke_person(&self, mut ctx: Ctx, id: &str) -> Result<Vec<String>, Problem> {
+    async fn revoke_person(&self, ctx: &mut Ctx, id: PersonId) -> Result<Vec<AuthorizationRow>, Problem> {
         let now = ctx.now();
-        let person = sql::people::person(ctx.tx().await?, id).await?;
+        let person = sql::people::person(ctx.tx().await?, &id.to_string()).await?;
         let person = person.ok_or_else(|| Problem::not_found("person", id))?;
         ctx.act_in(person.account_id);
-        self.end_sessions(&mut ctx, person.id, None).await?;
-        let tx = ctx.tx().await?;
-        let ended = sql::oauth::end_authorizations(tx, &Ending::OfPerson(person.id), now).await?;
-        sql::add_revocation(tx, id, false, now).await?;
-        audit(&mut ctx, &ended)?;
-        ctx.act_in(person.account_id);
-        ctx.audit("person.signed_out_everywhere", &person.id)?;
-        ctx.finish().await?;
-        Ok([id.to_owned()].into_iter().chain(ended.into_iter().map(|row| row.id.to_string())).collect())
+        self.end_sessions(ctx, id, None).await?;
+        sql::add_revocation(ctx.tx().await?, &id.to_string(), false, now).await?;
+        ctx.audit("person.signed_out_everywhere", &id)?;
+        end(ctx, &Ending::OfPerson(id)).await
     }
 }
 
@@ -75,8 +67,7 @@ pub(crate) async fn end(ctx: &mut Ctx, ending: &Ending) -> Result<Vec<Authorizat
 /// Writes what was ended into the logs of the accounts that it was for. The console's own is a sign-out.
 fn audit(ctx: &mut Ctx, ended: &[AuthorizationRow]) -> Result<(), Problem> {
     for row in ended.iter().filter(|row| row.scopes.is_some()) {
-        let account: AccountId = row.account_id;
-        ctx.act_in(account);
+        ctx.act_in(row.account_id);
         ctx.audit_with("app.revoked", &row.id, serde_json::json!({ "client_id": row.client_id }))?;
     }
     Ok(())

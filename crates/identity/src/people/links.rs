@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico_engine::Ctx;
 use portico_kernel::{PersonId, Problem, Timestamp};
 use portico_store::{StoreError, Tx};
@@ -48,7 +46,7 @@ pub(crate) async fn create(
     person: &str,
     email: &str,
 ) -> Result<String, Problem> {
-    let token = BASE64_URL_SAFE_NO_PAD.encode(ctx.engine().entropy.bytes::<32>());
+    let token = secret::random(ctx.engine().entropy.as_ref());
     let row = LinkRow {
         hash: secret::hash(&token),
         purpose: purpose.name().to_owned(),

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{Directory, Key, PersonRecord};
+use portico_engine::ports::{Directory, Key, Letter, PersonRecord};
 use portico_engine::{Ctx, Engine};
 use portico_kernel::{
-    AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, Timestamp, hex, is_printable,
+    AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, Timestamp, hex, is_short_text,
 };
 use portico_store::{OnConflict, StoreError, Tx};
 
@@ -58,7 +58,7 @@ pub struct CreatedPerson {
 
 /// A name that a person gives themselves or something of theirs.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    if name.chars().count() > limits::NAME_CHARACTERS_MAX || !is_printable(name) {
+    if !is_short_text(name, limits::NAME_CHARACTERS_MAX) {
         return Err(format!("A name has at most {} printable characters.", limits::NAME_CHARACTERS_MAX));
     }
     Ok(())
@@ -118,6 +118,32 @@ impl Identity {
         ctx.audit("person.created", &row.id)?;
         self.enrolment.own(ctx, account_id, row.id).await?;
         Ok(CreatedPerson { id: row.id, account_id, email: row.email })
+    }
+
+    /// Gives the person another address; someone else's is refused.
+    pub(crate) async fn change_email(
+        &self,
+        ctx: &mut Ctx,
+        person: &PersonRow,
+        email: &str,
+        verified: bool,
+    ) -> Result<(), Problem> {
+        let taken = || Problem::new(Code::AlreadyExists, "Someone else has this address.");
+        sql::people::set_email(ctx.tx().await?, person.id, email, verified).await.on_conflict(taken)?;
+        links::forget(ctx.tx().await?, person.id).await?;
+        ctx.audit("person.email_changed", &person.id)?;
+        if self.mailer.is_configured() {
+            let letter = Letter {
+                to: person.email.clone(),
+                subject: "Your address was changed".to_owned(),
+                text: "The e-mail address of your account was changed, and this one is no longer it.\n\nIf it was not \
+                       you, tell the operator of the platform at once.\n"
+                    .to_owned(),
+            };
+            let engine = ctx.engine().clone();
+            self.mailer.post(&engine, ctx.tx().await?, &letter).await?;
+        }
+        Ok(())
     }
 
     /// A token as the console would hold it: 15 minutes, without scopes, so that the role decides.

@@ -43,10 +43,6 @@ impl FormGuard {
     }
 }
 
-fn random(asked: &Asked<'_>) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(asked.engine.entropy.bytes::<32>())
-}
-
 /// A value that only whoever holds the cookie can make, and that does not tell what the cookie is.
 fn csrf(secret: &str) -> String {
     let hash = digest(&SHA256, format!("csrf {secret}").as_bytes());
@@ -59,7 +55,7 @@ pub(crate) fn guard(asked: &Asked<'_>, session: Option<&Session>) -> FormGuard {
         (Some(session), _) => FormGuard { csrf: csrf(&session.secret), new_cookie: None },
         (None, Some(cookie)) if cookie.len() >= 43 => FormGuard { csrf: csrf(&cookie), new_cookie: None },
         (None, _) => {
-            let cookie = random(asked);
+            let cookie = secret::random(asked.engine.entropy.as_ref());
             FormGuard { csrf: csrf(&cookie), new_cookie: Some(cookie) }
         }
     }
@@ -118,7 +114,7 @@ impl Identity {
         person: PersonId,
         how: &'static str,
     ) -> Result<impl FnOnce(Reply) -> Reply + use<>, Problem> {
-        let secret = random(asked);
+        let secret = secret::random(asked.engine.entropy.as_ref());
         let row = SessionRow {
             id: ctx.new_id(),
             person_id: person,
@@ -163,16 +159,15 @@ impl Identity {
         ctx: &mut Ctx,
         person: PersonId,
         kept: Option<SessionId>,
-    ) -> Result<usize, Problem> {
+    ) -> Result<(), Problem> {
         let sessions = sql::people::sessions(ctx.tx().await?, person).await?;
-        let others: Vec<_> = sessions.iter().filter(|session| Some(session.id) != kept).collect();
-        for session in &others {
+        for session in sessions.iter().filter(|session| Some(session.id) != kept) {
             self.end_session(ctx, person, session.id).await?;
         }
         // Also where the session itself is gone already.
         let now = ctx.now();
         sql::oauth::end_authorizations(ctx.tx().await?, &Ending::OfOtherSessions(person, kept), now).await?;
-        Ok(others.len())
+        Ok(())
     }
 }
 
