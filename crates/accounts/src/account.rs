@@ -18,7 +18,7 @@ pub(crate) struct Account {
     pub(crate) slug: String,
     /// The account's name.
     pub(crate) name: String,
-    /// The plan: `free`, `team` or `scale`.
+    /// The plan: `free`, `team`, `scale`, or another of the operator's.
     plan: String,
     /// `active`, `suspended` or `erasing`.
     status: String,

@@ -5,7 +5,7 @@ use portico_kernel::{AccountId, Category, Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accounts, Plan, sql};
+use crate::{Accounts, sql};
 
 /// See what the account may use: its plan, and the features and extensions that come with it.
 #[derive(Deserialize, JsonSchema)]
@@ -40,11 +40,11 @@ impl Operation for GetEntitlements {
     async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Entitlements, Problem> {
         let row = sql::account(ctx.tx().await?, self.org_id).await?;
         let row = row.ok_or_else(|| Problem::not_found("account", self.org_id))?;
-        let features = Plan::parse(&row.plan).map(Plan::features).unwrap_or_default();
+        let features = ctx.engine().plans.get_or_first(&row.plan).features.clone();
         Ok(Entitlements {
             account_id: self.org_id,
             plan: row.plan,
-            features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+            features,
             extensions: Vec::new(),
             granted_by: "plan".to_owned(),
         })

@@ -22,11 +22,12 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use portico_engine::ports::{Directory, Enrolment, Invited, Mailer, Membership, Memberships, account_closed};
-use portico_engine::{Area, Ctx};
-use portico_kernel::{AccountId, Code, PersonId, Problem, Role, Timestamp};
+use portico_engine::{Area, Ctx, Engine};
+use portico_kernel::{AccountId, Code, PersonId, Plans, Problem, Role, Timestamp};
 use portico_store::{OnConflict, StoreError, Tx};
+use serde_json::json;
 
-pub use model::{AccountKind, AccountStatus, Plan};
+pub use model::{AccountKind, AccountStatus};
 
 /// What the area holds.
 pub struct Accounts {
@@ -49,17 +50,40 @@ impl Accounts {
         kind: AccountKind,
         name: &str,
         slug: Option<String>,
-        plan: Plan,
+        plan: &str,
     ) -> Result<AccountId, Problem> {
         model::check_name(name)?;
         slug.as_deref().map_or(Ok(()), model::check_slug)?;
+        check_plan(ctx, plan)?;
         let id: AccountId = ctx.new_id();
         let slug = slug.unwrap_or_else(|| model::slug(name, id));
-        let (now, row) = (ctx.now(), model::NewAccount { id, kind, slug, name: name.to_owned(), plan });
+        let (now, row) =
+            (ctx.now(), model::NewAccount { id, kind, slug, name: name.to_owned(), plan: plan.to_owned() });
         sql::insert_account(ctx.tx().await?, &row, now).await.on_conflict(orgs::slug_taken)?;
         ctx.act_in(id);
         ctx.audit("account.created", &id)?;
         Ok(id)
+    }
+
+    /// Puts the account on another plan.
+    pub async fn set_plan(&self, ctx: &mut Ctx, account: AccountId, plan: &str) -> Result<(), Problem> {
+        check_plan(ctx, plan)?;
+        self.lock(ctx, account).await?;
+        sql::set_plan(ctx.tx().await?, account, plan).await?;
+        ctx.audit_with("account.plan_set", &account, json!({ "plan": plan }))
+    }
+
+    /// Refuses configuration that does not know the plan of some account: its limits could not be held.
+    pub async fn check_plans(&self, engine: &Engine) -> Result<(), Problem> {
+        let used = sql::plans(&mut engine.db.glance().await?).await?;
+        match used.iter().find(|plan| engine.plans.get(plan).is_none()) {
+            None => Ok(()),
+            Some(plan) => {
+                let words =
+                    format!("There are accounts on the plan {plan}, which configuration does not know.");
+                Err(Problem::new(Code::FailedPrecondition, words))
+            }
+        }
     }
 
     /// Makes `person` a member of `account`.
@@ -114,6 +138,15 @@ impl Accounts {
     }
 }
 
+fn check_plan(ctx: &Ctx, plan: &str) -> Result<(), Problem> {
+    let plans = &ctx.engine().plans;
+    if plans.get(plan).is_none() {
+        let names: Vec<_> = plans.names().collect();
+        return Err(Problem::field("plan", format!("must be one of {}", names.join(", "))));
+    }
+    Ok(())
+}
+
 /// The area's operations and events.
 pub fn area(accounts: &Arc<Accounts>) -> Area {
     Area::builder("accounts", accounts.clone())
@@ -136,7 +169,6 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .event::<events::MemberInvited>()
         .event::<events::MemberJoined>()
         .event::<events::MemberRemoved>()
-        .event::<events::UsageThreshold>()
         .job(jobs::EraseAccounts::new(accounts))
         .job(jobs::PruneInvitations)
         .probe(sql::PROBE)
@@ -180,7 +212,7 @@ impl Enrolment for Accounts {
         ctx: &'a mut Ctx,
         name: &'a str,
     ) -> BoxFuture<'a, Result<AccountId, Problem>> {
-        Box::pin(self.create(ctx, AccountKind::Personal, name, None, Plan::Free))
+        Box::pin(self.create(ctx, AccountKind::Personal, name, None, Plans::FIRST))
     }
 
     fn own<'a>(

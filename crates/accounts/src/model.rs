@@ -41,30 +41,6 @@ names! {
         /// To be erased when its grace is over.
         Erasing = "erasing",
     }
-    /// What it may spend.
-    Plan {
-        /// 100,000 units a month.
-        Free = "free",
-        /// 2,000,000 units a month.
-        Team = "team",
-        /// 50,000,000 units a month.
-        Scale = "scale",
-    }
-}
-
-impl Plan {
-    /// What an account of this plan may use.
-    pub const fn features(self) -> &'static [&'static str] {
-        match self {
-            Self::Free => &["events", "keys", "mcp", "webhooks"],
-            Self::Team | Self::Scale => &["audit_export", "events", "keys", "mcp", "roles", "webhooks"],
-        }
-    }
-
-    /// The plan of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|plan| plan.name() == name)
-    }
 }
 
 /// An account that is to be made.
@@ -73,7 +49,7 @@ pub(crate) struct NewAccount {
     pub(crate) kind: AccountKind,
     pub(crate) slug: String,
     pub(crate) name: String,
-    pub(crate) plan: Plan,
+    pub(crate) plan: String,
 }
 
 /// What a person changes about an account.

@@ -1,14 +1,14 @@
 //! The operations on accounts: a person's own, and teams.
 
 use portico_engine::{Ctx, Cursor, Operation, Page, Spec};
-use portico_kernel::{AccountId, Category, Code, PersonId, Problem, Role};
+use portico_kernel::{AccountId, Category, Code, PersonId, Plans, Problem, Role};
 use portico_store::OnConflict;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::account::Account;
 use crate::model::{self, AccountChange};
-use crate::{AccountKind, AccountStatus, Accounts, Plan, limits, sql};
+use crate::{AccountKind, AccountStatus, Accounts, limits, sql};
 
 /// The person who calls.
 pub(crate) fn person(ctx: &Ctx) -> Result<PersonId, Problem> {
@@ -62,7 +62,7 @@ impl Operation for CreateOrg {
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Account, Problem> {
         let person = person(ctx)?;
         accounts.lock_room_for_team(ctx, person).await?;
-        let id = accounts.create(ctx, AccountKind::Team, &self.name, self.slug, Plan::Free).await?;
+        let id = accounts.create(ctx, AccountKind::Team, &self.name, self.slug, Plans::FIRST).await?;
         accounts.add_member(ctx, id, person, Role::Owner).await?;
         account(ctx, id).await
     }

@@ -12,6 +12,7 @@ use crate::idempotency::{Claim, Claimed, is_kept};
 use crate::input::Fields;
 use crate::operation::Ready;
 use crate::paging::Paging;
+use crate::ports::Toll;
 use crate::{Admitted, Answered, Ctx, Engine, Entry, IdempotencyKey, Method};
 
 /// The longest that an operation may run. Shorter than the lease of an Idempotency-Key.
@@ -29,6 +30,8 @@ pub struct Call {
     pub fields: Fields,
     /// The caller's Idempotency-Key, if the operation takes one.
     pub idempotency_key: Option<IdempotencyKey>,
+    /// What it costs, if it counts against an account.
+    pub toll: Option<Arc<dyn Toll>>,
 }
 
 /// What goes back.
@@ -108,10 +111,17 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
     };
     let ready = entry.prepare(call.fields)?;
     let ctx = Ctx::new(engine, spec, call.admitted, &call.request_id, now).with_paging(paging);
+    let step = Step { ready, toll: call.toll.clone() };
     let result = match (call.idempotency_key, whole) {
-        (Some(key), Some(fields)) => run_once(engine, ctx, ready, &key, &fields, &call.request_id).await,
-        _ => run_always(ctx, ready).await,
+        (Some(key), Some(fields)) => run_once(engine, ctx, step, &key, &fields, &call.request_id).await,
+        _ => run_always(ctx, step).await,
     };
+    if let Some(toll) = call.toll {
+        toll.ended(match &result {
+            Ok(reply) => reply.refused.map(|(code, _)| code),
+            Err(problem) => Some(problem.code()),
+        });
+    }
     if let Err(problem) = &result {
         log_failure(problem, spec.name, &call.request_id);
     }
@@ -125,8 +135,14 @@ pub fn log_failure(problem: &Problem, operation: &str, request_id: &str) {
     }
 }
 
-async fn run_always(mut ctx: Ctx, ready: Box<dyn Ready>) -> Result<Reply, Problem> {
-    let result = match attempt(&mut ctx, ready).await {
+/// An operation that may run, once it is paid for.
+struct Step {
+    ready: Box<dyn Ready>,
+    toll: Option<Arc<dyn Toll>>,
+}
+
+async fn run_always(mut ctx: Ctx, step: Step) -> Result<Reply, Problem> {
+    let result = match attempt(&mut ctx, step).await {
         Ok(answered) => match ctx.write_records().await {
             Ok(()) => Ok(answered),
             Err(error) => Err(error.into()),
@@ -148,7 +164,7 @@ async fn run_always(mut ctx: Ctx, ready: Box<dyn Ready>) -> Result<Reply, Proble
 async fn run_once(
     engine: &Arc<Engine>,
     mut ctx: Ctx,
-    ready: Box<dyn Ready>,
+    step: Step,
     key: &IdempotencyKey,
     fields: &Fields,
     request_id: &str,
@@ -158,7 +174,7 @@ async fn run_once(
         Claimed::Ours(claim) => claim,
         Claimed::Kept(reply) => return Ok(reply),
     };
-    let problem = match attempt(&mut ctx, ready).await {
+    let problem = match attempt(&mut ctx, step).await {
         Ok(answered) => match keep_answer(engine, &mut ctx, &claim, answered).await {
             Ok(reply) => return Ok(reply),
             Err(problem) => problem,
@@ -203,10 +219,13 @@ async fn keep_refusal(
     Ok(ctx.commit().await?)
 }
 
-/// Runs the operation itself, within its time, and turns a panic into a refusal.
-async fn attempt(ctx: &mut Ctx, ready: Box<dyn Ready>) -> Result<Answered, Problem> {
+/// Takes the price and runs the operation itself, within its time, and turns a panic into a refusal.
+async fn attempt(ctx: &mut Ctx, step: Step) -> Result<Answered, Problem> {
+    if let Some(paying) = step.toll.as_ref().and_then(|toll| toll.pay()) {
+        paying.await?;
+    }
     let limit = ctx.engine().operation_time_max;
-    let running = AssertUnwindSafe(ready.run(ctx)).catch_unwind();
+    let running = AssertUnwindSafe(step.ready.run(ctx)).catch_unwind();
     match tokio::time::timeout(limit, running).await {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => {

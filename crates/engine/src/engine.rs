@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portico_kernel::{Clock, Entropy};
+use portico_kernel::{Clock, Entropy, Plans};
 use portico_store::{Db, Keyring};
 
 use crate::Registry;
@@ -21,6 +21,8 @@ pub struct Engine {
     pub keyring: Keyring,
     /// Who belongs to which account.
     pub memberships: Arc<dyn Memberships>,
+    /// What accounts may spend.
+    pub plans: Plans,
     /// Every operation, event and job there is.
     pub registry: Registry,
     /// The longest that an operation may run; [`OPERATION_TIME_MAX`](crate::OPERATION_TIME_MAX) but in tests.

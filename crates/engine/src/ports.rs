@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use portico_kernel::{AccountId, PersonId, Problem, Role, ScopeSet, Timestamp};
+use portico_kernel::{AccountId, Code, PersonId, Problem, Role, ScopeSet, Timestamp};
 use portico_store::{StoreError, Tx};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -210,6 +210,16 @@ pub trait Enrolment: Send + Sync {
         tx: &'a mut Tx,
         person: PersonId,
     ) -> BoxFuture<'a, Result<Vec<Membership>, StoreError>>;
+}
+
+/// What a call costs its account. Kept by metering.
+pub trait Toll: Send + Sync {
+    /// Takes the price of the call, just before its operation runs. Nothing when that was done at once; otherwise it has
+    /// to be asked for, and may be refused.
+    fn pay(&self) -> Option<BoxFuture<'_, Result<(), Problem>>>;
+
+    /// The operation ended, with that refusal if it was one. What was paid for a fault of ours is given back.
+    fn ended(&self, code: Option<Code>);
 }
 
 /// A letter to one person. It may hold a one-time link, so it has no `Debug`.

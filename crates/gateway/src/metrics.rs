@@ -1,5 +1,6 @@
 //! Numbers for Prometheus, on a listener of their own.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -11,10 +12,14 @@ use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use portico_engine::Engine;
 use portico_kernel::{Code, Problem};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
+use portico_metering::{Numbers, Standing};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets, linear_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::arrived::Arrived;
@@ -36,6 +41,11 @@ struct Operation {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Known {
     known: &'static str,
 }
@@ -46,6 +56,27 @@ pub struct Metrics {
     answers: Family<Answer, Counter>,
     seconds: Family<Operation, Histogram, fn() -> Histogram>,
     tokens: Family<Known, Counter<u64, AtomicU64>>,
+    refusals: Family<Reason, Counter>,
+    windows: Histogram,
+}
+
+/// What metering counts of itself.
+#[derive(Debug)]
+struct Metered(Arc<Numbers>);
+
+impl Collector for Metered {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let numbers = &self.0;
+        let mut counter = |name, help, value: u64| {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
+        };
+        counter("leases", "Leases of units and of minutes that were asked for", numbers.leases())?;
+        counter("calls_lost", "Calls that ran and could not be recorded", numbers.lost())?;
+        let waiting = ConstGauge::new(i64::try_from(numbers.waiting()).unwrap_or(i64::MAX));
+        let help = "Calls in the journal that the database does not have yet";
+        waiting.encode(encoder.encode_descriptor("journal_waiting", help, None, MetricType::Gauge)?)
+    }
 }
 
 /// From 0.1 ms to 13 s.
@@ -53,8 +84,9 @@ fn buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.0, 18))
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// Numbers of the gateway, and those that metering keeps of itself.
+    pub fn new(numbers: &Arc<Numbers>) -> Self {
         let mut registry = Registry::with_prefix("portico");
         let answers = Family::default();
         registry.register("answers", "Answers by operation and status", answers.clone());
@@ -66,14 +98,32 @@ impl Default for Metrics {
             "Tokens that were known already, and that had to be verified",
             tokens.clone(),
         );
-        Self { registry, answers, seconds, tokens }
+        let refusals = Family::default();
+        registry.register("refusals", "Calls that were refused before they ran, by reason", refusals.clone());
+        let windows = Histogram::new(linear_buckets(0.1, 0.1, 10));
+        registry.register(
+            "window_use",
+            "How much of their minute's limit callers have used at each call",
+            windows.clone(),
+        );
+        registry.register_collector(Box::new(Metered(numbers.clone())));
+        Self { registry, answers, seconds, tokens, refusals, windows }
     }
-}
 
-impl Metrics {
     pub(crate) fn answered(&self, operation: &'static str, status: u16, elapsed: Duration) {
         self.answers.get_or_create(&Answer { operation, status }).inc();
         self.seconds.get_or_create(&Operation { operation }).observe(elapsed.as_secs_f64());
+    }
+
+    /// A call was refused before it ran.
+    pub(crate) fn refused(&self, code: Code) {
+        self.refusals.get_or_create(&Reason { reason: code.name() }).inc();
+    }
+
+    /// How full a caller's minute is.
+    pub(crate) fn window(&self, standing: Standing) {
+        let used = standing.limit.saturating_sub(standing.remaining);
+        self.windows.observe(f64::from(used) / f64::from(standing.limit.max(1)));
     }
 
     pub(crate) fn token_known(&self, known: bool) {

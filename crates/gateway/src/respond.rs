@@ -7,10 +7,14 @@ use http::header::{
 };
 use http::{HeaderValue, Response, StatusCode};
 use portico_kernel::{Code, Problem};
+use portico_metering::Standing;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"platform-api\"");
@@ -73,6 +77,14 @@ pub(crate) fn refused(code: Code, retry_seconds: Option<i64>, body: Bytes) -> Re
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
+}
+
+/// Tells the caller of their minute.
+pub(crate) fn limit(response: &mut Response<Bytes>, standing: Standing) {
+    let headers = response.headers_mut();
+    headers.insert(RATE_LIMIT, HeaderValue::from(standing.limit));
+    headers.insert(RATE_REMAINING, HeaderValue::from(standing.remaining));
+    headers.insert(RATE_RESET, HeaderValue::from(standing.reset_seconds));
 }
 
 /// Says that the connection ends with this answer.

@@ -10,21 +10,27 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use portico_engine::clock::Stopwatch;
 use portico_engine::input::Fields;
+use portico_engine::ports::Toll;
 use portico_engine::{Access, Admitted, Call, Engine, Entry, dispatch, log_failure};
 use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
+use portico_metering::{Metering, Ticket};
 
 use crate::answered::answered;
 use crate::arrived::{Arrived, Stopping, check_host, guard};
 use crate::cors::{self, Origins};
-use crate::respond::Refusal;
+use crate::respond::{self, Refusal};
 use crate::routes::{Route, RouteError, Routes};
-use crate::tokens::Tokens;
+use crate::tokens::{Bearer, Tokens};
 use crate::{Metrics, message};
+
+/// The path variables of a path that has none, or whose variables do not read.
+static NO_FIELDS: Fields = Fields::new();
 
 /// Serves the registry's operations over HTTP.
 pub struct Gateway {
     engine: Arc<Engine>,
+    metering: Arc<Metering>,
     routes: Routes,
     tokens: Tokens,
     origins: Origins,
@@ -37,7 +43,11 @@ pub struct Gateway {
 struct Trace {
     operation: Option<&'static str>,
     admitted: Option<Admitted>,
+    /// The call as it is counted, once its caller is known.
+    ticket: Option<Arc<Ticket>>,
     queries: u32,
+    /// The code of a refusal that the operation answered with.
+    code: Option<Code>,
 }
 
 impl Gateway {
@@ -45,12 +55,13 @@ impl Gateway {
     pub fn new(
         engine: Arc<Engine>,
         identity: Arc<Identity>,
+        metering: Arc<Metering>,
         origins: Origins,
         metrics: Arc<Metrics>,
         stopping: Stopping,
     ) -> Result<Self, RouteError> {
-        let (routes, tokens) = (Routes::new(&engine.registry)?, Tokens::new(identity));
-        Ok(Self { engine, routes, tokens, origins, metrics, stopping })
+        let (routes, tokens) = (Routes::new(&engine.registry)?, Tokens::new(identity, metering.clone()));
+        Ok(Self { engine, metering, routes, tokens, origins, metrics, stopping })
     }
 
     /// Answers a request. Whatever happens inside, something that fits the specification comes out.
@@ -62,8 +73,17 @@ impl Gateway {
         let mut arrived = Arrived::new(request, &self.engine);
         let request_id = arrived.request_id.clone();
         let mut trace = Trace::default();
-        let result = guard(self.answer(&mut arrived, &mut trace), &request_id).await;
-        let response = arrived.finish(result, &self.origins);
+        let result = guard(self.answer(&mut arrived, &mut trace, watch), &request_id).await;
+        let code = result.as_ref().err().map(|refusal| refusal.problem.code());
+        let mut response = arrived.finish(result, &self.origins);
+        if let Some(ticket) = trace.ticket.take() {
+            if let Some(standing) = ticket.standing() {
+                self.metrics.window(standing);
+                respond::limit(&mut response, standing);
+            }
+            // An operation's own refusal knows its code; what was refused before has it from there.
+            ticket.finish(response.status().as_u16(), code.or(trace.code));
+        }
         self.report(&trace, &request_id, response.status(), watch);
         response
     }
@@ -88,7 +108,12 @@ impl Gateway {
         );
     }
 
-    async fn answer<B>(&self, arrived: &mut Arrived<B>, trace: &mut Trace) -> Result<Response<Bytes>, Refusal>
+    async fn answer<B>(
+        &self,
+        arrived: &mut Arrived<B>,
+        trace: &mut Trace,
+        watch: Stopwatch,
+    ) -> Result<Response<Bytes>, Refusal>
     where
         B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
     {
@@ -102,17 +127,24 @@ impl Gateway {
             Route::To(entry, variables) => (entry, variables),
         };
         trace.operation = Some(entry.spec.name);
-        let admitted = self.admit(entry, &arrived.parts, variables.as_ref().unwrap_or(&Fields::new())).await;
+        let path = variables.as_ref().unwrap_or(&NO_FIELDS);
+        let admitted = self.admit(entry, arrived, path, trace, watch).await;
         let admitted = admitted
-            .inspect_err(|refusal| log_failure(&refusal.problem, entry.spec.name, &arrived.request_id))?;
+            .inspect_err(|refusal| log_failure(&refusal.problem, entry.spec.name, &arrived.request_id))
+            .inspect_err(|refusal| self.metrics.refused(refusal.problem.code()))?;
         trace.admitted = Some(admitted.clone());
         let fields = message::read(entry, arrived, variables).await?;
         let idempotency_key = message::idempotency_key(entry, &arrived.parts.headers)?;
         let sent = entry.spec.list.map(|_| fields.clone());
         arrived.working();
-        let call = Call { admitted, request_id: arrived.request_id.clone(), fields, idempotency_key };
-        let reply = dispatch(&self.engine, entry, call).await?;
-        trace.queries = reply.queries;
+        let toll = trace.ticket.clone().map(|ticket| ticket as Arc<dyn Toll>);
+        let call = Call { admitted, request_id: arrived.request_id.clone(), fields, idempotency_key, toll };
+        let reply = dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
+            if problem.code() == Code::QuotaExceeded {
+                self.metrics.refused(Code::QuotaExceeded);
+            }
+        })?;
+        (trace.queries, trace.code) = (reply.queries, reply.refused.map(|(code, _)| code));
         Ok(answered(entry, &arrived.parts, reply, sent))
     }
 
@@ -125,15 +157,32 @@ impl Gateway {
         }
     }
 
-    async fn admit(&self, entry: &Entry, parts: &Parts, path: &Fields) -> Result<Admitted, Refusal> {
+    /// Token, scope, account and rate, in this order. From the token on the call is counted.
+    async fn admit<B>(
+        &self,
+        entry: &Entry,
+        arrived: &Arrived<B>,
+        path: &Fields,
+        trace: &mut Trace,
+        watch: Stopwatch,
+    ) -> Result<Admitted, Refusal> {
+        let parts = &arrived.parts;
         if entry.spec.access == Access::Open {
             return Ok(Admitted::anonymous());
         }
-        let caller = self.tokens.caller(&self.engine, &self.metrics, &parts.headers).await;
-        let caller = caller.map_err(|problem| Refusal {
+        let bearer = self.tokens.caller(&self.engine, &self.metrics, &parts.headers).await;
+        let Bearer { caller, subject } = bearer.map_err(|problem| Refusal {
             token_sent: parts.headers.contains_key(AUTHORIZATION),
             ..problem.into()
         })?;
-        Ok(self.engine.admit(&entry.spec, caller, path).await?)
+        trace.ticket = subject.and_then(|subject| {
+            let call = (arrived.request_id.as_str(), watch);
+            Ticket::new(&self.metering, &self.engine, (&caller, subject), &entry.spec, call)
+        });
+        let admitted = self.engine.admit(&entry.spec, caller, path).await?;
+        if let Some(ticket) = &trace.ticket {
+            ticket.admit(admitted.account()).await?;
+        }
+        Ok(admitted)
     }
 }

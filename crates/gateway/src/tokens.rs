@@ -9,6 +9,7 @@ use portico_engine::{Engine, timed_out};
 use portico_identity::Identity;
 use portico_identity::verify::{Verified, refused};
 use portico_kernel::{Caller, Problem};
+use portico_metering::{Metering, Subject};
 use quick_cache::sync::Cache;
 
 use crate::Metrics;
@@ -22,7 +23,26 @@ const TOKEN_BYTES_MAX: usize = 8 << 10;
 /// token has ended or was revoked since.
 pub(crate) struct Tokens {
     identity: Arc<Identity>,
-    known: Cache<[u8; 32], Arc<Verified>>,
+    metering: Arc<Metering>,
+    known: Cache<[u8; 32], Arc<Known>>,
+}
+
+/// A token that was good when it was last seen, and the minute of whoever holds it.
+struct Known {
+    verified: Verified,
+    subject: Option<Arc<Subject>>,
+}
+
+/// Who calls, and their minute; the platform itself has none.
+pub(crate) struct Bearer {
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) subject: Option<Arc<Subject>>,
+}
+
+impl From<&Known> for Bearer {
+    fn from(known: &Known) -> Self {
+        Self { caller: known.verified.caller.clone(), subject: known.subject.clone() }
+    }
 }
 
 /// The token of a request; `None` when it has none.
@@ -39,8 +59,8 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 }
 
 impl Tokens {
-    pub(crate) fn new(identity: Arc<Identity>) -> Self {
-        Self { identity, known: Cache::new(TOKENS_MAX) }
+    pub(crate) fn new(identity: Arc<Identity>, metering: Arc<Metering>) -> Self {
+        Self { identity, metering, known: Cache::new(TOKENS_MAX) }
     }
 
     /// Who calls; 401 when nobody can be told.
@@ -49,16 +69,16 @@ impl Tokens {
         engine: &Engine,
         metrics: &Metrics,
         headers: &HeaderMap,
-    ) -> Result<Arc<Caller>, Problem> {
+    ) -> Result<Bearer, Problem> {
         let token = bearer(headers)?.ok_or_else(refused)?;
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        if let Some(verified) = self.known.get(&key) {
+        if let Some(known) = self.known.get(&key) {
             let now = engine.clock.now();
-            if self.identity.still_good(&verified, now)? {
+            if self.identity.still_good(&known.verified, now)? {
                 metrics.token_known(true);
-                self.identity.note_use(&verified, now);
-                return Ok(verified.caller.clone());
+                self.identity.note_use(&known.verified, now);
+                return Ok(known.as_ref().into());
             }
             self.known.remove(&key);
         }
@@ -66,9 +86,10 @@ impl Tokens {
         // Boxed, because the way through the database is large and seldom taken.
         let verifying = Box::pin(self.identity.verify(engine, token));
         let verified = tokio::time::timeout(engine.operation_time_max, verifying).await;
-        let verified = Arc::new(verified.unwrap_or_else(|_| Err(timed_out()))?);
+        let verified = verified.unwrap_or_else(|_| Err(timed_out()))?;
         self.identity.note_use(&verified, engine.clock.now());
-        self.known.insert(key, verified.clone());
-        Ok(verified.caller.clone())
+        let known = Arc::new(Known { subject: self.metering.subject(&verified.caller), verified });
+        self.known.insert(key, known.clone());
+        Ok(known.as_ref().into())
     }
 }

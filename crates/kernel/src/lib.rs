@@ -5,6 +5,7 @@
 //!
 //! Invariant: this crate depends on no other crate of the workspace.
 
+mod calendar;
 mod caller;
 mod category;
 mod clock;
@@ -12,6 +13,7 @@ mod entropy;
 mod hex;
 mod ids;
 mod int64;
+mod plan;
 mod problem;
 mod role;
 mod scope;
@@ -19,6 +21,7 @@ mod secret;
 mod text;
 mod timestamp;
 
+pub use calendar::{Day, Hour, Month};
 pub use caller::{Caller, CallerKey, CallerKind};
 pub use category::Category;
 pub use clock::{Clock, Sleep};
@@ -26,6 +29,7 @@ pub use entropy::{Entropy, SystemEntropy};
 pub use hex::hex;
 pub use ids::*;
 pub use int64::Int64;
+pub use plan::{AtZero, Plan, PlanError, PlanTerms, Plans};
 pub use problem::{Code, Detail, Problem};
 pub use role::Role;
 pub use scope::{Scope, ScopeSet, UnknownScope};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use clap::Subcommand;
-use portico_accounts::{AccountKind, Plan};
+use portico_accounts::AccountKind;
 use portico_engine::Ctx;
 use portico_identity::credentials::NewCredential;
 use portico_identity::{NewApp, NewPerson, SigningKeyInfo, limits};
-use portico_kernel::{AccountId, PersonId, Problem, Role, ScopeSet, Secret};
+use portico_kernel::{AccountId, PersonId, Plans, Problem, Role, ScopeSet, Secret};
 use serde_json::{Value, json};
 
 use crate::App;
@@ -33,6 +33,12 @@ pub enum Admin {
     /// The keys that sign tokens
     #[command(subcommand, name = "signing-key")]
     SigningKey(SigningKeyCommand),
+    /// Plans of accounts
+    #[command(subcommand)]
+    Plan(PlanCommand),
+    /// Units of accounts
+    #[command(subcommand)]
+    Units(UnitsCommand),
     /// Revoke a key or an API token and the keys below it, an app, an authorization, or all that a person is signed in to
     Revoke {
         /// `key_…`, `tok_…`, `app_…`, `aut_…` or `usr_…`
@@ -80,9 +86,9 @@ pub enum AccountCommand {
         /// The person who owns it, `usr_…`
         #[arg(long)]
         owner: Option<PersonId>,
-        /// free, team or scale
-        #[arg(long, default_value = "free", value_parser = plan)]
-        plan: Plan,
+        /// free, team, scale, or another that configuration names
+        #[arg(long, default_value = Plans::FIRST)]
+        plan: String,
     },
 }
 
@@ -161,11 +167,29 @@ pub enum SigningKeyCommand {
     },
 }
 
-fn plan(name: &str) -> Result<Plan, String> {
-    Plan::parse(name).ok_or_else(|| {
-        let names: Vec<_> = Plan::ALL.iter().map(|plan| plan.name()).collect();
-        format!("must be one of {}", names.join(", "))
-    })
+/// Plans of accounts.
+#[derive(Debug, Subcommand)]
+pub enum PlanCommand {
+    /// Put an account on a plan
+    Set {
+        /// `acc_…`
+        account: AccountId,
+        /// free, team, scale, or another that configuration names
+        plan: String,
+    },
+}
+
+/// Units of accounts.
+#[derive(Debug, Subcommand)]
+pub enum UnitsCommand {
+    /// Grant units beside the plan for this month; a negative number takes them away
+    Grant {
+        /// `acc_…`
+        account: AccountId,
+        /// How many
+        #[arg(allow_negative_numbers = true)]
+        units: i64,
+    },
 }
 
 /// Runs a command; what it made is one JSON object.
@@ -174,11 +198,11 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
     let made = match command {
         Admin::Person(command) => run_person(app, &mut ctx, command).await?,
         Admin::Account(AccountCommand::Create { name, owner, plan }) => {
-            let id = app.accounts.create(&mut ctx, AccountKind::Team, &name, None, plan).await?;
+            let id = app.accounts.create(&mut ctx, AccountKind::Team, &name, None, &plan).await?;
             if let Some(owner) = owner {
                 app.accounts.add_member(&mut ctx, id, owner, Role::Owner).await?;
             }
-            json!({ "account_id": id, "name": name, "plan": plan.name() })
+            json!({ "account_id": id, "name": name, "plan": plan })
         }
         Admin::Token(TokenCommand::Create { account, scopes, days, name }) => {
             let new = NewCredential::new(account, name, scopes, None);
@@ -210,6 +234,15 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
         Admin::SigningKey(SigningKeyCommand::Rotate { now }) => {
             let wait = if now { limits::SIGNING_KEY_WAIT_MIN } else { limits::SIGNING_KEY_WAIT };
             describe(&app.identity.keys.rotate(&app.engine, wait).await?)
+        }
+        Admin::Plan(PlanCommand::Set { account, plan }) => {
+            app.accounts.set_plan(&mut ctx, account, &plan).await?;
+            app.metering.terms_changed(&mut ctx, account).await?;
+            json!({ "account_id": account, "plan": plan })
+        }
+        Admin::Units(UnitsCommand::Grant { account, units }) => {
+            let granted = app.metering.grant(&mut ctx, account, units).await?;
+            json!({ "account_id": account, "month": granted.month, "granted": granted.granted.to_string() })
         }
         Admin::Revoke { id } => json!({ "revoked": app.identity.revoke_any(&app.engine, &id).await? }),
     };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError};
 use portico_gateway::Platform;
 use portico_identity::{Identity, People, Setup};
-use portico_kernel::{Clock, Entropy, Problem, SystemEntropy};
+use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
+use portico_metering::Metering;
 use portico_store::{Db, Keyring, KeyringError, StoreError};
 
 use crate::config::Config;
@@ -27,6 +28,8 @@ pub struct Areas {
     pub accounts: Arc<Accounts>,
     /// The outbox.
     pub mail: Arc<Mail>,
+    /// Units, limits and usage.
+    pub metering: Arc<Metering>,
 }
 
 /// What the areas are told of the world outside.
@@ -44,6 +47,8 @@ pub struct Outside {
     pub egress_allow: Networks,
     /// What sends mail.
     pub smtp: Option<Smtp>,
+    /// Where the journal of calls is.
+    pub journal: PathBuf,
 }
 
 impl From<&Config> for Outside {
@@ -55,6 +60,7 @@ impl From<&Config> for Outside {
             trusted_proxies: config.trusted_proxies.clone(),
             egress_allow: config.egress_allow.clone(),
             smtp: config.smtp.clone(),
+            journal: config.data_dir.join("journal"),
         }
     }
 }
@@ -67,6 +73,8 @@ pub struct App {
     pub identity: Arc<Identity>,
     /// The accounts.
     pub accounts: Arc<Accounts>,
+    /// Units, limits and usage.
+    pub metering: Arc<Metering>,
 }
 
 /// What the platform stands on.
@@ -79,6 +87,8 @@ pub struct Foundation {
     pub entropy: Arc<dyn Entropy>,
     /// Seals and opens.
     pub keyring: Keyring,
+    /// What accounts may spend.
+    pub plans: Plans,
     /// The world outside.
     pub outside: Outside,
     /// The longest that an operation may run.
@@ -152,8 +162,8 @@ fn keep_to_owner(database: &Path) -> std::io::Result<()> {
 }
 
 impl Areas {
-    /// Wires the areas.
-    pub fn new(outside: &Outside) -> Result<Self, MailError> {
+    /// Wires the areas; `shared` says that other servers may use the same database.
+    pub fn new(outside: &Outside, shared: bool) -> Result<Self, MailError> {
         let mail = Mail::new(outside.smtp.clone())?;
         let accounts = Arc::new(Accounts::new(Arc::new(People), mail.clone(), &outside.auth_url));
         let identity = Arc::new(Identity::new(Setup {
@@ -165,7 +175,8 @@ impl Areas {
             enrolment: accounts.clone(),
             mailer: mail.clone(),
         }));
-        Ok(Self { identity, accounts, mail })
+        let metering = Arc::new(Metering::new(&outside.journal, shared, Arc::new(People)));
+        Ok(Self { identity, accounts, mail, metering })
     }
 
     /// Every area of the platform; `more` are those that only tests have.
@@ -176,6 +187,7 @@ impl Areas {
             portico_identity::area(&self.identity),
             portico_events::area(),
             portico_mail::area(&self.mail),
+            portico_metering::area(&self.metering),
             portico_gateway::area(&Arc::new(Platform::new(base_url))),
         ];
         Registry::new(areas.into_iter().chain(more))
@@ -196,26 +208,30 @@ impl App {
             keep_to_owner(file)?;
         }
         let keyring = Keyring::open_for(&db, &config.keyring_file, entropy.as_ref()).await?;
-        let (outside, operation_time_max) = (Outside::from(config), OPERATION_TIME_MAX);
-        Self::build(Foundation { db, clock, entropy, keyring, outside, operation_time_max }, more).await
+        let (outside, plans) = (Outside::from(config), config.plans.clone());
+        let operation_time_max = OPERATION_TIME_MAX;
+        Self::build(Foundation { db, clock, entropy, keyring, plans, outside, operation_time_max }, more)
+            .await
     }
 
     /// Wires the platform on `foundation`.
     pub async fn build(foundation: Foundation, more: Vec<Area>) -> Result<Self, OpenError> {
-        let areas = Areas::new(&foundation.outside)?;
+        let areas = Areas::new(&foundation.outside, foundation.db.file().is_none())?;
         let registry = areas.registry(&foundation.outside.base_url, more)?;
-        let Areas { identity, accounts, .. } = areas;
+        let Areas { identity, accounts, metering, .. } = areas;
         let engine = Arc::new(Engine {
             db: foundation.db,
             clock: foundation.clock,
             entropy: foundation.entropy,
             keyring: foundation.keyring,
             memberships: Arc::new(Members),
+            plans: foundation.plans,
             registry,
             operation_time_max: foundation.operation_time_max,
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;
-        Ok(Self { engine, identity, accounts })
+        accounts.check_plans(&engine).await?;
+        Ok(Self { engine, identity, accounts, metering })
     }
 }

@@ -99,7 +99,7 @@ async fn migrate(config: &Config) -> Result<(), Failure> {
 
 /// The registry without a database: documents follow from the operations alone.
 fn bare_registry(config: &Config) -> Result<Registry, Failure> {
-    Ok(Areas::new(&Outside::from(config))?.registry(&config.base_url, Vec::new())?)
+    Ok(Areas::new(&Outside::from(config), false)?.registry(&config.base_url, Vec::new())?)
 }
 
 /// The OpenAPI document of the public API.

@@ -3,12 +3,15 @@
 //! [`Settings`] is the one list of keys. Its fields are the keys of the file, `--flags` of every command, and, in
 //! capitals behind `PORTICO_`, variables of the environment; a flag wins over the environment, and that over the file.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use portico_egress::Networks;
+use portico_kernel::{Plan, PlanTerms, Plans, Timestamp};
 use portico_mail::Smtp;
 use serde::Deserialize;
 
@@ -70,6 +73,9 @@ pub struct Settings {
     /// How the log is written: text or json [default: text]
     #[arg(long, env = "PORTICO_LOG_FORMAT", global = true, value_name = "FORMAT")]
     pub log_format: Option<String>,
+    /// What accounts may spend, a table for each plan. They stand in the file alone.
+    #[arg(skip)]
+    pub plans: Option<BTreeMap<String, PlanTerms>>,
 }
 
 /// How the log is written.
@@ -114,6 +120,8 @@ pub struct Config {
     pub log: tracing::Level,
     /// How it is written.
     pub log_format: LogFormat,
+    /// What accounts may spend.
+    pub plans: Plans,
 }
 
 /// Why the configuration cannot be used.
@@ -145,7 +153,7 @@ impl Settings {
         let file: Self = toml::from_str(&text).map_err(|error| named(&error))?;
         fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins trusted_proxies
             egress_allow smtp_url mail_from listen_api
-            listen_auth listen_metrics log log_format);
+            listen_auth listen_metrics log log_format plans);
         Ok(self)
     }
 }
@@ -199,7 +207,9 @@ fn listen(name: &str, value: Option<String>, default: &str) -> Result<Option<Str
 impl Config {
     /// Decides every key.
     pub fn load(settings: Settings) -> Result<Self, ConfigError> {
+        let written_at = settings.config.as_deref().map(written_at).unwrap_or_default();
         let settings = settings.with_file()?;
+        let plans = Plans::default().configured(settings.plans.unwrap_or_default(), &written_at);
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from("data"));
         let listen_api = listen("listen_api", settings.listen_api, "127.0.0.1:8080")?;
         let listen_auth = listen("listen_auth", settings.listen_auth, "127.0.0.1:8081")?;
@@ -223,6 +233,7 @@ impl Config {
             listen_metrics: listen("listen_metrics", settings.listen_metrics, "127.0.0.1:8083")?,
             log: level(settings.log.as_deref().unwrap_or("info"))?,
             log_format: format(settings.log_format.as_deref().unwrap_or("text"))?,
+            plans: plans.map_err(|error| ConfigError(error.to_string()))?,
             data_dir,
             listen_api,
             listen_auth,
@@ -251,8 +262,28 @@ impl Config {
             ("log_format", format!("{:?}", self.log_format).to_lowercase()),
         ]
         .map(|(key, value)| format!("{key} = {value:?}"))
+        .into_iter()
+        .chain(self.plans.iter().map(describe_plan))
+        .collect::<Vec<_>>()
         .join("\n")
     }
+}
+
+fn describe_plan(plan: &Plan) -> String {
+    format!(
+        "plans.{}: monthly_units = {}, calls_per_minute = {}, at_zero = {:?}",
+        plan.name,
+        plan.monthly_units,
+        plan.calls_per_minute,
+        plan.at_zero.name()
+    )
+}
+
+/// When the file was last changed; nothing when that is not known.
+fn written_at(file: &Path) -> String {
+    let modified = fs::metadata(file).and_then(|file| file.modified()).ok();
+    let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    since.map(|since| (Timestamp::from_seconds(0) + since).to_string()).unwrap_or_default()
 }
 
 fn sqlite_in(folder: &Path) -> String {

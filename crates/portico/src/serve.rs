@@ -68,6 +68,33 @@ impl Listeners {
     }
 }
 
+/// Everything that listens, and who answers there.
+async fn listeners(app: &App, config: &Config, stopping: &Stopping) -> Result<Listeners, Failure> {
+    let metrics = Arc::new(Metrics::new(&app.metering.numbers));
+    let origins: Origins = config.allow_origins.iter().chain([&config.console_url]).cloned().collect();
+    let (engine, identity, metering) = (&app.engine, &app.identity, &app.metering);
+    let gateway = Gateway::new(
+        engine.clone(),
+        identity.clone(),
+        metering.clone(),
+        origins,
+        metrics.clone(),
+        stopping.clone(),
+    )?;
+    let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
+    let mut listeners = Listeners(Vec::new());
+    listeners.add("api", config.listen_api.as_ref(), Arc::new(gateway)).await?;
+    listeners.add("auth", config.listen_auth.as_ref(), Arc::new(auth)).await?;
+    listeners
+        .add(
+            "metrics",
+            config.listen_metrics.as_ref(),
+            Arc::new(MetricsServer::new(app.engine.clone(), metrics)),
+        )
+        .await?;
+    Ok(listeners)
+}
+
 /// Serves until SIGTERM or SIGINT; then lets the calls under way end.
 pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
@@ -82,21 +109,9 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
             Some(held)
         }
     };
-    let metrics = Arc::new(Metrics::default());
-    let origins: Origins = config.allow_origins.iter().chain([&config.console_url]).cloned().collect();
-    let (engine, identity, stopping) = (&app.engine, &app.identity, Stopping::default());
-    let gateway = Gateway::new(engine.clone(), identity.clone(), origins, metrics.clone(), stopping.clone())?;
-    let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
-    let mut listeners = Listeners(Vec::new());
-    listeners.add("api", config.listen_api.as_ref(), Arc::new(gateway)).await?;
-    listeners.add("auth", config.listen_auth.as_ref(), Arc::new(auth)).await?;
-    listeners
-        .add(
-            "metrics",
-            config.listen_metrics.as_ref(),
-            Arc::new(MetricsServer::new(app.engine.clone(), metrics)),
-        )
-        .await?;
+    app.metering.start(&app.engine).await?;
+    let stopping = Stopping::default();
+    let listeners = listeners(&app, config, &stopping).await?;
 
     let (stop, stopped) = watch::channel(false);
     let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped);
@@ -119,6 +134,9 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
         while jobs.join_next().await.is_some() {}
         if let Err(problem) = app.identity.uses.flush(&app.engine).await {
             tracing::warn!(%problem, "The last uses of keys and tokens were not written");
+        }
+        if let Err(problem) = app.metering.stop(&app.engine).await {
+            tracing::warn!(%problem, "The last calls are in the journal; the next start counts them");
         }
         app.engine.db.close().await;
     };

@@ -10,7 +10,7 @@ use portico::{App, Foundation, Outside};
 use portico_engine::{Ctx, OPERATION_TIME_MAX, Turn};
 use portico_gateway::{AuthServer, Gateway, Metrics, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
-use portico_kernel::{AccountId, Clock, PersonId, Role, Scope, ScopeSet, Secret, SystemEntropy};
+use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, Scope, ScopeSet, Secret, SystemEntropy};
 use portico_store::{Db, Keyring};
 use serde_json::Value;
 
@@ -53,12 +53,33 @@ pub struct TestAppOptions {
     pub operation_time_max: Duration,
     /// Mail, proxies and networks; the addresses are the test's own.
     pub outside: Outside,
+    /// What accounts may spend; so much that only tests of limits meet one.
+    pub plans: Plans,
 }
 
 impl Default for TestAppOptions {
     fn default() -> Self {
-        Self { operation_time_max: OPERATION_TIME_MAX, outside: Outside::default() }
+        Self { operation_time_max: OPERATION_TIME_MAX, outside: Outside::default(), plans: plenty() }
     }
+}
+
+/// Plans under which a test meets no limit, and beside them some for tests of limits.
+fn plenty() -> Plans {
+    let terms = "
+        [free]
+        monthly_units = 1_000_000_000_000
+        calls_per_minute = 4_000_000_000
+        [slow]
+        monthly_units = 100_000
+        calls_per_minute = 5
+        [tiny]
+        monthly_units = 100
+        calls_per_minute = 1_000
+        [open]
+        monthly_units = 100
+        calls_per_minute = 1_000
+        at_zero = \"allow\"";
+    Plans::default().configured(toml::from_str(terms).unwrap(), "").unwrap()
 }
 
 impl TestApp {
@@ -86,7 +107,9 @@ impl TestApp {
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SystemEntropy),
             keyring,
+            plans: options.plans,
             outside: Outside {
+                journal: database.folder.path().join("journal"),
                 base_url: BASE_URL.to_owned(),
                 auth_url: AUTH_URL.to_owned(),
                 console_url: CONSOLE_URL.to_owned(),
@@ -96,11 +119,13 @@ impl TestApp {
         };
         let app = Arc::new(App::build(foundation, vec![lab::area(&lab)]).await.unwrap());
         let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
-        let metrics = Arc::new(Metrics::default());
+        app.metering.start(&app.engine).await.unwrap();
+        let metrics = Arc::new(Metrics::new(&app.metering.numbers));
         let stopping = Stopping::default();
-        let (engine, identity) = (&app.engine, &app.identity);
+        let (engine, identity, metering) = (&app.engine, &app.identity, app.metering.clone());
         let gateway =
-            Gateway::new(engine.clone(), identity.clone(), origins, metrics, stopping.clone()).unwrap();
+            Gateway::new(engine.clone(), identity.clone(), metering, origins, metrics, stopping.clone())
+                .unwrap();
         let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
         let account = AccountId::from_parts(clock.now(), [0; 10]);
         let (gateway, auth) = (Arc::new(gateway), Arc::new(auth));
@@ -119,7 +144,7 @@ impl TestApp {
 
     /// Another account.
     pub async fn new_account(&self, name: &str) -> AccountId {
-        let (name, plan) = (name.to_owned(), portico_accounts::Plan::Free);
+        let (name, plan) = (name.to_owned(), Plans::FIRST.to_owned());
         let made =
             self.admin(Admin::Account(admin::AccountCommand::Create { name, owner: None, plan })).await;
         made["account_id"].as_str().unwrap().parse().unwrap()
@@ -215,6 +240,13 @@ impl TestApp {
     pub async fn catch_up(&self) {
         self.app.identity.revocations.refresh(&self.app.engine).await.unwrap();
         self.app.identity.keys.refresh(&self.app.engine).await.unwrap();
+        turn(self, "metering.keep_leases").await;
+        self.app.metering.flush(&self.app.engine).await.unwrap();
+    }
+
+    /// Takes the folder away from the test, for another one to go on with.
+    pub fn take_folder(&mut self) -> tempfile::TempDir {
+        std::mem::replace(&mut self.database.folder, tempfile::tempdir().unwrap())
     }
 
     /// From here on errors may be logged.

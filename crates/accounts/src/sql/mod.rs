@@ -48,7 +48,7 @@ pub(crate) async fn insert_account(tx: &mut Tx, new: &NewAccount, now: Timestamp
             new.kind.name().to_owned(),
             new.slug,
             new.name,
-            new.plan.name().to_owned(),
+            new.plan,
             AccountStatus::Active.name().to_owned(),
             false,
             now
@@ -196,6 +196,17 @@ pub(crate) async fn person_of(tx: &mut Tx, account: AccountId) -> Result<Option<
         )
         .await?;
     Ok(row.map(|(id,)| id))
+}
+
+pub(crate) async fn set_plan(tx: &mut Tx, id: AccountId, plan: &str) -> Result<(), StoreError> {
+    tx.execute("update accounts set plan = $2 where id = $1", args![id, plan.to_owned()]).await.map(drop)
+}
+
+/// Every plan that an account has.
+pub(crate) async fn plans(tx: &mut Tx) -> Result<Vec<String>, StoreError> {
+    let rows: Vec<(String,)> =
+        tx.all("select distinct plan as value from accounts order by plan", args![]).await?;
+    Ok(rows.into_iter().map(|(plan,)| plan).collect())
 }
 
 pub(crate) async fn delete_account(tx: &mut Tx, id: AccountId) -> Result<(), StoreError> {

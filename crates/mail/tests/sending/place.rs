@@ -51,6 +51,7 @@ impl Place {
             entropy: Arc::new(SystemEntropy),
             keyring,
             memberships: Arc::new(Nobody),
+            plans: portico_kernel::Plans::default(),
             registry: Registry::new([portico_mail::area(&portico_mail::Mail::new(None).unwrap())]).unwrap(),
             operation_time_max: OPERATION_TIME_MAX,
         };

@@ -1,6 +1,7 @@
 //! The lab: an area that exists only in tests. Its things have nested fields, int64s, lists and large bodies, and its
 //! operations can be told to panic, to wait, to refuse and to fail, so that every rule of the frame is exercised.
 
+mod costs;
 mod sql;
 mod things;
 
@@ -45,6 +46,9 @@ pub fn area(lab: &Arc<Lab>) -> Area {
         .op::<things::UpdateThing>()
         .op::<things::DeleteThing>()
         .op::<things::ListHeavy>()
+        .op::<costs::GetCheck>()
+        .op::<costs::GetNarration>()
+        .op::<costs::GetGeneration>()
         .event::<things::ThingCreated>()
         .erases(&sql::ERASE)
         .build()

@@ -69,10 +69,11 @@ async fn secrets_are_in_no_answer_log_event_audit_entry_metric_or_database() {
 /// Looks for the secrets in what was seen and in the files of the database.
 fn look_for(app: &TestApp, secrets: &[(&str, String)], seen: &str) {
     let mut files = Vec::new();
-    for file in std::fs::read_dir(app.database.folder.path()).unwrap() {
-        let file = file.unwrap();
-        if file.file_name() != "keyring" {
-            files.push((file.file_name(), std::fs::read(file.path()).unwrap()));
+    for folder in [app.database.folder.path().to_owned(), app.database.folder.path().join("journal")] {
+        for file in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if file.file_name() != "keyring" && file.file_type().unwrap().is_file() {
+                files.push((file.file_name(), std::fs::read(file.path()).unwrap()));
+            }
         }
     }
     assert!(files.iter().any(|(name, _)| name == "portico.db"));

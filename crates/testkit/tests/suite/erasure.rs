@@ -28,7 +28,9 @@ async fn traces(app: &TestApp, id: &str) -> Vec<(&'static str, i64)> {
         "audit_entries": "account_id"; "account_sequences": "account_id"; "idempotency_records": "account_id";
         "credentials": "account_id"; "authorizations": "account_id" "person_id"; "people": "id" "account_id";
         "passwords": "person_id"; "totp_secrets": "person_id"; "recovery_codes": "person_id"; "passkeys": "person_id";
-        "sessions": "person_id"; "links": "person_id"; "lab_things": "account_id";
+        "sessions": "person_id"; "links": "person_id"; "lab_things": "account_id"; "unit_months": "account_id";
+        "leases": "account_id"; "lease_locks": "account_id"; "usage_hours": "account_id"; "usage_days": "account_id";
+        "usage_months": "account_id"; "request_blocks": "account_id";
     }
     found
 }

@@ -1,7 +1,6 @@
 //! Persons: bound by role, not by scopes.
 
 use portico::admin::{AccountCommand, Admin};
-use portico_accounts::Plan;
 use portico_kernel::Code;
 use portico_testkit::{Answer, Sent, TestApp, on_both_databases};
 use serde_json::{Value, json};
@@ -20,7 +19,7 @@ on_both_databases! {
     async fn a_person_sees_themselves_and_their_teams(app: TestApp) {
         let (ada, token) = person(&app, "Ada@Example.com").await;
         let owner = ada["user_id"].as_str().unwrap().parse().ok();
-        let team = AccountCommand::Create { name: "Engines".to_owned(), owner, plan: Plan::Team };
+        let team = AccountCommand::Create { name: "Engines".to_owned(), owner, plan: "team".to_owned() };
         let team = app.admin(Admin::Account(team)).await;
         let me = get(&app, &token, "/v1/me").await.ok();
         assert_eq!((&me["kind"], &me["subject"], &me["key"]), (&json!("person"), &ada["user_id"], &Value::Null));
@@ -44,7 +43,7 @@ on_both_databases! {
     async fn a_persons_document_holds_every_route_and_a_teams_its_plan(app: TestApp) {
         let (ada, token) = person(&app, "ada@example.com").await;
         let owner = ada["user_id"].as_str().unwrap().parse().ok();
-        let team = AccountCommand::Create { name: "Engines".to_owned(), owner, plan: Plan::Scale };
+        let team = AccountCommand::Create { name: "Engines".to_owned(), owner, plan: "scale".to_owned() };
         let team = app.admin(Admin::Account(team)).await;
         let team = team["account_id"].as_str().unwrap();
         let own = get(&app, &token, "/v1/openapi.json").await.ok();

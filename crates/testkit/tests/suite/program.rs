@@ -1,6 +1,7 @@
 //! The program as its users meet it: commands, the `ready` line, signals.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use portico_testkit::{Answer, Database, TestDatabase};
@@ -24,8 +25,25 @@ pub(crate) fn command(database: &TestDatabase) -> Command {
         .env("PORTICO_LISTEN_API", "127.0.0.1:0")
         .env("PORTICO_LISTEN_AUTH", "127.0.0.1:0")
         .env("PORTICO_LISTEN_METRICS", "127.0.0.1:0")
-        .env("PORTICO_LOG", "warn");
+        .env("PORTICO_LOG", "warn")
+        .env("PORTICO_CONFIG", configuration(database));
     command
+}
+
+/// A file with limits that only tests of limits meet; they write another.
+fn configuration(database: &TestDatabase) -> PathBuf {
+    let file = database.folder.path().join("portico.toml");
+    if !file.exists() {
+        limit(database, 1_000_000_000, 100_000_000);
+    }
+    file
+}
+
+/// What accounts of the first plan may spend, for servers that start from now on.
+pub(crate) fn limit(database: &TestDatabase, monthly_units: i64, calls_per_minute: u32) {
+    let text =
+        format!("[plans.free]\nmonthly_units = {monthly_units}\ncalls_per_minute = {calls_per_minute}\n");
+    std::fs::write(database.folder.path().join("portico.toml"), text).unwrap();
 }
 
 impl Server {
@@ -184,7 +202,7 @@ async fn the_other_commands_answer() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(text(run(&database, &["migrate"])).contains("the database is at 5"));
+    assert!(text(run(&database, &["migrate"])).contains("the database is at 6"));
     assert!(text(run(&database, &["config", "check"])).contains("listen_api = \"127.0.0.1:0\""));
     let doctor = text(run(&database, &["doctor"]));
     assert!(doctor.lines().count() >= 7 && doctor.lines().all(|line| line.starts_with("ok ")), "{doctor}");

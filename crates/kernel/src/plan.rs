@@ -1,0 +1,210 @@
+//! Plans: what an account may spend.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What happens to keys when the units of the month are spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtZero {
+    /// They are refused until the first of the next month.
+    Refuse,
+    /// They go on, and what they use is counted.
+    Allow,
+}
+
+impl AtZero {
+    /// The name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Allow => "allow",
+        }
+    }
+}
+
+/// What the accounts of a plan may spend and use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// The plan in words.
+    pub description: String,
+    /// Which kinds of account it is meant for, in words.
+    pub accounts: String,
+    /// Units a month.
+    pub monthly_units: i64,
+    /// Calls in any 60 seconds, for each key, API token and person.
+    pub calls_per_minute: u32,
+    /// What happens when the units are spent.
+    pub at_zero: AtZero,
+    /// What its accounts may use.
+    pub features: Vec<String>,
+    /// When its terms were last changed, as far as is known.
+    pub updated_at: String,
+}
+
+/// A plan as configuration writes it: what is left out stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanTerms {
+    description: Option<String>,
+    accounts: Option<String>,
+    monthly_units: Option<i64>,
+    calls_per_minute: Option<u32>,
+    at_zero: Option<AtZero>,
+    features: Option<Vec<String>>,
+}
+
+/// Every plan there is, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plans(BTreeMap<String, Plan>);
+
+/// A plan that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanError(String);
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+const NAME_CHARACTERS_MAX: usize = 40;
+const CALLS_PER_MINUTE: u32 = 1_200;
+
+impl Default for Plans {
+    fn default() -> Self {
+        let every = ["events", "keys", "mcp", "webhooks"];
+        let teams = ["audit_export", "events", "keys", "mcp", "roles", "webhooks"];
+        let plan = |name: &str, units: i64, words: &str, accounts: &str, features: &[&str]| Plan {
+            name: name.to_owned(),
+            description: words.to_owned(),
+            accounts: accounts.to_owned(),
+            monthly_units: units,
+            calls_per_minute: CALLS_PER_MINUTE,
+            at_zero: AtZero::Refuse,
+            features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+            updated_at: String::new(),
+        };
+        let plans = [
+            plan(Self::FIRST, 100_000, "For trying things out.", "personal, team", &every),
+            plan("team", 2_000_000, "For a product in use.", "personal, team", &teams),
+            plan("scale", 50_000_000, "For a product that many use.", "personal, team", &teams),
+        ];
+        Self(plans.into_iter().map(|plan| (plan.name.clone(), plan)).collect())
+    }
+}
+
+impl Plans {
+    /// The plan of a new account; it is always there.
+    pub const FIRST: &str = "free";
+
+    /// These plans, with what configuration says of them and beside them; `updated_at` is when it said so.
+    pub fn configured(
+        mut self,
+        terms: BTreeMap<String, PlanTerms>,
+        updated_at: &str,
+    ) -> Result<Self, PlanError> {
+        for (name, terms) in terms {
+            let named = (1..=NAME_CHARACTERS_MAX).contains(&name.len())
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+            if !named {
+                return Err(PlanError(format!(
+                    "the plan {name:?} must have a name of small letters, digits and `_`"
+                )));
+            }
+            let plan = match self.0.remove(&name) {
+                Some(plan) => plan,
+                None if terms.monthly_units.is_none() => {
+                    return Err(PlanError(format!("the plan {name} must say its monthly_units")));
+                }
+                None => Plan { name: name.clone(), ..self.first().clone() },
+            };
+            self.0.insert(name, plan.with(terms, updated_at)?);
+        }
+        Ok(self)
+    }
+
+    /// The plan of that name.
+    pub fn get(&self, name: &str) -> Option<&Plan> {
+        self.0.get(name)
+    }
+
+    /// The plan of that name; of a name that configuration does not know, the first. A server does not start on accounts
+    /// with such a name, but configuration may be read anew by others.
+    pub fn get_or_first(&self, name: &str) -> &Plan {
+        self.get(name).unwrap_or_else(|| self.first())
+    }
+
+    fn first(&self) -> &Plan {
+        &self.0[Self::FIRST]
+    }
+
+    /// Every plan.
+    pub fn iter(&self) -> impl Iterator<Item = &Plan> {
+        self.0.values()
+    }
+
+    /// Every name.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+impl Plan {
+    fn with(self, terms: PlanTerms, updated_at: &str) -> Result<Self, PlanError> {
+        let plan = Self {
+            description: terms.description.unwrap_or(self.description),
+            accounts: terms.accounts.unwrap_or(self.accounts),
+            monthly_units: terms.monthly_units.unwrap_or(self.monthly_units),
+            calls_per_minute: terms.calls_per_minute.unwrap_or(self.calls_per_minute),
+            at_zero: terms.at_zero.unwrap_or(self.at_zero),
+            features: terms.features.unwrap_or(self.features),
+            updated_at: updated_at.to_owned(),
+            name: self.name,
+        };
+        // Sums of units must stay within 64 bits whatever is granted beside.
+        if !(0..=1 << 53).contains(&plan.monthly_units) {
+            return Err(PlanError(format!("monthly_units of the plan {} must be 0 to 2^53", plan.name)));
+        }
+        if plan.calls_per_minute == 0 {
+            return Err(PlanError(format!("calls_per_minute of the plan {} must be 1 or more", plan.name)));
+        }
+        Ok(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configured(name: &str, terms: PlanTerms) -> Result<Plans, PlanError> {
+        Plans::default().configured([(name.to_owned(), terms)].into(), "then")
+    }
+
+    #[test]
+    fn configuration_changes_a_plan_and_adds_others() {
+        let terms = PlanTerms { monthly_units: Some(5), ..PlanTerms::default() };
+        let plans = configured("free", terms.clone()).unwrap();
+        assert_eq!(plans.get("free").unwrap().monthly_units, 5);
+        assert_eq!(plans.get("free").unwrap().calls_per_minute, CALLS_PER_MINUTE, "the rest stays");
+        let plans = configured("tiny_1", terms).unwrap();
+        assert_eq!(plans.get("tiny_1").unwrap().monthly_units, 5);
+        assert_eq!(plans.get_or_first("gone").name, "free");
+    }
+
+    #[test]
+    fn plans_that_cannot_be_are_refused() {
+        assert!(configured("new", PlanTerms::default()).is_err(), "without units");
+        assert!(configured("Free", PlanTerms { monthly_units: Some(1), ..PlanTerms::default() }).is_err());
+        assert!(configured("free", PlanTerms { monthly_units: Some(-1), ..PlanTerms::default() }).is_err());
+        assert!(configured("free", PlanTerms { calls_per_minute: Some(0), ..PlanTerms::default() }).is_err());
+    }
+}

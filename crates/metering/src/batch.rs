@@ -1,0 +1,120 @@
+//! Records of the journal, added up for the database.
+
+use std::collections::BTreeMap;
+
+use portico_kernel::{AccountId, Day, Hour, Month};
+
+use crate::histogram::Histogram;
+use crate::journal::{Names, Record};
+use crate::sql::Counts;
+
+/// What the records of one account come to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct AccountBatch<'a> {
+    /// Units by month: all that were used, and of these what was leased.
+    pub(crate) units: BTreeMap<Month, (i64, i64)>,
+    pub(crate) hours: BTreeMap<Hour, Counts>,
+    pub(crate) days: BTreeMap<(Day, String, &'a str), Counts>,
+    pub(crate) months: BTreeMap<(Month, String, &'a str), MonthCounts>,
+    pub(crate) records: Vec<&'a Record<'static>>,
+}
+
+/// What one subject used of one operation.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct MonthCounts {
+    pub(crate) counts: Counts,
+    pub(crate) tokens: i64,
+    pub(crate) latency: Histogram,
+}
+
+impl Counts {
+    fn add(&mut self, record: &Record<'_>) {
+        self.calls += 1;
+        self.units += i64::from(record.units);
+        self.client_errors += i64::from((400..500).contains(&record.status));
+        self.platform_errors += i64::from(record.status >= 500);
+    }
+}
+
+impl<'a> AccountBatch<'a> {
+    fn add(&mut self, record: &'a Record<'static>, names: &'a Names) {
+        let (units, rpc) = (i64::from(record.units), names.operation(record.operation));
+        let (used, leased) = self.units.entry(record.month).or_default();
+        *used += units;
+        *leased += if record.leased { units } else { 0 };
+        let subject = record.subject.to_string();
+        self.hours.entry(Hour::of(record.at)).or_default().add(record);
+        self.days.entry((Day::of(record.at), subject.clone(), rpc)).or_default().add(record);
+        let month = self.months.entry((record.month, subject, rpc)).or_default();
+        month.counts.add(record);
+        month.tokens += i64::from(record.tokens);
+        month.latency.count(record.micros);
+        self.records.push(record);
+    }
+}
+
+/// Adds up the first of the records, of at most `accounts_max` accounts; answers how many that are, and what they come
+/// to, account by account.
+pub(crate) fn add_up<'a>(
+    records: &'a [Option<Record<'static>>],
+    names: &'a Names,
+    accounts_max: usize,
+) -> (usize, BTreeMap<AccountId, AccountBatch<'a>>) {
+    let mut accounts: BTreeMap<AccountId, AccountBatch<'a>> = BTreeMap::new();
+    for (at, record) in records.iter().enumerate() {
+        // A record that does not read was damaged with the disk; the others count.
+        let Some(record) = record else { continue };
+        if accounts.len() == accounts_max && !accounts.contains_key(&record.account) {
+            return (at, accounts);
+        }
+        accounts.entry(record.account).or_default().add(record, names);
+    }
+    (records.len(), accounts)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::journal::any_record;
+
+    proptest! {
+        /// However the records are cut into batches, the same comes out.
+        #[test]
+        fn batches_add_up_to_the_whole(records in vec(any_record(), 1..40), accounts_max in 1usize..5) {
+            let names = Names { operations: vec!["a".to_owned()], codes: Vec::new() };
+            // Few accounts, so that they meet again.
+            let records: Vec<_> = records
+                .into_iter()
+                .map(|record| {
+                    let account = AccountId::from_u128(record.account.as_u128() % 5);
+                    Some(Record { account, units: record.units % 400, ..record })
+                })
+                .collect();
+            let (count, whole) = add_up(&records, &names, usize::MAX);
+            prop_assert_eq!(count, records.len());
+            let mut used = BTreeMap::new();
+            let (mut at, mut calls) = (0, 0);
+            while at < records.len() {
+                let (count, some) = add_up(&records[at..], &names, accounts_max);
+                prop_assert!(count > 0 && some.len() <= accounts_max);
+                at += count;
+                for (account, batch) in some {
+                    for (month, (units, leased)) in batch.units {
+                        let sum: &mut (i64, i64) = used.entry((account, month)).or_default();
+                        *sum = (sum.0 + units, sum.1 + leased);
+                    }
+                    calls += batch.hours.values().map(|counts| counts.calls).sum::<i64>();
+                }
+            }
+            let expected: BTreeMap<_, _> = whole
+                .iter()
+                .flat_map(|(account, batch)| batch.units.iter().map(|(month, sum)| ((*account, *month), *sum)))
+                .collect();
+            prop_assert_eq!(used, expected);
+            prop_assert_eq!(usize::try_from(calls).unwrap(), records.len());
+        }
+    }
+}

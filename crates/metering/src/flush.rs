@@ -1,0 +1,160 @@
+//! From the journal into the database.
+//!
+//! Each transaction counts some records and says, in the same commit, how far the journal is counted. If nobody knows
+//! whether a commit came to be, the database is asked how far it is, and counting goes on from there: a try more or less
+//! changes nothing.
+
+use std::sync::Arc;
+
+use portico_engine::{Ctx, Engine};
+use portico_kernel::{AccountId, Month, Plan, Problem};
+use portico_store::Tx;
+
+use crate::batch::{AccountBatch, add_up};
+use crate::events::UsageThreshold;
+use crate::histogram::Histogram;
+use crate::journal::{Names, Record};
+use crate::lease::units_of;
+use crate::sql::MonthRow;
+use crate::{Metering, block, limits, sql};
+
+/// How far the journal of this server is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) position: u64,
+    /// Did the last try fail? Then the database knows better.
+    unsure: bool,
+}
+
+impl Metering {
+    /// Counts everything that is in the journal now.
+    pub async fn flush(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
+        while self.flush_some(engine).await? {}
+        Ok(())
+    }
+
+    /// Counts some of what is in the journal; answers whether there is more.
+    pub(crate) async fn flush_some(&self, engine: &Arc<Engine>) -> Result<bool, Problem> {
+        let journal = self.journal()?;
+        let mut counted = self.counted.lock().await;
+        if counted.unsure {
+            let position = sql::journal_position(&mut engine.db.glance().await?, journal.id()).await?;
+            let position =
+                position.ok_or_else(|| Problem::internal("the journal of this server was closed"))?;
+            *counted = Counted { position: u64::try_from(position).unwrap_or(0), unsure: false };
+        }
+        let records = journal.read(counted.position, limits::BATCH_RECORDS_MAX);
+        if records.is_empty() {
+            return Ok(false);
+        }
+        counted.unsure = true;
+        let at = self.count(engine, journal.id(), journal.names(), counted.position, &records).await?;
+        *counted = Counted { position: at, unsure: false };
+        self.numbers.counted_up_to(at);
+        journal.release(at);
+        Ok(records.len() == limits::BATCH_RECORDS_MAX)
+    }
+
+    /// Counts these records of a journal, the first of which has the number `from`; answers the number after the last.
+    pub(crate) async fn count(
+        &self,
+        engine: &Arc<Engine>,
+        journal: &str,
+        names: &Names,
+        from: u64,
+        records: &[Option<Record<'static>>],
+    ) -> Result<u64, Problem> {
+        let (mut rest, mut at) = (records, from);
+        while !rest.is_empty() {
+            let (count, accounts) = add_up(rest, names, limits::BATCH_ACCOUNTS_MAX);
+            let to = at + count as u64;
+            let mut ctx = Ctx::platform(engine);
+            let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+            if !sql::advance_journal(ctx.tx().await?, journal, signed(at), signed(to)).await? {
+                return Err(Problem::internal("a journal is counted by another server"));
+            }
+            for (account, batch) in accounts {
+                count_account(&mut ctx, journal, names, account, batch).await?;
+            }
+            ctx.finish().await?;
+            (rest, at) = (&rest[count..], to);
+        }
+        Ok(at)
+    }
+}
+
+async fn count_account(
+    ctx: &mut Ctx,
+    journal: &str,
+    names: &Names,
+    account: AccountId,
+    batch: AccountBatch<'_>,
+) -> Result<(), Problem> {
+    let engine = ctx.engine().clone();
+    // An account that was erased meanwhile is not brought back.
+    let Some(plan) = engine.memberships.plan(ctx.tx().await?, account).await? else { return Ok(()) };
+    let plan = engine.plans.get_or_first(&plan);
+    for (month, (used, leased)) in batch.units {
+        let tx = ctx.tx().await?;
+        let row = sql::add_to_month(tx, account, month, used, 0).await?;
+        if leased > 0 {
+            sql::shrink_lease(tx, &account.to_string(), &units_of(month), journal, leased).await?;
+        }
+        tell(ctx, account, month, plan, row).await?;
+    }
+    let tx = ctx.tx().await?;
+    for (hour, counts) in &batch.hours {
+        sql::add_to_hour(tx, account, *hour, counts).await?;
+    }
+    for ((day, subject, rpc), counts) in &batch.days {
+        sql::add_to_day(tx, account, *day, (subject, rpc), counts).await?;
+    }
+    for ((month, subject, rpc), month_counts) in &batch.months {
+        let at = (subject.as_str(), *rpc);
+        let (counts, tokens) = (&month_counts.counts, month_counts.tokens);
+        let kept = sql::add_to_usage(tx, account, *month, at, counts, tokens).await?;
+        add_latency(tx, (account, *month, at), &kept, &month_counts.latency).await?;
+    }
+    for block in block::pack(&batch.records, names, engine.entropy.as_ref())? {
+        sql::insert_block(tx, account, block).await?;
+    }
+    Ok(())
+}
+
+async fn add_latency(
+    tx: &mut Tx,
+    (account, month, at): (AccountId, Month, (&str, &str)),
+    kept: &[u8],
+    more: &Histogram,
+) -> Result<(), Problem> {
+    let mut latency = if kept.is_empty() { Histogram::default() } else { Histogram::from_bytes(kept)? };
+    latency.merge(more);
+    Ok(sql::set_latency(tx, account, month, at, latency.to_bytes()?).await?)
+}
+
+/// Tells the account once a month that it has used 80 % of its budget, and once that it has used it all.
+async fn tell(
+    ctx: &mut Ctx,
+    account: AccountId,
+    month: Month,
+    plan: &Plan,
+    row: MonthRow,
+) -> Result<(), Problem> {
+    let budget = i128::from(plan.monthly_units) + i128::from(row.granted);
+    let crossed = |threshold: i64| {
+        row.used > 0
+            && row.notified < threshold
+            && i128::from(row.used) * 100 >= budget * i128::from(threshold)
+    };
+    for threshold in limits::THRESHOLDS.into_iter().filter(|threshold| crossed(*threshold)) {
+        sql::set_notified(ctx.tx().await?, account, month, threshold).await?;
+        ctx.act_in(account);
+        ctx.emit(&UsageThreshold {
+            account_id: account.to_string(),
+            month: month.to_string(),
+            threshold: i32::try_from(threshold).unwrap_or(0),
+            actor: "platform".to_owned(),
+        })?;
+    }
+    Ok(())
+}

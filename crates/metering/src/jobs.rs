@@ -1,0 +1,81 @@
+//! What the area does by itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use portico_engine::{Engine, Job, Turn};
+use portico_kernel::{Problem, Timestamp};
+
+use crate::lease::MINUTE;
+use crate::{Metering, limits, sql};
+
+/// Counts what is in the journal.
+pub(crate) struct Count(pub(crate) Arc<Metering>);
+
+impl Job for Count {
+    const NAME: &'static str = "metering.count";
+    const EVERY: Duration = limits::COUNT_EVERY;
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        Ok(if self.0.flush_some(engine).await? { Turn::Again } else { Turn::Idle })
+    }
+}
+
+/// Gives back what is called back, says that this server lives, and forgets who is idle.
+pub(crate) struct KeepLeases {
+    metering: Arc<Metering>,
+    seen_at: Mutex<Option<Timestamp>>,
+    tidied_at: Mutex<Option<Timestamp>>,
+}
+
+impl KeepLeases {
+    pub(crate) fn new(metering: &Arc<Metering>) -> Self {
+        Self { metering: metering.clone(), seen_at: Mutex::default(), tidied_at: Mutex::default() }
+    }
+}
+
+/// Is it time again? If so, it is noted.
+fn is_due(last: &Mutex<Option<Timestamp>>, now: Timestamp, every: Duration) -> bool {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let due = last.is_none_or(|last| now.since(last) >= every);
+    if due {
+        *last = Some(now);
+    }
+    due
+}
+
+impl Job for KeepLeases {
+    const NAME: &'static str = "metering.keep_leases";
+    const EVERY: Duration = limits::RECALL_EVERY;
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        let (metering, now) = (&self.metering, engine.clock.now());
+        metering.answer_recalls(engine).await?;
+        if metering.shared && is_due(&self.seen_at, now, limits::SEEN_EVERY) {
+            let mut tx = engine.db.write().await?;
+            sql::see_journal(&mut tx, metering.holder()?, now).await?;
+            tx.commit().await?;
+        }
+        if is_due(&self.tidied_at, now, limits::TIDY_EVERY) {
+            metering.tidy(engine, now).await?;
+        }
+        Ok(Turn::Idle)
+    }
+}
+
+/// Removes requests whose time is over, and shares of minutes that are.
+pub(crate) struct Prune;
+
+impl Job for Prune {
+    const NAME: &'static str = "metering.prune";
+    const EVERY: Duration = limits::PRUNE_EVERY;
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        let now = engine.clock.now();
+        let mut tx = engine.db.write().await?;
+        let removed = sql::prune_blocks(&mut tx, now - limits::REQUESTS_LIFE, limits::PRUNE_ROWS).await?;
+        sql::prune_leases(&mut tx, MINUTE, now - limits::IDLE_LIFE).await?;
+        tx.commit().await?;
+        Ok(if removed == limits::PRUNE_ROWS.unsigned_abs() { Turn::Again } else { Turn::Idle })
+    }
+}

@@ -1,0 +1,258 @@
+//! The journal: every call that was answered, in the order in which they ended, in files that outlive the process.
+//!
+//! A call is in the journal before its answer leaves, with one store of memory and no call of the kernel. The database
+//! learns of it within half a second, together with how far it has read: so a call is counted once, whatever dies when.
+//!
+//! A journal belongs to one process, which holds the lock of its head file for as long as it lives. Whoever starts on
+//! the folder later takes over what a dead process left.
+
+mod mapping;
+mod record;
+mod segment;
+
+use std::collections::VecDeque;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+pub(crate) use record::tests::any_record;
+pub(crate) use record::{REQUEST_ID_BYTES_MAX, Record, SubjectId};
+use segment::Segment;
+
+/// The names behind the numbers in the records; another version of the program may have others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Names {
+    /// Of operations.
+    pub(crate) operations: Vec<String>,
+    /// Of codes; the number 0 is none.
+    pub(crate) codes: Vec<String>,
+}
+
+impl Names {
+    /// The name of an operation.
+    pub(crate) fn operation(&self, number: u16) -> &str {
+        self.operations.get(usize::from(number)).map_or("", String::as_str)
+    }
+
+    /// The name of a code.
+    pub(crate) fn code(&self, number: u8) -> &str {
+        usize::from(number).checked_sub(1).and_then(|at| self.codes.get(at)).map_or("", String::as_str)
+    }
+}
+
+/// Where the segments of a journal are.
+#[derive(Debug, Clone)]
+struct Place {
+    folder: PathBuf,
+    id: String,
+}
+
+const HEAD: &str = "journal";
+
+impl Place {
+    fn head(&self) -> PathBuf {
+        self.folder.join(format!("{}.{HEAD}", self.id))
+    }
+
+    fn segment(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("{}.{number:012}", self.id))
+    }
+}
+
+/// The journal of this process.
+pub(crate) struct Journal {
+    place: Place,
+    names: Names,
+    /// Held locked as long as the process lives.
+    _head: File,
+    current: RwLock<Arc<Segment>>,
+    /// Every segment with a record that is not counted yet, the current one last.
+    segments: Mutex<VecDeque<Arc<Segment>>>,
+    /// The next segment, made before it is needed.
+    next: Mutex<Option<Segment>>,
+    segments_max: usize,
+}
+
+impl Journal {
+    /// Begins a journal of that id in `folder`.
+    pub(crate) fn create(folder: &Path, id: String, names: Names, segments_max: usize) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let place = Place { folder: folder.to_owned(), id };
+        // Locked before it has its name, so that nobody takes it for one that was left behind.
+        let unnamed = folder.join(format!("{}.new", place.id));
+        let mut head = File::create(&unnamed)?;
+        head.lock()?;
+        head.write_all(&serde_json::to_vec(&names)?)?;
+        fs::rename(&unnamed, place.head())?;
+        let first = Arc::new(Segment::create(place.segment(0), 0)?);
+        Ok(Self {
+            names,
+            _head: head,
+            current: RwLock::new(first.clone()),
+            segments: Mutex::new([first].into()),
+            next: Mutex::new(None),
+            segments_max,
+            place,
+        })
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.place.id
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Keeps the record; answers its number.
+    pub(crate) fn append(&self, record: &Record<'_>) -> io::Result<u64> {
+        loop {
+            let full = {
+                let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+                if let Some(number) = current.append(record) {
+                    return Ok(number);
+                }
+                current.end()
+            };
+            self.turn_over(full)?;
+        }
+    }
+
+    /// Goes on in the next segment, unless another thread did so.
+    fn turn_over(&self, first: u64) -> io::Result<()> {
+        // Always in this order: the next segment, then the current one.
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if current.end() == first {
+            let segment = match next.take() {
+                Some(prepared) => prepared,
+                None => self.segment(first)?,
+            };
+            let segment = Arc::new(segment);
+            self.segments.lock().unwrap_or_else(PoisonError::into_inner).push_back(segment.clone());
+            *current = segment;
+        }
+        Ok(())
+    }
+
+    fn segment(&self, first: u64) -> io::Result<Segment> {
+        if self.segments.lock().unwrap_or_else(PoisonError::into_inner).len() >= self.segments_max {
+            return Err(io::Error::other("the database has fallen too far behind"));
+        }
+        Segment::create(self.place.segment(first), first)
+    }
+
+    /// Is there room for the calls under way and `more` beside them? Makes the next segment if need be.
+    pub(crate) fn make_room(&self, more: usize) -> io::Result<()> {
+        if self.current.read().unwrap_or_else(PoisonError::into_inner).left() > more {
+            return Ok(());
+        }
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if next.is_none() {
+            let end = self.current.read().unwrap_or_else(PoisonError::into_inner).end();
+            *next = Some(self.segment(end)?);
+        }
+        Ok(())
+    }
+
+    /// The records from number `from` on, up to `most` of them; those that do not read are nothing.
+    pub(crate) fn read(&self, from: u64, most: usize) -> Vec<Option<Record<'static>>> {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut records: Vec<Option<Record<'static>>> = Vec::new();
+        for segment in segments {
+            let at = from + records.len() as u64;
+            if records.len() < most && (segment.first..segment.end()).contains(&at) {
+                records.extend(segment.read(at, most - records.len()));
+            }
+        }
+        records
+    }
+
+    /// Lets go of the segments whose every record has a number below `counted`.
+    pub(crate) fn release(&self, counted: u64) {
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        while segments.len() > 1 && segments.front().is_some_and(|segment| segment.end() <= counted) {
+            segments.pop_front().inspect(|segment| segment.remove());
+        }
+    }
+
+    /// Removes the files; everything in them is counted.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        remove(&self.place)
+    }
+}
+
+/// A journal that a dead process left.
+pub(crate) struct Left {
+    place: Place,
+    pub(crate) names: Names,
+    _head: File,
+}
+
+impl Left {
+    /// Every journal in `folder` whose process is dead. They are ours as long as they are held.
+    pub(crate) fn find(folder: &Path) -> io::Result<Vec<Self>> {
+        let mut left = Vec::new();
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(left),
+            entries => entries?,
+        };
+        for entry in entries {
+            let path = entry?.path();
+            if path.extension().is_none_or(|end| end != HEAD) {
+                continue;
+            }
+            let id = path.file_stem().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default();
+            let head = File::open(&path)?;
+            match head.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            let names = serde_json::from_slice(&fs::read(&path)?)?;
+            left.push(Self { place: Place { folder: folder.to_owned(), id }, names, _head: head });
+        }
+        Ok(left)
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.place.id
+    }
+
+    /// The records from number `from` on.
+    pub(crate) fn read(&self, from: u64) -> io::Result<Vec<Option<Record<'static>>>> {
+        let mut records = Vec::new();
+        let mut first = from - from % segment::RECORDS as u64;
+        while self.place.segment(first).exists() {
+            let at = from + records.len() as u64;
+            records.extend(segment::read_file(&self.place.segment(first), first, at)?);
+            first += segment::RECORDS as u64;
+        }
+        Ok(records)
+    }
+
+    /// Removes the files; everything in them is counted.
+    pub(crate) fn remove(self) -> io::Result<()> {
+        remove(&self.place)
+    }
+}
+
+/// The head goes last: as long as it is there, somebody will come for the rest.
+fn remove(place: &Place) -> io::Result<()> {
+    let own = format!("{}.", place.id);
+    for entry in fs::read_dir(&place.folder)? {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with(&own) && path != place.head() {
+            fs::remove_file(path)?;
+        }
+    }
+    fs::remove_file(place.head())
+}
+
+#[cfg(test)]
+mod tests;

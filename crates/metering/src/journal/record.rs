@@ -1,0 +1,212 @@
+//! One call as the journal keeps it: 32 words, so that no record lies across two blocks of a disk.
+
+use std::borrow::Cow;
+
+use portico_kernel::{AccountId, Id, KeyId, Month, PersonId, Timestamp, TokenId};
+
+/// The words of a record.
+pub(crate) const WORDS: usize = 32;
+/// Where the id of the request begins.
+const REQUEST_ID: usize = 9;
+/// The longest id of a request.
+pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// Who calls, as far as calls are counted by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum SubjectId {
+    /// An API key.
+    Key(KeyId),
+    /// An API token.
+    Token(TokenId),
+    /// A person, by themselves or through an app.
+    Person(PersonId),
+}
+
+impl SubjectId {
+    /// The subject of a caller; nothing for the platform itself.
+    pub(crate) fn parse(subject: &str) -> Option<Self> {
+        match subject.get(..4)? {
+            "key_" => subject.parse().ok().map(Self::Key),
+            "tok_" => subject.parse().ok().map(Self::Token),
+            "usr_" => subject.parse().ok().map(Self::Person),
+            _ => None,
+        }
+    }
+
+    fn parts(self) -> (u8, u128) {
+        match self {
+            Self::Key(id) => (1, id.as_u128()),
+            Self::Token(id) => (2, id.as_u128()),
+            Self::Person(id) => (3, id.as_u128()),
+        }
+    }
+
+    fn from_parts(kind: u8, id: u128) -> Option<Self> {
+        match kind {
+            1 => Some(Self::Key(Id::from_u128(id))),
+            2 => Some(Self::Token(Id::from_u128(id))),
+            3 => Some(Self::Person(Id::from_u128(id))),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for SubjectId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Key(id) => id.fmt(f),
+            Self::Token(id) => id.fmt(f),
+            Self::Person(id) => id.fmt(f),
+        }
+    }
+}
+
+/// One call that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// When it came.
+    pub(crate) at: Timestamp,
+    /// The account it counts against.
+    pub(crate) account: AccountId,
+    /// Who made it.
+    pub(crate) subject: SubjectId,
+    /// The operation, as a number in the journal's list of names.
+    pub(crate) operation: u16,
+    /// The status of the answer.
+    pub(crate) status: u16,
+    /// The code of a refusal, as a number in the journal's list of names; 0 for none.
+    pub(crate) code: u8,
+    /// Were the units taken from the lease, and not beyond it?
+    pub(crate) leased: bool,
+    /// How long it took.
+    pub(crate) micros: u32,
+    /// What it cost.
+    pub(crate) units: u32,
+    /// The tokens of a model that it used.
+    pub(crate) tokens: u32,
+    /// The month whose units it used: the one in which it came.
+    pub(crate) month: Month,
+    /// The id of the request.
+    pub(crate) request_id: Cow<'a, str>,
+}
+
+fn halves(id: u128) -> [u64; 2] {
+    let bytes = id.to_be_bytes();
+    let (high, low) = bytes.split_at(8);
+    [high, low].map(|half| half.iter().fold(0, |all, byte| (all << 8) | u64::from(*byte)))
+}
+
+fn whole(high: u64, low: u64) -> u128 {
+    (u128::from(high) << 64) | u128::from(low)
+}
+
+/// The `count` bytes of `word` from byte `from` on, as a number.
+fn piece(word: u64, from: u32, count: u32) -> u64 {
+    (word >> (from * 8)) & (u64::MAX >> (64 - count * 8))
+}
+
+impl Record<'_> {
+    /// Writes the words of the record, all but the first, which says that it is whole.
+    pub(crate) fn write(&self, mut store: impl FnMut(usize, u64)) {
+        let (kind, subject) = self.subject.parts();
+        let ([account_high, account_low], [subject_high, subject_low]) =
+            (halves(self.account.as_u128()), halves(subject));
+        let id = self.request_id.as_bytes();
+        let id = &id[..id.len().min(REQUEST_ID_BYTES_MAX)];
+        let facts = u64::from(self.operation)
+            | u64::from(self.status) << 16
+            | u64::from(self.code) << 32
+            | u64::from(kind) << 40
+            | u64::from(self.leased) << 48
+            | (id.len() as u64) << 56;
+        let words = [
+            self.at.as_micros().cast_unsigned(),
+            account_high,
+            account_low,
+            subject_high,
+            subject_low,
+            facts,
+            u64::from(self.micros) | u64::from(self.units) << 32,
+            u64::from(self.tokens) | u64::from(self.month.number()) << 32,
+        ];
+        for (at, word) in (1..).zip(words) {
+            store(at, word);
+        }
+        for (at, bytes) in (REQUEST_ID..).zip(id.chunks(8)) {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            store(at, u64::from_le_bytes(word));
+        }
+    }
+}
+
+impl Record<'static> {
+    /// Reads the words of a record; nothing when they are none.
+    pub(crate) fn read(word: impl Fn(usize) -> u64) -> Option<Self> {
+        let facts = word(6);
+        let length = usize::try_from(piece(facts, 7, 1)).ok()?;
+        if length > REQUEST_ID_BYTES_MAX {
+            return None;
+        }
+        let mut id: Vec<u8> =
+            (0..length.div_ceil(8)).flat_map(|at| word(REQUEST_ID + at).to_le_bytes()).collect();
+        id.truncate(length);
+        let kind = u8::try_from(piece(facts, 5, 1)).ok()?;
+        Some(Self {
+            at: Timestamp::from_micros(word(1).cast_signed()),
+            account: Id::from_u128(whole(word(2), word(3))),
+            subject: SubjectId::from_parts(kind, whole(word(4), word(5)))?,
+            operation: u16::try_from(piece(facts, 0, 2)).ok()?,
+            status: u16::try_from(piece(facts, 2, 2)).ok()?,
+            code: u8::try_from(piece(facts, 4, 1)).ok()?,
+            leased: piece(facts, 6, 1) == 1,
+            micros: u32::try_from(piece(word(7), 0, 4)).ok()?,
+            units: u32::try_from(piece(word(7), 4, 4)).ok()?,
+            tokens: u32::try_from(piece(word(8), 0, 4)).ok()?,
+            month: Month::from_number(u32::try_from(piece(word(8), 4, 4)).ok()?)?,
+            request_id: String::from_utf8(id).ok()?.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    prop_compose! {
+        pub(crate) fn any_record()(
+            seconds in 0i64..4_000_000_000,
+            account in 0u128..1 << 120,
+            (kind, subject) in (1u8..=3, 0u128..1 << 120),
+            (operation, status, code, leased) in (any::<u16>(), any::<u16>(), any::<u8>(), any::<bool>()),
+            (micros, units, tokens) in (any::<u32>(), any::<u32>(), any::<u32>()),
+            request_id in "[!-~]{1,128}",
+        ) -> Record<'static> {
+            let at = Timestamp::from_seconds(seconds);
+            Record {
+                at, operation, status, code, leased, micros, units, tokens,
+                account: Id::from_u128(account),
+                subject: SubjectId::from_parts(kind, subject).unwrap(),
+                month: Month::of(at),
+                request_id: request_id.into(),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_reads_as_it_was_written(record in any_record()) {
+            let mut words = [0; WORDS];
+            record.write(|at, word| words[at] = word);
+            prop_assert_eq!(words[0], 0, "the first word is not the record's");
+            prop_assert_eq!(Record::read(|at| words[at]), Some(record));
+        }
+
+        #[test]
+        fn no_words_make_it_fail(words in any::<[u64; WORDS]>()) {
+            let _ = Record::read(|at| words[at]);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Units, rate limits, usage reports and the log of requests.
+//!
+//! Every call that is answered is in the [journal](journal) of the server before its answer leaves; from there it is
+//! counted in the database, once. Admission asks no database: it takes a place in the caller's [window](window) and units
+//! out of a [lease](lease), both in memory. Start reading at [`Ticket`], which is one call.
+//!
+//! Invariants: what is used and what is leased of an account's units never pass its budget together, but for what persons
+//! use beyond it. No 60 seconds hold more calls of one key than its limit, on all servers together.
+//!
+//! Absent on purpose: prices in money, invoices, and units that are carried over into the next month.
+
+mod account;
+mod batch;
+mod block;
+mod events;
+mod flush;
+mod histogram;
+mod jobs;
+mod journal;
+mod lease;
+pub mod limits;
+mod metering;
+mod numbers;
+mod operator;
+mod requests;
+mod series;
+mod sql;
+mod subject;
+mod ticket;
+mod units;
+mod usage;
+mod window;
+
+use std::sync::Arc;
+
+use portico_engine::Area;
+
+pub use metering::Metering;
+pub use numbers::Numbers;
+pub use operator::Granted;
+pub use subject::Subject;
+pub use ticket::Ticket;
+pub use window::Standing;
+
+/// The area's operations, events and jobs.
+pub fn area(metering: &Arc<Metering>) -> Area {
+    Area::builder("metering", metering.clone())
+        .op::<units::GetUnits>()
+        .op::<usage::GetUsage>()
+        .op::<series::GetSeries>()
+        .op::<requests::ListRequests>()
+        .event::<events::UsageThreshold>()
+        .job(jobs::Count(metering.clone()))
+        .job(jobs::KeepLeases::new(metering))
+        .job(jobs::Prune)
+        .probe(sql::PROBE)
+        .erases(&sql::ERASE)
+        .build()
+}

@@ -1,0 +1,66 @@
+//! Every bound of the area.
+
+use std::time::Duration;
+
+/// How often what the journal holds is counted in the database.
+pub const COUNT_EVERY: Duration = Duration::from_millis(500);
+/// How often a server looks whether it is to give something back.
+pub const RECALL_EVERY: Duration = Duration::from_millis(250);
+/// How often a server says that it lives, where there may be others.
+pub const SEEN_EVERY: Duration = Duration::from_secs(5);
+/// A server that has not said so for this long is not reckoned with.
+pub const SEEN_LIFE: Duration = Duration::from_secs(20);
+/// Records that are counted in one transaction.
+pub const BATCH_RECORDS_MAX: usize = 10_000;
+/// Accounts that are counted in one transaction.
+pub const BATCH_ACCOUNTS_MAX: usize = 500;
+/// Segments of the journal, 4 MiB each, that may wait to be counted; beyond that calls are refused.
+pub const SEGMENTS_MAX: usize = 256;
+/// Places in the journal that are kept free for calls that are under way.
+pub const UNDER_WAY_MAX: usize = 4_096;
+
+/// The largest lease of units.
+pub const LEASE_UNITS_MAX: i64 = 250_000;
+/// How long a call waits for other servers to give back units before it is refused.
+pub const RECALL_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long between two looks while it waits.
+pub const RECALL_PAUSE: Duration = Duration::from_millis(100);
+/// For how long it is believed that there are no more units.
+pub const SPENT_LIFE: Duration = Duration::from_secs(1);
+/// For how long it is believed that there are no more calls in the minute.
+pub const FULL_LIFE: Duration = Duration::from_millis(250);
+/// How long a share of a key's minute is good for.
+pub const SHARE_LIFE: Duration = Duration::from_mins(1);
+/// After this long a share counts as let go, whoever holds it: twice its life, because clocks differ.
+pub const SHARE_GONE: Duration = Duration::from_mins(2);
+/// An account that made no call for so long is forgotten, and its lease given back.
+pub const IDLE_LIFE: Duration = Duration::from_mins(5);
+/// How often that is looked for.
+pub const TIDY_EVERY: Duration = Duration::from_secs(30);
+
+/// How long requests are kept.
+pub const REQUESTS_LIFE: Duration = Duration::from_hours(30 * 24);
+/// How often those that are older are removed.
+pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
+/// Pieces of the log that are removed in one transaction.
+pub const PRUNE_ROWS: i64 = 500;
+/// Requests in one piece of the log.
+pub const BLOCK_REQUESTS_MAX: usize = 1_000;
+/// The longest time that one piece of the log spans.
+pub const BLOCK_SPAN_MAX: Duration = Duration::from_mins(1);
+/// Pieces that are read at once, and for one page.
+pub const BLOCKS_READ: i64 = 16;
+/// Requests that are looked at for one page; a page may be shorter than asked for.
+pub const REQUESTS_READ_MAX: usize = 20_000;
+
+/// Rows of usage in an answer.
+pub const USAGE_ROWS_MAX: i64 = 5_000;
+/// Days of a series by hour.
+pub const HOURS_DAYS_MAX: i64 = 31;
+/// Days of a series by day.
+pub const DAYS_MAX: i64 = 366;
+/// Days of a series by category, key or operation.
+pub const GROUPED_DAYS_MAX: i64 = 92;
+
+/// The shares of the budget that are told.
+pub const THRESHOLDS: [i64; 2] = [80, 100];

@@ -1,0 +1,176 @@
+//! What the area holds, and how a server begins and ends with it.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use dashmap::DashMap;
+use portico_engine::Engine;
+use portico_engine::ports::Directory;
+use portico_kernel::{AccountId, Caller, Code, Month, Problem, RequestId, Timestamp, seconds};
+
+use crate::account::AccountMeter;
+use crate::flush::Counted;
+use crate::journal::{Journal, Left, Names, SubjectId};
+use crate::lease::units_of;
+use crate::numbers::Numbers;
+use crate::subject::Subject;
+use crate::{limits, sql};
+
+/// What the area holds. It counts nothing before [`Metering::start`].
+pub struct Metering {
+    folder: PathBuf,
+    pub(crate) directory: Arc<dyn Directory>,
+    /// May other servers use the same database?
+    pub(crate) shared: bool,
+    journal: OnceLock<Journal>,
+    operations: OnceLock<HashMap<&'static str, u16>>,
+    pub(crate) counted: tokio::sync::Mutex<Counted>,
+    pub(crate) accounts: DashMap<(AccountId, Month), Arc<AccountMeter>>,
+    pub(crate) subjects: DashMap<SubjectId, Arc<Subject>>,
+    /// What the area counts of itself.
+    pub numbers: Arc<Numbers>,
+}
+
+impl Metering {
+    /// The area's state; the journal will be in `folder`. `shared` says that other servers may use the same database.
+    pub fn new(folder: impl Into<PathBuf>, shared: bool, directory: Arc<dyn Directory>) -> Self {
+        Self {
+            folder: folder.into(),
+            directory,
+            shared,
+            journal: OnceLock::new(),
+            operations: OnceLock::new(),
+            counted: tokio::sync::Mutex::default(),
+            accounts: DashMap::new(),
+            subjects: DashMap::new(),
+            numbers: Arc::default(),
+        }
+    }
+
+    /// Counts what servers before this one left uncounted, and begins a journal.
+    pub async fn start(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
+        for left in Left::find(&self.folder).map_err(unreadable)? {
+            self.take_over(engine, left).await?;
+        }
+        let now = engine.clock.now();
+        let names = Names {
+            operations: engine.registry.entries().iter().map(|entry| entry.spec.name.to_owned()).collect(),
+            codes: Code::ALL.iter().map(|code| code.name().to_owned()).collect(),
+        };
+        let operations = (0..).zip(engine.registry.entries()).map(|(at, entry)| (entry.spec.name, at));
+        let id: RequestId = engine.entropy.id(now);
+        // An id of the usual kind without its prefix, which would say that it is a request's.
+        let id = id.to_string().split_off(4);
+        let mut tx = engine.db.write().await?;
+        sql::insert_journal(&mut tx, &id, now).await?;
+        tx.commit().await?;
+        let journal = Journal::create(&self.folder, id, names, limits::SEGMENTS_MAX).map_err(unreadable)?;
+        if self.operations.set(operations.collect()).is_err() || self.journal.set(journal).is_err() {
+            return Err(Problem::internal("metering was started twice"));
+        }
+        Ok(())
+    }
+
+    /// Counts what a dead server left.
+    async fn take_over(&self, engine: &Arc<Engine>, left: Left) -> Result<(), Problem> {
+        let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
+        let mut calls = 0;
+        if let Some(position) = position {
+            let from = u64::try_from(position).unwrap_or(0);
+            let records = left.read(from).map_err(unreadable)?;
+            calls = records.len();
+            let mut at = from;
+            for some in records.chunks(limits::BATCH_RECORDS_MAX) {
+                at = self.count(engine, left.id(), &left.names, at, some).await?;
+            }
+            let mut tx = engine.db.write().await?;
+            sql::close_journal(&mut tx, left.id()).await?;
+            tx.commit().await?;
+        }
+        if calls > 0 {
+            tracing::info!(calls, "Counted the calls that a server before left in its journal");
+        }
+        left.remove().map_err(unreadable)
+    }
+
+    /// Counts what is left and lets go of everything that was leased; after the last call.
+    pub async fn stop(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
+        let Some(journal) = self.journal.get() else { return Ok(()) };
+        self.flush(engine).await?;
+        let mut tx = engine.db.write().await?;
+        sql::close_journal(&mut tx, journal.id()).await?;
+        tx.commit().await?;
+        journal.remove().map_err(unreadable)
+    }
+
+    pub(crate) fn journal(&self) -> Result<&Journal, Problem> {
+        self.journal.get().ok_or_else(|| Problem::internal("metering was not started"))
+    }
+
+    /// The name under which this server holds leases.
+    pub(crate) fn holder(&self) -> Result<&str, Problem> {
+        self.journal().map(Journal::id)
+    }
+
+    pub(crate) fn operation(&self, name: &str) -> Option<u16> {
+        self.operations.get()?.get(name).copied()
+    }
+
+    /// The minute of a caller, to be kept beside what is known of them; nothing for the platform itself.
+    pub fn subject(&self, caller: &Caller) -> Option<Arc<Subject>> {
+        let id = SubjectId::parse(&caller.subject)?;
+        Some(self.subjects.entry(id).or_insert_with(|| Arc::new(Subject::new(id))).clone())
+    }
+
+    pub(crate) fn find_subject(&self, id: &str) -> Option<Arc<Subject>> {
+        self.subjects.get(&SubjectId::parse(id)?).map(|subject| subject.clone())
+    }
+
+    pub(crate) fn account(&self, id: AccountId, month: Month) -> Arc<AccountMeter> {
+        let at = (id, month);
+        if let Some(known) = self.accounts.get(&at) {
+            return known.clone();
+        }
+        self.accounts.entry(at).or_insert_with(|| Arc::new(AccountMeter::new(id, month))).clone()
+    }
+
+    pub(crate) fn find_account(&self, id: &str, resource: &str) -> Option<Arc<AccountMeter>> {
+        let id: AccountId = id.parse().ok()?;
+        let month: Month = resource.strip_prefix("units ")?.parse().ok()?;
+        self.accounts.get(&(id, month)).map(|account| account.clone())
+    }
+
+    /// Forgets accounts and minutes that are idle, and gives their leases back. What an account spent must be counted
+    /// before: until then its lease stands for it.
+    pub(crate) async fn tidy(&self, engine: &Arc<Engine>, now: Timestamp) -> Result<(), Problem> {
+        let counted = self.counted.lock().await.position;
+        let is_idle = |meter: &AccountMeter| {
+            now.since(meter.last_call()) >= limits::IDLE_LIFE && meter.is_counted(counted)
+        };
+        let idle: Vec<_> =
+            self.accounts.iter().filter(|entry| is_idle(entry.value())).map(|entry| *entry.key()).collect();
+        let holder = self.holder()?;
+        for at in idle {
+            // Removed only while nobody has it in hand: a call that began meanwhile does.
+            let alone = |_: &_, meter: &Arc<AccountMeter>| Arc::strong_count(meter) == 1 && is_idle(meter);
+            if self.accounts.remove_if(&at, alone).is_some() {
+                let mut tx = engine.db.write().await?;
+                sql::delete_lease(&mut tx, &at.0.to_string(), &units_of(at.1), holder).await?;
+                tx.commit().await?;
+            }
+        }
+        for entry in &self.subjects {
+            entry.value().minute().window.rest(now);
+        }
+        self.subjects
+            .retain(|_, subject| Arc::strong_count(subject) > 1 || subject.minute().window.used(now) > 0);
+        Ok(())
+    }
+}
+
+/// The journal's files cannot be used.
+pub(crate) fn unreadable(error: io::Error) -> Problem {
+    Problem::unavailable("Calls cannot be counted right now.", seconds(1)).because(error)
+}

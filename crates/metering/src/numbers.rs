@@ -1,0 +1,45 @@
+//! What the area counts of itself, for whoever watches the server.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers that only grow, and how far the database is behind.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    leases: AtomicU64,
+    recorded: AtomicU64,
+    counted: AtomicU64,
+    uncounted: AtomicU64,
+}
+
+impl Numbers {
+    pub(crate) fn lease_asked(&self) {
+        self.leases.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn recorded(&self, number: u64) {
+        self.recorded.fetch_max(number + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counted_up_to(&self, number: u64) {
+        self.counted.store(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn not_recorded(&self) {
+        self.uncounted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the database was asked for a lease.
+    pub fn leases(&self) -> u64 {
+        self.leases.load(Ordering::Relaxed)
+    }
+
+    /// Calls that are in the journal and not in the database yet.
+    pub fn waiting(&self) -> u64 {
+        self.recorded.load(Ordering::Relaxed).saturating_sub(self.counted.load(Ordering::Relaxed))
+    }
+
+    /// Calls that ran and could not be recorded; this should stay 0.
+    pub fn lost(&self) -> u64 {
+        self.uncounted.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,289 @@
+//! Every statement of the area; here those of journals, months and leases.
+
+mod usage;
+
+use portico_kernel::{AccountId, Month, Timestamp};
+use portico_store::{StoreError, Tx, args, from_row};
+
+pub(crate) use usage::*;
+
+/// Runs when the area can serve.
+pub(crate) const PROBE: &str = "select id from meter_journals limit 1";
+
+/// Erases what the area keeps of an account.
+pub(crate) const ERASE: [&str; 7] = [
+    "delete from request_blocks where account_id = $1 and id in \
+     (select id from request_blocks where account_id = $1 limit $2)",
+    "delete from usage_days where account_id = $1 and day in \
+     (select day from usage_days where account_id = $1 order by day limit $2)",
+    "delete from usage_months where account_id = $1 and $2 > 0",
+    "delete from usage_hours where account_id = $1 and hour in \
+     (select hour from usage_hours where account_id = $1 order by hour limit $2)",
+    "delete from unit_months where account_id = $1 and $2 > 0",
+    "delete from leases where account_id = $1 and $2 > 0",
+    "delete from lease_locks where account_id = $1 and $2 > 0",
+];
+
+pub(crate) async fn insert_journal(tx: &mut Tx, id: &str, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into meter_journals (id, position, seen_at) values ($1, 0, $2)",
+        args![id.to_owned(), now],
+    )
+    .await
+    .map(drop)
+}
+
+/// How far the journal is counted; nothing when it was counted to its end and closed.
+pub(crate) async fn journal_position(tx: &mut Tx, id: &str) -> Result<Option<i64>, StoreError> {
+    let row: Option<(i64,)> =
+        tx.first("select position as value from meter_journals where id = $1", args![id.to_owned()]).await?;
+    Ok(row.map(|(position,)| position))
+}
+
+/// Says that the journal is counted up to `to`; answers whether it was counted up to `from` until now.
+pub(crate) async fn advance_journal(tx: &mut Tx, id: &str, from: i64, to: i64) -> Result<bool, StoreError> {
+    let rows = tx
+        .execute(
+            "update meter_journals set position = $3 where id = $1 and position = $2",
+            args![id.to_owned(), from, to],
+        )
+        .await?;
+    Ok(rows == 1)
+}
+
+pub(crate) async fn see_journal(tx: &mut Tx, id: &str, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute("update meter_journals set seen_at = $2 where id = $1", args![id.to_owned(), now])
+        .await
+        .map(drop)
+}
+
+/// Closes a journal: nothing more will come of it, and it holds nothing.
+pub(crate) async fn close_journal(tx: &mut Tx, id: &str) -> Result<(), StoreError> {
+    tx.execute("delete from leases where holder = $1", args![id.to_owned()]).await?;
+    tx.execute("delete from meter_journals where id = $1", args![id.to_owned()]).await.map(drop)
+}
+
+/// How many servers there are, as far as they were seen after `since`.
+pub(crate) async fn count_journals(tx: &mut Tx, since: Timestamp) -> Result<i64, StoreError> {
+    let (count,) =
+        tx.one("select count(*) as value from meter_journals where seen_at >= $1", args![since]).await?;
+    Ok(count)
+}
+
+/// What an account used in a month.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MonthRow {
+    pub(crate) used: i64,
+    pub(crate) granted: i64,
+    pub(crate) notified: i64,
+}
+
+from_row!(MonthRow { used, granted, notified });
+
+/// Adds to what the account used and was granted in the month; answers what it comes to. The row stays locked until the
+/// commit.
+pub(crate) async fn add_to_month(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+    used: i64,
+    granted: i64,
+) -> Result<MonthRow, StoreError> {
+    tx.one(
+        "insert into unit_months (account_id, month, used, granted, notified) values ($1, $2, $3, $4, 0) \
+         on conflict (account_id, month) do update set used = unit_months.used + excluded.used, \
+         granted = unit_months.granted + excluded.granted returning used, granted, notified",
+        args![account, month.to_string(), used, granted],
+    )
+    .await
+}
+
+pub(crate) async fn month(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+) -> Result<Option<MonthRow>, StoreError> {
+    tx.first(
+        "select used, granted, notified from unit_months where account_id = $1 and month = $2",
+        args![account, month.to_string()],
+    )
+    .await
+}
+
+pub(crate) async fn set_notified(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+    threshold: i64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update unit_months set notified = $3 where account_id = $1 and month = $2",
+        args![account, month.to_string(), threshold],
+    )
+    .await
+    .map(drop)
+}
+
+/// Holds back others who deal out the resource, until the commit.
+pub(crate) async fn lock_resource(tx: &mut Tx, account: &str, resource: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into lease_locks (account_id, resource) values ($1, $2) \
+         on conflict (account_id, resource) do update set resource = excluded.resource",
+        args![account.to_owned(), resource.to_owned()],
+    )
+    .await
+    .map(drop)
+}
+
+/// What a lease holds, and what others hold of the same.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeldRow {
+    pub(crate) own: i64,
+    pub(crate) others: i64,
+}
+
+from_row!(HeldRow { own, others });
+
+/// What `holder` and others hold of the resource, leases that were not renewed since `since` left out.
+pub(crate) async fn held(
+    tx: &mut Tx,
+    account: &str,
+    resource: &str,
+    holder: &str,
+    since: Timestamp,
+) -> Result<HeldRow, StoreError> {
+    tx.one(
+        "select cast(coalesce(sum(case when holder = $3 then amount else 0 end), 0) as bigint) as own, \
+         cast(coalesce(sum(case when holder = $3 then 0 else amount end), 0) as bigint) as others \
+         from leases where account_id = $1 and resource = $2 and (holder = $3 or renewed_at >= $4)",
+        args![account.to_owned(), resource.to_owned(), holder.to_owned(), since],
+    )
+    .await
+}
+
+/// Gives `holder` a lease of `amount`, whatever it had before; from here on nothing of it is recalled.
+pub(crate) async fn set_lease(
+    tx: &mut Tx,
+    account: &str,
+    resource: &str,
+    holder: &str,
+    amount: i64,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into leases (account_id, resource, holder, amount, recalled, renewed_at) \
+         values ($1, $2, $3, $4, false, $5) on conflict (account_id, resource, holder) do update set \
+         amount = excluded.amount, recalled = false, renewed_at = excluded.renewed_at",
+        args![account.to_owned(), resource.to_owned(), holder.to_owned(), amount, now],
+    )
+    .await
+    .map(drop)
+}
+
+/// Adds `amount` to the lease of `holder`; from here on nothing of it is recalled.
+pub(crate) async fn extend_lease(
+    tx: &mut Tx,
+    account: &str,
+    resource: &str,
+    holder: &str,
+    amount: i64,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into leases (account_id, resource, holder, amount, recalled, renewed_at) \
+         values ($1, $2, $3, $4, false, $5) on conflict (account_id, resource, holder) do update set \
+         amount = leases.amount + excluded.amount, recalled = false, renewed_at = excluded.renewed_at",
+        args![account.to_owned(), resource.to_owned(), holder.to_owned(), amount, now],
+    )
+    .await
+    .map(drop)
+}
+
+/// Takes `amount` off the lease, because it was used or given back.
+pub(crate) async fn shrink_lease(
+    tx: &mut Tx,
+    account: &str,
+    resource: &str,
+    holder: &str,
+    amount: i64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update leases set amount = amount - $4 where account_id = $1 and resource = $2 and holder = $3",
+        args![account.to_owned(), resource.to_owned(), holder.to_owned(), amount],
+    )
+    .await
+    .map(drop)
+}
+
+pub(crate) async fn delete_lease(
+    tx: &mut Tx,
+    account: &str,
+    resource: &str,
+    holder: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "delete from leases where account_id = $1 and resource = $2 and holder = $3",
+        args![account.to_owned(), resource.to_owned(), holder.to_owned()],
+    )
+    .await
+    .map(drop)
+}
+
+/// Asks everyone but `holder` to give back what they do not need of the resource.
+pub(crate) async fn recall(
+    tx: &mut Tx,
+    account: &str,
+    resource: &str,
+    holder: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update leases set recalled = true where account_id = $1 and resource = $2 and holder <> $3",
+        args![account.to_owned(), resource.to_owned(), holder.to_owned()],
+    )
+    .await
+    .map(drop)
+}
+
+/// A lease that is asked back.
+pub(crate) struct RecalledRow {
+    pub(crate) account_id: String,
+    pub(crate) resource: String,
+}
+
+from_row!(RecalledRow { account_id, resource });
+
+pub(crate) async fn recalled(tx: &mut Tx, holder: &str) -> Result<Vec<RecalledRow>, StoreError> {
+    tx.all(
+        "select account_id, resource from leases where holder = $1 and recalled = true order by account_id, resource",
+        args![holder.to_owned()],
+    )
+    .await
+}
+
+/// Says that what was recalled is given back.
+pub(crate) async fn answer_recall(
+    tx: &mut Tx,
+    account: &str,
+    resource: &str,
+    holder: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update leases set recalled = false where account_id = $1 and resource = $2 and holder = $3",
+        args![account.to_owned(), resource.to_owned(), holder.to_owned()],
+    )
+    .await
+    .map(drop)
+}
+
+/// Removes leases of resources whose name begins so and that are long over, and their locks.
+pub(crate) async fn prune_leases(tx: &mut Tx, begins: &str, before: Timestamp) -> Result<(), StoreError> {
+    let like = format!("{begins}%");
+    tx.execute("delete from leases where resource like $1 and renewed_at < $2", args![like, before]).await?;
+    tx.execute(
+        "delete from lease_locks where resource like $1 and not exists (select 1 from leases \
+         where leases.account_id = lease_locks.account_id and leases.resource = lease_locks.resource)",
+        args![like],
+    )
+    .await
+    .map(drop)
+}

@@ -1,0 +1,299 @@
+//! Statements of what was used, by hour, day and month, and of the log of requests.
+
+use portico_kernel::{AccountId, Day, Hour, Month, Timestamp};
+use portico_store::{StoreError, Tx, args, from_row};
+
+/// Numbers of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) calls: i64,
+    pub(crate) units: i64,
+    pub(crate) client_errors: i64,
+    pub(crate) platform_errors: i64,
+}
+
+pub(crate) async fn add_to_hour(
+    tx: &mut Tx,
+    account: AccountId,
+    hour: Hour,
+    counts: &Counts,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into usage_hours (account_id, hour, calls, units, client_errors, platform_errors) \
+         values ($1, $2, $3, $4, $5, $6) on conflict (account_id, hour) do update set \
+         calls = usage_hours.calls + excluded.calls, units = usage_hours.units + excluded.units, \
+         client_errors = usage_hours.client_errors + excluded.client_errors, \
+         platform_errors = usage_hours.platform_errors + excluded.platform_errors",
+        args![
+            account,
+            hour.number(),
+            counts.calls,
+            counts.units,
+            counts.client_errors,
+            counts.platform_errors
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+pub(crate) async fn add_to_day(
+    tx: &mut Tx,
+    account: AccountId,
+    day: Day,
+    (subject, rpc): (&str, &str),
+    counts: &Counts,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into usage_days (account_id, day, subject, rpc, calls, units, client_errors, platform_errors) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (account_id, day, subject, rpc) do update set \
+         calls = usage_days.calls + excluded.calls, units = usage_days.units + excluded.units, \
+         client_errors = usage_days.client_errors + excluded.client_errors, \
+         platform_errors = usage_days.platform_errors + excluded.platform_errors",
+        args![
+            account,
+            day.number(),
+            subject.to_owned(),
+            rpc.to_owned(),
+            counts.calls,
+            counts.units,
+            counts.client_errors,
+            counts.platform_errors
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// Adds all but the histogram; answers the histogram that is there, whose row stays locked until the commit.
+pub(crate) async fn add_to_usage(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+    (subject, rpc): (&str, &str),
+    counts: &Counts,
+    tokens: i64,
+) -> Result<Vec<u8>, StoreError> {
+    let (latency,) = tx
+        .one(
+            "insert into usage_months (account_id, month, subject, rpc, calls, units, tokens, client_errors, \
+             platform_errors, latency) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
+             on conflict (account_id, month, subject, rpc) do update set \
+             calls = usage_months.calls + excluded.calls, units = usage_months.units + excluded.units, \
+             tokens = usage_months.tokens + excluded.tokens, \
+             client_errors = usage_months.client_errors + excluded.client_errors, \
+             platform_errors = usage_months.platform_errors + excluded.platform_errors \
+             returning latency as value",
+            args![
+                account,
+                month.to_string(),
+                subject.to_owned(),
+                rpc.to_owned(),
+                counts.calls,
+                counts.units,
+                tokens,
+                counts.client_errors,
+                counts.platform_errors,
+                Vec::<u8>::new()
+            ],
+        )
+        .await?;
+    Ok(latency)
+}
+
+pub(crate) async fn set_latency(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+    (subject, rpc): (&str, &str),
+    latency: Vec<u8>,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update usage_months set latency = $5 where account_id = $1 and month = $2 and subject = $3 and rpc = $4",
+        args![account, month.to_string(), subject.to_owned(), rpc.to_owned(), latency],
+    )
+    .await
+    .map(drop)
+}
+
+/// What one subject used of one operation in a month.
+pub(crate) struct UsageRow {
+    pub(crate) subject: String,
+    pub(crate) rpc: String,
+    pub(crate) calls: i64,
+    pub(crate) units: i64,
+    pub(crate) tokens: i64,
+    pub(crate) client_errors: i64,
+    pub(crate) platform_errors: i64,
+    pub(crate) latency: Vec<u8>,
+}
+
+from_row!(UsageRow { subject, rpc, calls, units, tokens, client_errors, platform_errors, latency });
+
+/// What was used in a month, what costs most first.
+pub(crate) async fn usage(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+    most: i64,
+) -> Result<Vec<UsageRow>, StoreError> {
+    tx.all(
+        "select subject, rpc, calls, units, tokens, client_errors, platform_errors, latency from usage_months \
+         where account_id = $1 and month = $2 order by units desc, calls desc, subject, rpc limit $3",
+        args![account, month.to_string(), most],
+    )
+    .await
+}
+
+/// Counts of one span of time, and of one group within it.
+pub(crate) struct SpanRow {
+    /// The number of the hour or day.
+    pub(crate) number: i64,
+    /// The group; empty where there are none.
+    pub(crate) part: String,
+    pub(crate) calls: i64,
+    pub(crate) units: i64,
+    pub(crate) client_errors: i64,
+    pub(crate) platform_errors: i64,
+}
+
+from_row!(SpanRow { number, part, calls, units, client_errors, platform_errors });
+
+macro_rules! spans {
+    ($number:literal, $part:literal, $from:literal, $group:literal) => {
+        concat!(
+            "select ",
+            $number,
+            " as number, ",
+            $part,
+            " as part, cast(sum(calls) as bigint) as calls, cast(sum(units) as bigint) as units, ",
+            "cast(sum(client_errors) as bigint) as client_errors, ",
+            "cast(sum(platform_errors) as bigint) as platform_errors from ",
+            $from,
+            " where account_id = $1 and ",
+            $group
+        )
+    };
+}
+
+/// By hour.
+pub(crate) async fn by_hour(
+    tx: &mut Tx,
+    account: AccountId,
+    from: Hour,
+    until: Hour,
+) -> Result<Vec<SpanRow>, StoreError> {
+    tx.all(
+        spans!("hour", "''", "usage_hours", "hour >= $2 and hour < $3 group by hour order by hour"),
+        args![account, from.number(), until.number()],
+    )
+    .await
+}
+
+/// By day; `until` is the day after the last.
+pub(crate) async fn by_day(
+    tx: &mut Tx,
+    account: AccountId,
+    from: Day,
+    until: Day,
+) -> Result<Vec<SpanRow>, StoreError> {
+    tx.all(
+        spans!(
+            "hour / 24",
+            "''",
+            "usage_hours",
+            "hour >= $2 and hour < $3 group by hour / 24 order by hour / 24"
+        ),
+        args![account, from.first_hour().number(), until.first_hour().number()],
+    )
+    .await
+}
+
+/// By day and operation.
+pub(crate) async fn by_rpc(
+    tx: &mut Tx,
+    account: AccountId,
+    from: Day,
+    until: Day,
+) -> Result<Vec<SpanRow>, StoreError> {
+    tx.all(
+        spans!("day", "rpc", "usage_days", "day >= $2 and day < $3 group by day, rpc order by day, rpc"),
+        args![account, from.number(), until.number()],
+    )
+    .await
+}
+
+/// By day and key, API token or person.
+pub(crate) async fn by_subject(
+    tx: &mut Tx,
+    account: AccountId,
+    from: Day,
+    until: Day,
+) -> Result<Vec<SpanRow>, StoreError> {
+    tx.all(
+        spans!(
+            "day",
+            "subject",
+            "usage_days",
+            "day >= $2 and day < $3 group by day, subject order by day, subject"
+        ),
+        args![account, from.number(), until.number()],
+    )
+    .await
+}
+
+/// A piece of the log of requests.
+pub(crate) struct BlockRow {
+    pub(crate) id: String,
+    pub(crate) last_at: Timestamp,
+    pub(crate) body: Vec<u8>,
+}
+
+from_row!(BlockRow { id, last_at, body });
+
+/// A piece that is to be kept.
+pub(crate) struct NewBlock {
+    pub(crate) id: String,
+    pub(crate) first_at: Timestamp,
+    pub(crate) last_at: Timestamp,
+    pub(crate) worst_status: i64,
+    pub(crate) body: Vec<u8>,
+}
+
+pub(crate) async fn insert_block(tx: &mut Tx, account: AccountId, block: NewBlock) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into request_blocks (account_id, last_at, id, first_at, worst_status, body) \
+         values ($1, $2, $3, $4, $5, $6)",
+        args![account, block.last_at, block.id, block.first_at, block.worst_status, block.body],
+    )
+    .await
+    .map(drop)
+}
+
+/// Pieces with a request from `since` to `until` and a status of at least `status`, those that end last first, from
+/// behind the piece `before` on.
+pub(crate) async fn blocks_before(
+    tx: &mut Tx,
+    account: AccountId,
+    (since, until): (Timestamp, Timestamp),
+    status: i64,
+    before: &(Timestamp, String),
+    most: i64,
+) -> Result<Vec<BlockRow>, StoreError> {
+    tx.all(
+        "select id, last_at, body from request_blocks where account_id = $1 and last_at >= $2 and first_at <= $3 \
+         and worst_status >= $4 and (last_at, id) < ($5, $6) order by last_at desc, id desc limit $7",
+        args![account, since, until, status, before.0, before.1, most],
+    )
+    .await
+}
+
+/// Removes pieces that ended before `before`.
+pub(crate) async fn prune_blocks(tx: &mut Tx, before: Timestamp, most: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "delete from request_blocks where (account_id, last_at, id) in (select account_id, last_at, id \
+         from request_blocks where last_at < $1 order by last_at limit $2)",
+        args![before, most],
+    )
+    .await
+}

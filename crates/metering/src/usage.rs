@@ -1,0 +1,147 @@
+//! Who used what in a month.
+
+use std::collections::HashMap;
+
+use portico_engine::{Ctx, Operation, Spec};
+use portico_kernel::{AccountId, Category, Int64, Month, PersonId, Problem, Scope};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
+use crate::{Metering, limits, sql};
+
+/// See what each key, API token and person of the account used in a month, operation by operation.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetUsage {
+    /// The account.
+    org_id: AccountId,
+    /// The month, such as `2026-01`; left out, this month.
+    #[serde(default)]
+    month: Option<Month>,
+}
+
+/// What was used.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Usage {
+    /// The account's plan.
+    plan: String,
+    /// Who used what, what cost most first.
+    rows: Vec<UsageElement>,
+}
+
+/// What one key, API token or person used of one operation.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct UsageElement {
+    /// The operation, by its socket method.
+    rpc: String,
+    /// The category of the operation; empty for one that costs nothing or is gone.
+    category: String,
+    /// The key or API token; empty for a person.
+    key_id: String,
+    /// Its name.
+    key_name: String,
+    /// The person; empty for a key or API token.
+    user_id: String,
+    /// Their name.
+    user_name: String,
+    /// Calls, refused ones included.
+    calls: Int64,
+    /// Units that they cost.
+    units: Int64,
+    /// Tokens of models that they used.
+    tokens: Int64,
+    /// Calls that were refused with a status of 4xx.
+    client_errors: Int64,
+    /// Calls that failed on the platform's side, with a status of 5xx.
+    platform_errors: Int64,
+    /// Half of the calls took at most so many milliseconds, to about 10 %.
+    p50_ms: i32,
+    /// 95 % of the calls took at most so many milliseconds, to about 10 %.
+    p95_ms: i32,
+}
+
+impl Operation for GetUsage {
+    const SPEC: Spec = Spec::get("metering.usage.get", "/v1/accounts/orgs/{org_id}/usage")
+        .scope(Scope::UsageRead)
+        .category(Category::Read);
+    type Area = Metering;
+    type Answer = Usage;
+
+    async fn run(self, metering: &Metering, ctx: &mut Ctx) -> Result<Usage, Problem> {
+        metering.flush(ctx.engine()).await?;
+        let month = self.month.unwrap_or_else(|| Month::of(ctx.now()));
+        let plan = ctx.plan(self.org_id).await?;
+        Ok(Usage { plan, rows: usage_of(metering, ctx, self.org_id, month).await? })
+    }
+}
+
+/// The rows of a month.
+pub(crate) async fn usage_of(
+    metering: &Metering,
+    ctx: &mut Ctx,
+    account: AccountId,
+    month: Month,
+) -> Result<Vec<UsageElement>, Problem> {
+    let rows = sql::usage(ctx.tx().await?, account, month, limits::USAGE_ROWS_MAX).await?;
+    let mut names: HashMap<String, String> = HashMap::new();
+    for row in &rows {
+        if !names.contains_key(&row.subject) {
+            let name = name_of(metering, ctx, account, &row.subject).await?;
+            names.insert(row.subject.clone(), name);
+        }
+    }
+    rows.into_iter().map(|row| element(ctx, &names, row)).collect()
+}
+
+/// Is the subject a person, and not a key or an API token?
+pub(crate) fn is_person(subject: &str) -> bool {
+    subject.parse::<PersonId>().is_ok()
+}
+
+async fn name_of(
+    metering: &Metering,
+    ctx: &mut Ctx,
+    account: AccountId,
+    subject: &str,
+) -> Result<String, Problem> {
+    let tx = ctx.tx().await?;
+    let name = if is_person(subject) {
+        metering.directory.person(tx, subject).await?.map(|person| person.name)
+    } else {
+        metering.directory.credential(tx, account, subject).await?.map(|key| key.name)
+    };
+    Ok(name.unwrap_or_default())
+}
+
+/// The category of an operation.
+pub(crate) fn category_of(ctx: &Ctx, rpc: &str) -> &'static str {
+    let entries = ctx.engine().registry.entries();
+    let entry = entries.iter().find(|entry| entry.spec.name == rpc);
+    entry.and_then(|entry| entry.spec.category).map_or("", Category::name)
+}
+
+fn element(ctx: &Ctx, names: &HashMap<String, String>, row: sql::UsageRow) -> Result<UsageElement, Problem> {
+    let latency = Histogram::from_bytes(&row.latency)?;
+    let name = names.get(&row.subject).cloned().unwrap_or_default();
+    let (person, key) = if is_person(&row.subject) {
+        ((row.subject, name), Default::default())
+    } else {
+        (Default::default(), (row.subject, name))
+    };
+    Ok(UsageElement {
+        category: category_of(ctx, &row.rpc).to_owned(),
+        rpc: row.rpc,
+        key_id: key.0,
+        key_name: key.1,
+        user_id: person.0,
+        user_name: person.1,
+        calls: Int64(row.calls),
+        units: Int64(row.units),
+        tokens: Int64(row.tokens),
+        client_errors: Int64(row.client_errors),
+        platform_errors: Int64(row.platform_errors),
+        p50_ms: latency.percentile_ms(50),
+        p95_ms: latency.percentile_ms(95),
+    })
+}

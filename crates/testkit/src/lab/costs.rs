@@ -1,0 +1,37 @@
+//! Operations that do nothing and cost what their category costs.
+
+use portico_engine::{Ctx, Done, Operation, Spec};
+use portico_kernel::{Category, Problem, Scope};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Lab;
+
+macro_rules! costs {
+    ($($(#[doc = $meaning:literal])+ $type:ident = $name:literal, $path:literal, $category:ident;)+) => {$(
+        $(#[doc = $meaning])+
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $type {}
+
+        impl Operation for $type {
+            const SPEC: Spec =
+                Spec::get($name, $path).scope(Scope::WebhooksRead).category(Category::$category);
+            type Area = Lab;
+            type Answer = Done;
+
+            async fn run(self, _: &Lab, _: &mut Ctx) -> Result<Done, Problem> {
+                Ok(Done {})
+            }
+        }
+    )+};
+}
+
+costs! {
+    /// Cost as much as a check.
+    GetCheck = "lab.checks.get", "/v1/lab/costs/check", Check;
+    /// Cost as much as a narration.
+    GetNarration = "lab.narrations.get", "/v1/lab/costs/narration", Narrate;
+    /// Cost as much as a generation.
+    GetGeneration = "lab.generations.get", "/v1/lab/costs/generation", Generate;
+}

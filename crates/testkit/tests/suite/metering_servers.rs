@@ -1,0 +1,1 @@
+//! Units and limits with servers that are processes of their own: killed, and several on one database.
