@@ -4,6 +4,7 @@
 
 mod disk;
 mod exchanges;
+mod http;
 mod pages;
 mod report;
 mod signins;
@@ -14,13 +15,21 @@ use report::Report;
 
 #[tokio::main]
 async fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let only = arguments.next();
+    if only.as_deref() == Some(http::bare::NAME) {
+        // The server that is measured beside ours, in a process that the bench starts.
+        return http::bare::serve(arguments.next().unwrap().as_ref()).await;
+    }
     let mut report = Report::default();
-    let only = std::env::args().nth(1);
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     let synced = disk::synced_writes_per_second();
     report.figure("synced writes of the disk", synced, "/s");
     if wanted("signins") {
         signins::measure(&mut report).await;
+    }
+    if wanted("http") {
+        http::measure(&mut report).await;
     }
     for database in [Database::Sqlite, Database::Postgres] {
         if wanted("exchanges") {

@@ -1,0 +1,145 @@
+//! The callers: plain HTTP/1.1 on connections that stay open, one request at a time on each.
+//!
+//! They share the processors with the server that they measure, so they do as little as they can.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use portico_engine::clock::Stopwatch;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+const CONNECTIONS: usize = 64;
+/// Longer than any round; one that takes this long hangs.
+const TIME_MAX: Duration = Duration::from_mins(1);
+
+/// Requests as they go over the wire.
+pub(crate) type Requests = Arc<Vec<Vec<u8>>>;
+
+/// When a round ends.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    /// After this time; the requests are sent again and again.
+    Time(Duration),
+    /// When every request was sent, each once.
+    EachOnce,
+}
+
+/// What a round said.
+pub(crate) struct Round {
+    /// Answers a second.
+    pub(crate) rate: f64,
+    /// How many there were.
+    pub(crate) answers: u32,
+    /// How long each took, in order.
+    times: Vec<Duration>,
+}
+
+impl Round {
+    /// So many hundredths of the answers took at most this long.
+    pub(crate) fn percentile_us(&self, hundredth: usize) -> f64 {
+        self.times[self.times.len() * hundredth / 100].as_secs_f64() * 1e6
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// How long the whole answer is; nothing as long as its head is not there.
+fn answer_length(read: &[u8]) -> Option<usize> {
+    let head = read.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let mut lines = read[..head].split(|byte| *byte == b'\n');
+    let length = lines.find_map(|line| line.strip_prefix(b"content-length: ")).unwrap();
+    Some(head + std::str::from_utf8(length).unwrap().trim_end().parse::<usize>().unwrap())
+}
+
+impl Connection {
+    async fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, buffer: vec![0; 8 << 10] }
+    }
+
+    /// Sends the request and waits for its answer, which must be good.
+    async fn ask(&mut self, request: &[u8]) -> &[u8] {
+        self.stream.write_all(request).await.unwrap();
+        let mut read = 0;
+        let whole = loop {
+            let more = self.stream.read(&mut self.buffer[read..]).await.unwrap();
+            assert!(more > 0, "the server hung up, or its answer is too long");
+            read += more;
+            match answer_length(&self.buffer[..read]) {
+                Some(whole) if read >= whole => break whole,
+                _ => {}
+            }
+        };
+        let answer = &self.buffer[..whole];
+        let good = read == whole && answer.starts_with(b"HTTP/1.1 200 ");
+        assert!(good, "not a good answer:\n{}", String::from_utf8_lossy(&self.buffer[..read]));
+        answer
+    }
+
+    /// Asks each request that falls to this connection, `number` of all, and tells how long each answer took.
+    async fn work(
+        mut self,
+        number: usize,
+        requests: Requests,
+        until: Until,
+        watch: Stopwatch,
+    ) -> Vec<Duration> {
+        let (mut times, mut before) = (Vec::new(), watch.elapsed());
+        let first = match until {
+            Until::Time(_) => number % requests.len(),
+            Until::EachOnce => number,
+        };
+        let mut next = first;
+        while let Some(request) = requests.get(next) {
+            self.ask(request).await;
+            // Asked once for each answer: the clock costs something, too.
+            let now = watch.elapsed();
+            times.push(now.saturating_sub(before));
+            before = now;
+            next += CONNECTIONS;
+            match until {
+                Until::Time(end) if now >= end => break,
+                Until::Time(_) if next >= requests.len() => next = first,
+                _ => {}
+            }
+        }
+        times
+    }
+}
+
+/// One answer, as it came.
+pub(crate) async fn fetch(address: SocketAddr, request: &[u8]) -> String {
+    String::from_utf8(Connection::open(address).await.ask(request).await.to_vec()).unwrap()
+}
+
+async fn work(address: SocketAddr, requests: &Requests, until: Until) -> Round {
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        connections.push(Connection::open(address).await);
+    }
+    let watch = Stopwatch::start();
+    let tasks: Vec<_> = connections
+        .into_iter()
+        .enumerate()
+        .map(|(number, connection)| tokio::spawn(connection.work(number, requests.clone(), until, watch)))
+        .collect();
+    let mut times = Vec::new();
+    for task in tasks {
+        times.extend(task.await.unwrap());
+    }
+    let elapsed = watch.elapsed();
+    times.sort_unstable();
+    let answers = u32::try_from(times.len()).unwrap();
+    Round { rate: f64::from(answers) / elapsed.as_secs_f64(), answers, times }
+}
+
+/// Sends the requests, dealt out to the connections in turn.
+pub(crate) async fn run(address: SocketAddr, requests: &Requests, until: Until) -> Round {
+    tokio::time::timeout(TIME_MAX, work(address, requests, until)).await.unwrap()
+}

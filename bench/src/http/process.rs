@@ -1,0 +1,84 @@
+//! A server in a process of its own.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use portico_engine::clock::Stopwatch;
+
+const START_TIME_MAX: Duration = Duration::from_secs(30);
+/// What Linux counts processor time in, for programs, on every machine that we know.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Ends with whoever holds it, also when that one panics.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server that is ready.
+pub(crate) struct Process {
+    running: Running,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// How long it took to be ready.
+    pub(crate) started_in: Duration,
+}
+
+/// Waits for the `ready` line on a thread of its own, which then goes on reading: a full pipe would stop the server.
+fn ready_line(out: ChildStdout, watch: Stopwatch) -> Receiver<(String, Duration)> {
+    let (found, ready) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            if line.starts_with("ready ") {
+                let _ = found.send((line, watch.elapsed()));
+            }
+        }
+    });
+    ready
+}
+
+impl Process {
+    /// Starts the server and waits until it is ready. It writes its log to `log`, and knows nothing of our environment.
+    pub(crate) fn start(mut command: Command, log: &Path) -> Self {
+        let errors = File::create(log).unwrap();
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+        let watch = Stopwatch::start();
+        let child = command.spawn();
+        let child = child.unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
+        let mut running = Running(child);
+        let ready = ready_line(running.0.stdout.take().unwrap(), watch).recv_timeout(START_TIME_MAX);
+        let Ok((line, started_in)) = ready else {
+            panic!("the server does not start:\n{}", std::fs::read_to_string(log).unwrap());
+        };
+        let address = line.split(' ').find_map(|word| word.strip_prefix("api=")).unwrap().parse().unwrap();
+        Self { running, address, started_in }
+    }
+
+    fn about(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.running.0.id())).unwrap()
+    }
+
+    /// The processor time that it has taken so far, its own and the system's for it.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = self.about("stat");
+        // Behind the name, which may hold anything, the third field comes first; the times are the 14th and 15th.
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        TICK * fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u32>().unwrap()).sum()
+    }
+
+    /// The memory that it holds.
+    pub(crate) fn resident_mb(&self) -> f64 {
+        let status = self.about("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0 / 1e6
+    }
+}
