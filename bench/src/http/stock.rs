@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex};
 use portico::App;
 use portico::admin::{self, AccountCommand, Admin, TokenCommand};
 use portico::config::{Config, Settings};
-use portico_accounts::Plan;
 use portico_engine::clock::Stopwatch;
-use portico_kernel::{AccountId, ScopeSet};
+use portico_kernel::{AccountId, Plans, ScopeSet};
 use serde_json::Value;
 
 use crate::report::Report;
@@ -23,10 +22,10 @@ const CALLERS: u32 = 64;
 
 /// A plan that refuses nothing: what is measured is the server, not its patience.
 const PLANS: &str = "
-# [plans.free]
-# monthly_units = 1000000000000
-# calls_per_minute = 100000000
-"; // plans come with metering
+[plans.free]
+monthly_units = 1000000000000
+calls_per_minute = 100000000
+";
 
 /// Where the configuration is.
 pub(crate) fn config_file(folder: &Path) -> PathBuf {
@@ -74,7 +73,7 @@ pub(crate) async fn fill(report: &mut Report, folder: &Path) -> Vec<String> {
         Admin::Account(AccountCommand::Create {
             name: format!("Acme {number}"),
             owner: None,
-            plan: Plan::Free,
+            plan: Plans::FIRST.to_owned(),
         })
     });
     let accounts: Vec<AccountId> = accounts.await.iter().map(|id| id.parse().unwrap()).collect();

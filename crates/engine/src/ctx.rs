@@ -234,10 +234,15 @@ impl Ctx {
     /// Writes what was recorded. It comes last in the transaction, because it holds the account's sequence from here
     /// to the commit.
     pub(crate) async fn write_records(&mut self) -> Result<(), StoreError> {
-        let mut records = std::mem::take(&mut self.records);
-        if records.is_empty() {
+        if self.records.is_empty() {
             return Ok(());
         }
+        // What talks to the database is boxed here and below: it is large, and a call that only reads has none of it.
+        Box::pin(self.write_all_records()).await
+    }
+
+    async fn write_all_records(&mut self) -> Result<(), StoreError> {
+        let mut records = std::mem::take(&mut self.records);
         // Always in the same order, so that two transactions never wait for each other.
         records.sort_by_key(|record| record.account);
         let (engine, now) = (self.engine.clone(), self.now);
@@ -264,7 +269,7 @@ impl Ctx {
     pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
         let Some(tx) = self.tx.take() else { return Ok(()) };
         self.queries += tx.queries();
-        tx.commit().await
+        Box::pin(tx.commit()).await
     }
 
     /// Ends the transaction, if one was begun, and forgets what it did.
@@ -272,7 +277,7 @@ impl Ctx {
         self.records.clear();
         let Some(tx) = self.tx.take() else { return };
         self.queries += tx.queries();
-        if let Err(error) = tx.rollback().await {
+        if let Err(error) = Box::pin(tx.rollback()).await {
             // The database forgets it all the same; only the connection is lost.
             tracing::warn!(%error, operation = self.spec.name, "A transaction could not be taken back in order");
         }

@@ -1,6 +1,7 @@
 //! How a call runs, on every transport.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::input::Fields;
 use crate::operation::Ready;
 use crate::paging::Paging;
 use crate::ports::Toll;
-use crate::{Admitted, Answered, Ctx, Engine, Entry, IdempotencyKey, Method};
+use crate::{Admitted, Answered, Ctx, Engine, Entry, IdempotencyKey, Method, within};
 
 /// The longest that an operation may run. Shorter than the lease of an Idempotency-Key.
 pub const OPERATION_TIME_MAX: Duration = Duration::from_secs(30);
@@ -81,9 +82,7 @@ pub async fn dispatch(engine: &Arc<Engine>, entry: &Arc<Entry>, call: Call) -> R
     // taken back by the database, and a claim ends with its lease.
     let limit = engine.operation_time_max + SETTLE_TIME_MAX;
     if entry.spec.method == Method::Get {
-        return tokio::time::timeout(limit, run(engine, entry, call))
-            .await
-            .unwrap_or_else(|_| Err(timed_out()));
+        return within(limit, pin!(run(engine, entry, call))).await.unwrap_or_else(|| Err(timed_out()));
     }
     // A caller that goes away does not stop a write half-way, nor leave its answer unkept.
     let (engine, entry) = (engine.clone(), entry.clone());
@@ -113,7 +112,10 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
     let ctx = Ctx::new(engine, spec, call.admitted, &call.request_id, now).with_paging(paging);
     let step = Step { ready, toll: call.toll.clone() };
     let result = match (call.idempotency_key, whole) {
-        (Some(key), Some(fields)) => run_once(engine, ctx, step, &key, &fields, &call.request_id).await,
+        // Boxed, because it is large and seldom taken.
+        (Some(key), Some(fields)) => {
+            Box::pin(run_once(engine, ctx, step, &key, &fields, &call.request_id)).await
+        }
         _ => run_always(ctx, step).await,
     };
     if let Some(toll) = call.toll {
@@ -225,14 +227,14 @@ async fn attempt(ctx: &mut Ctx, step: Step) -> Result<Answered, Problem> {
         paying.await?;
     }
     let limit = ctx.engine().operation_time_max;
-    let running = AssertUnwindSafe(step.ready.run(ctx)).catch_unwind();
-    match tokio::time::timeout(limit, running).await {
-        Ok(Ok(result)) => result,
-        Ok(Err(panic)) => {
+    let running = pin!(AssertUnwindSafe(step.ready.run(ctx)).catch_unwind());
+    match within(limit, running).await {
+        Some(Ok(result)) => result,
+        Some(Err(panic)) => {
             let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
             let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
             Err(Problem::internal(format!("a panic: {words}")))
         }
-        Err(_) => Err(timed_out()),
+        None => Err(timed_out()),
     }
 }

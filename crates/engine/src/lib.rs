@@ -27,6 +27,7 @@ pub mod ports;
 mod registry;
 mod spec;
 mod sql;
+mod within;
 
 pub use admission::Admitted;
 pub use answer::{ANSWER_BYTES_MAX, Answer, Answered, Done};
@@ -44,3 +45,4 @@ pub use pieces::Pieces;
 pub use registry::{Registry, RegistryError};
 pub use spec::{ACCOUNT_VARIABLE, Access, Method, Spec};
 pub use sql::{AuditRow, EventQuery, EventRow, audit_after, audit_sequence, event_sequence, events_before};
+pub use within::within;

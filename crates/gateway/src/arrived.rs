@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -126,9 +127,10 @@ pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Pr
     }
 }
 
-/// Turns a panic outside of any operation into a refusal.
-pub(crate) async fn guard(
-    answering: impl Future<Output = Result<Response<Bytes>, Refusal>>,
+/// Turns a panic outside of any operation into a refusal. It is pinned by whoever calls, because a future that is passed on
+/// is copied.
+pub(crate) async fn guard<F: Future<Output = Result<Response<Bytes>, Refusal>>>(
+    answering: Pin<&mut F>,
     request_id: &str,
 ) -> Result<Response<Bytes>, Refusal> {
     AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {

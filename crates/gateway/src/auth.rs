@@ -1,6 +1,7 @@
 //! The identity provider's listener: its answers, and the same envelope around everything else.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -34,7 +35,7 @@ impl AuthServer {
     {
         let mut arrived = Arrived::new(request, &self.engine);
         let request_id = arrived.request_id.clone();
-        let result = guard(self.answer(&mut arrived), &request_id).await;
+        let result = guard(pin!(self.answer(&mut arrived)), &request_id).await;
         if let Err(refusal) = &result {
             log_failure(&refusal.problem, "identity provider", &request_id);
         }

@@ -43,6 +43,9 @@ where
     /// Reads a body of at most `most` bytes; stops reading at the first byte too many.
     pub(crate) async fn read(&mut self, most: usize) -> Result<Bytes, Problem> {
         self.check_declared(most)?;
+        if self.ended {
+            return Ok(Bytes::new());
+        }
         tokio::time::timeout(BODY_TIME_MAX, self.read_frames(most)).await.unwrap_or_else(|_| {
             Err(Problem::field("body", format!("did not arrive within {} seconds", BODY_TIME_MAX.as_secs())))
         })

@@ -103,8 +103,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
 /// The status of a bare refusal by the library. Our own answers all carry `x-request-id`.
 fn bare_refusal(bytes: &[u8]) -> Option<u16> {
     let status = str::from_utf8(bytes.strip_prefix(b"HTTP/1.")?.get(2..5)?).ok()?.parse().ok()?;
-    let ours = bytes.windows(15).any(|window| window.eq_ignore_ascii_case(b"\r\nx-request-id:"));
-    (status >= 400 && !ours).then_some(status)
+    let ours = || bytes.windows(15).any(|window| window.eq_ignore_ascii_case(b"\r\nx-request-id:"));
+    (status >= 400 && !ours()).then_some(status)
 }
 
 fn problem(status: u16) -> Problem {

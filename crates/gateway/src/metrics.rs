@@ -1,8 +1,8 @@
 //! Numbers for Prometheus, on a listener of their own.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
-use portico_engine::Engine;
+use portico_engine::{Engine, Registry as Operations};
 use portico_kernel::{Code, Problem};
 use portico_metering::{Numbers, Standing};
 use prometheus_client::collector::Collector;
@@ -50,14 +50,26 @@ struct Known {
     known: &'static str,
 }
 
+/// The operation of a call that found none.
+pub(crate) const NOWHERE: &str = "none";
+
 /// What the gateway counts.
 pub struct Metrics {
     registry: Registry,
     answers: Family<Answer, Counter>,
-    seconds: Family<Operation, Histogram, fn() -> Histogram>,
-    tokens: Family<Known, Counter<u64, AtomicU64>>,
+    /// The common case of each operation, so that it need not be looked for among all of them.
+    operations: HashMap<&'static str, OfOperation>,
+    nowhere: OfOperation,
+    known: Counter,
+    verified: Counter,
     refusals: Family<Reason, Counter>,
     windows: Histogram,
+}
+
+/// The numbers of one operation.
+struct OfOperation {
+    ok: Counter,
+    seconds: Histogram,
 }
 
 /// What metering counts of itself.
@@ -85,14 +97,15 @@ fn buckets() -> Histogram {
 }
 
 impl Metrics {
-    /// Numbers of the gateway, and those that metering keeps of itself.
-    pub fn new(numbers: &Arc<Numbers>) -> Self {
+    /// Numbers of the gateway for these operations, and those that metering keeps of itself.
+    pub fn new(operations: &Operations, numbers: &Arc<Numbers>) -> Self {
         let mut registry = Registry::with_prefix("portico");
-        let answers = Family::default();
+        let answers: Family<Answer, Counter> = Family::default();
         registry.register("answers", "Answers by operation and status", answers.clone());
-        let seconds = Family::new_with_constructor(buckets as fn() -> Histogram);
+        let seconds: Family<Operation, Histogram, fn() -> Histogram> =
+            Family::new_with_constructor(buckets as fn() -> Histogram);
         registry.register("answer_seconds", "Time from request to answer", seconds.clone());
-        let tokens = Family::default();
+        let tokens: Family<Known, Counter> = Family::default();
         registry.register(
             "tokens",
             "Tokens that were known already, and that had to be verified",
@@ -107,12 +120,34 @@ impl Metrics {
             windows.clone(),
         );
         registry.register_collector(Box::new(Metered(numbers.clone())));
-        Self { registry, answers, seconds, tokens, refusals, windows }
+        let of = |operation| OfOperation {
+            ok: answers.get_or_create_owned(&Answer { operation, status: 200 }),
+            seconds: seconds.get_or_create_owned(&Operation { operation }),
+        };
+        Self {
+            operations: operations
+                .entries()
+                .iter()
+                .map(|entry| (entry.spec.name, of(entry.spec.name)))
+                .collect(),
+            nowhere: of(NOWHERE),
+            known: tokens.get_or_create_owned(&Known { known: "yes" }),
+            verified: tokens.get_or_create_owned(&Known { known: "no" }),
+            registry,
+            answers,
+            refusals,
+            windows,
+        }
     }
 
     pub(crate) fn answered(&self, operation: &'static str, status: u16, elapsed: Duration) {
-        self.answers.get_or_create(&Answer { operation, status }).inc();
-        self.seconds.get_or_create(&Operation { operation }).observe(elapsed.as_secs_f64());
+        let of = self.operations.get(operation).unwrap_or(&self.nowhere);
+        of.seconds.observe(elapsed.as_secs_f64());
+        if status == 200 {
+            of.ok.inc();
+        } else {
+            self.answers.get_or_create(&Answer { operation, status }).inc();
+        }
     }
 
     /// A call was refused before it ran.
@@ -127,7 +162,11 @@ impl Metrics {
     }
 
     pub(crate) fn token_known(&self, known: bool) {
-        self.tokens.get_or_create(&Known { known: if known { "yes" } else { "no" } }).inc();
+        if known {
+            self.known.inc()
+        } else {
+            self.verified.inc()
+        };
     }
 }
 

@@ -1,6 +1,7 @@
 //! REST: the way of a request from the first byte to the answer.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,10 +16,12 @@ use portico_engine::{Access, Admitted, Call, Engine, Entry, dispatch, log_failur
 use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
 use portico_metering::{Metering, Ticket};
+use tracing::field;
 
 use crate::answered::answered;
 use crate::arrived::{Arrived, Stopping, check_host, guard};
 use crate::cors::{self, Origins};
+use crate::metrics::NOWHERE;
 use crate::respond::{self, Refusal};
 use crate::routes::{Route, RouteError, Routes};
 use crate::tokens::{Bearer, Tokens};
@@ -73,7 +76,7 @@ impl Gateway {
         let mut arrived = Arrived::new(request, &self.engine);
         let request_id = arrived.request_id.clone();
         let mut trace = Trace::default();
-        let result = guard(self.answer(&mut arrived, &mut trace, watch), &request_id).await;
+        let result = guard(pin!(self.answer(&mut arrived, &mut trace, watch)), &request_id).await;
         let code = result.as_ref().err().map(|refusal| refusal.problem.code());
         let mut response = arrived.finish(result, &self.origins);
         if let Some(ticket) = trace.ticket.take() {
@@ -91,17 +94,18 @@ impl Gateway {
     /// One line for each call, and the same facts as numbers.
     fn report(&self, trace: &Trace, request_id: &str, status: StatusCode, watch: Stopwatch) {
         let elapsed = watch.elapsed();
-        let operation = trace.operation.unwrap_or("none");
+        let operation = trace.operation.unwrap_or(NOWHERE);
         self.metrics.answered(operation, status.as_u16(), elapsed);
         let caller =
             trace.admitted.as_ref().map(|admitted| admitted.caller().subject.as_str()).unwrap_or_default();
-        let account = trace.admitted.as_ref().and_then(Admitted::account).map(|account| account.to_string());
+        let account = trace.admitted.as_ref().and_then(Admitted::account).map(field::display);
         tracing::info!(
             operation,
             caller,
-            account = account.unwrap_or_default(),
+            account,
             status = status.as_u16(),
-            ms = elapsed.as_secs_f64() * 1e3,
+            // To the microsecond; more digits would cost more than they say.
+            ms = f64::from(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX)) / 1e3,
             queries = trace.queries,
             request_id,
             "Answered"

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -141,10 +142,16 @@ impl ScopeSet {
 
     /// The names, sorted.
     pub fn names(self) -> Vec<&'static str> {
-        let mut names: Vec<_> =
-            Scope::ALL.iter().filter(|scope| self.contains(**scope)).map(|scope| scope.name()).collect();
-        names.sort_unstable();
-        names
+        self.sorted().collect()
+    }
+
+    fn sorted(self) -> impl Iterator<Item = &'static str> {
+        static SORTED: LazyLock<Vec<Scope>> = LazyLock::new(|| {
+            let mut scopes = Scope::ALL.to_vec();
+            scopes.sort_unstable_by_key(|scope| scope.name());
+            scopes
+        });
+        SORTED.iter().filter(move |scope| self.contains(**scope)).map(|scope| scope.name())
     }
 }
 
@@ -171,7 +178,7 @@ impl FromStr for ScopeSet {
 
 impl Serialize for ScopeSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.names())
+        serializer.collect_seq(self.sorted())
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use portico_kernel::{AccountId, Day, Hour, Month};
 
 use crate::histogram::Histogram;
-use crate::journal::{Names, Record};
+use crate::journal::{Record, SubjectId};
 use crate::sql::Counts;
 
 /// What the records of one account come to.
@@ -14,8 +14,9 @@ pub(crate) struct AccountBatch<'a> {
     /// Units by month: all that were used, and of these what was leased.
     pub(crate) units: BTreeMap<Month, (i64, i64)>,
     pub(crate) hours: BTreeMap<Hour, Counts>,
-    pub(crate) days: BTreeMap<(Day, String, &'a str), Counts>,
-    pub(crate) months: BTreeMap<(Month, String, &'a str), MonthCounts>,
+    /// By subject and operation, as the journal numbers it.
+    pub(crate) days: BTreeMap<(Day, SubjectId, u16), Counts>,
+    pub(crate) months: BTreeMap<(Month, SubjectId, u16), MonthCounts>,
     pub(crate) records: Vec<&'a Record<'static>>,
 }
 
@@ -37,15 +38,14 @@ impl Counts {
 }
 
 impl<'a> AccountBatch<'a> {
-    fn add(&mut self, record: &'a Record<'static>, names: &'a Names) {
-        let (units, rpc) = (i64::from(record.units), names.operation(record.operation));
+    fn add(&mut self, record: &'a Record<'static>) {
+        let (units, subject, operation) = (i64::from(record.units), record.subject, record.operation);
         let (used, leased) = self.units.entry(record.month).or_default();
         *used += units;
         *leased += if record.leased { units } else { 0 };
-        let subject = record.subject.to_string();
         self.hours.entry(Hour::of(record.at)).or_default().add(record);
-        self.days.entry((Day::of(record.at), subject.clone(), rpc)).or_default().add(record);
-        let month = self.months.entry((record.month, subject, rpc)).or_default();
+        self.days.entry((Day::of(record.at), subject, operation)).or_default().add(record);
+        let month = self.months.entry((record.month, subject, operation)).or_default();
         month.counts.add(record);
         month.tokens += i64::from(record.tokens);
         month.latency.count(record.micros);
@@ -57,7 +57,6 @@ impl<'a> AccountBatch<'a> {
 /// to, account by account.
 pub(crate) fn add_up<'a>(
     records: &'a [Option<Record<'static>>],
-    names: &'a Names,
     accounts_max: usize,
 ) -> (usize, BTreeMap<AccountId, AccountBatch<'a>>) {
     let mut accounts: BTreeMap<AccountId, AccountBatch<'a>> = BTreeMap::new();
@@ -67,7 +66,7 @@ pub(crate) fn add_up<'a>(
         if accounts.len() == accounts_max && !accounts.contains_key(&record.account) {
             return (at, accounts);
         }
-        accounts.entry(record.account).or_default().add(record, names);
+        accounts.entry(record.account).or_default().add(record);
     }
     (records.len(), accounts)
 }
@@ -84,7 +83,6 @@ mod tests {
         /// However the records are cut into batches, the same comes out.
         #[test]
         fn batches_add_up_to_the_whole(records in vec(any_record(), 1..40), accounts_max in 1usize..5) {
-            let names = Names { operations: vec!["a".to_owned()], codes: Vec::new() };
             // Few accounts, so that they meet again.
             let records: Vec<_> = records
                 .into_iter()
@@ -93,12 +91,12 @@ mod tests {
                     Some(Record { account, units: record.units % 400, ..record })
                 })
                 .collect();
-            let (count, whole) = add_up(&records, &names, usize::MAX);
+            let (count, whole) = add_up(&records, usize::MAX);
             prop_assert_eq!(count, records.len());
             let mut used = BTreeMap::new();
             let (mut at, mut calls) = (0, 0);
             while at < records.len() {
-                let (count, some) = add_up(&records[at..], &names, accounts_max);
+                let (count, some) = add_up(&records[at..], accounts_max);
                 prop_assert!(count > 0 && some.len() <= accounts_max);
                 at += count;
                 for (account, batch) in some {

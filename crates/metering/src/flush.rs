@@ -66,7 +66,7 @@ impl Metering {
     ) -> Result<u64, Problem> {
         let (mut rest, mut at) = (records, from);
         while !rest.is_empty() {
-            let (count, accounts) = add_up(rest, names, limits::BATCH_ACCOUNTS_MAX);
+            let (count, accounts) = add_up(rest, limits::BATCH_ACCOUNTS_MAX);
             let to = at + count as u64;
             let mut ctx = Ctx::platform(engine);
             let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -106,11 +106,13 @@ async fn count_account(
     for (hour, counts) in &batch.hours {
         sql::add_to_hour(tx, account, *hour, counts).await?;
     }
-    for ((day, subject, rpc), counts) in &batch.days {
-        sql::add_to_day(tx, account, *day, (subject, rpc), counts).await?;
+    for ((day, subject, operation), counts) in &batch.days {
+        let at = (subject.to_string(), names.operation(*operation));
+        sql::add_to_day(tx, account, *day, (&at.0, at.1), counts).await?;
     }
-    for ((month, subject, rpc), month_counts) in &batch.months {
-        let at = (subject.as_str(), *rpc);
+    for ((month, subject, operation), month_counts) in &batch.months {
+        let subject = subject.to_string();
+        let at = (subject.as_str(), names.operation(*operation));
         let (counts, tokens) = (&month_counts.counts, month_counts.tokens);
         let kept = sql::add_to_usage(tx, account, *month, at, counts, tokens).await?;
         add_latency(tx, (account, *month, at), &kept, &month_counts.latency).await?;

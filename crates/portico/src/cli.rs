@@ -67,7 +67,7 @@ impl Cli {
     /// Runs the command; `more` are areas that only tests have.
     pub async fn run(self, more: Vec<Area>) -> Result<ExitCode, Failure> {
         let config = Config::load(self.settings)?;
-        log::begin(&config);
+        let _log = log::begin(&config);
         match self.command {
             Command::Serve => serve(&config, more).await?,
             Command::Migrate => migrate(&config).await?,

@@ -120,7 +120,7 @@ impl TestApp {
         let app = Arc::new(App::build(foundation, vec![lab::area(&lab)]).await.unwrap());
         let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
         app.metering.start(&app.engine).await.unwrap();
-        let metrics = Arc::new(Metrics::new(&app.metering.numbers));
+        let metrics = Arc::new(Metrics::new(&app.engine.registry, &app.metering.numbers));
         let stopping = Stopping::default();
         let (engine, identity, metering) = (&app.engine, &app.identity, app.metering.clone());
         let gateway =
