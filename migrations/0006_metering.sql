@@ -8,6 +8,12 @@ create table meter_journals (
     seen_at bigint not null
 );
 
+-- A name of this database, so that a journal of another one is not taken for one of its own.
+create table meter_database (
+    id bigint primary key,
+    name text not null
+);
+
 -- What an account used in a month and was granted beside its plan; `notified` is the last threshold that was told.
 create table unit_months (
     account_id text not null,
@@ -81,6 +87,7 @@ create table request_blocks (
     last_at bigint not null,
     id text not null,
     first_at bigint not null,
+    requests bigint not null,
     worst_status bigint not null,
     body bytea not null,
     primary key (account_id, last_at, id)

@@ -19,7 +19,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets, linear_buckets};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::arrived::Arrived;
@@ -113,7 +113,7 @@ impl Metrics {
         );
         let refusals = Family::default();
         registry.register("refusals", "Calls that were refused before they ran, by reason", refusals.clone());
-        let windows = Histogram::new(linear_buckets(0.1, 0.1, 10));
+        let windows = Histogram::new([0.1, 0.25, 0.5, 0.75, 0.9, 1.0]);
         registry.register(
             "window_use",
             "How much of their minute's limit callers have used at each call",

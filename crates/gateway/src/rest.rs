@@ -183,10 +183,12 @@ impl Gateway {
             let call = (arrived.request_id.as_str(), watch);
             Ticket::new(&self.metering, &self.engine, (&caller, subject), &entry.spec, call)
         });
-        let admitted = self.engine.admit(&entry.spec, caller, path).await?;
-        if let Some(ticket) = &trace.ticket {
-            ticket.admit(admitted.account()).await?;
+        let admitted = self.engine.admit(&entry.spec, caller, path).await;
+        match (&trace.ticket, &admitted) {
+            (Some(ticket), Ok(admitted)) => ticket.admit(admitted.account()).await?,
+            (Some(ticket), Err(_)) => ticket.look().await,
+            (None, _) => {}
         }
-        Ok(admitted)
+        Ok(admitted?)
     }
 }

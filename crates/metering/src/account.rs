@@ -51,6 +51,11 @@ impl AccountMeter {
         self.room.fetch_add(units, Ordering::Relaxed);
     }
 
+    /// What could be taken now.
+    pub(crate) fn room(&self) -> i64 {
+        self.room.load(Ordering::Relaxed)
+    }
+
     /// Takes all the room there is.
     pub(crate) fn take_all(&self) -> i64 {
         self.room.swap(0, Ordering::Relaxed).max(0)

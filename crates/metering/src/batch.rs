@@ -17,7 +17,8 @@ pub(crate) struct AccountBatch<'a> {
     /// By subject and operation, as the journal numbers it.
     pub(crate) days: BTreeMap<(Day, SubjectId, u16), Counts>,
     pub(crate) months: BTreeMap<(Month, SubjectId, u16), MonthCounts>,
-    pub(crate) records: Vec<&'a Record<'static>>,
+    /// The records, each with its place among all that were added up.
+    pub(crate) records: Vec<(usize, &'a Record<'static>)>,
 }
 
 /// What one subject used of one operation.
@@ -38,7 +39,7 @@ impl Counts {
 }
 
 impl<'a> AccountBatch<'a> {
-    fn add(&mut self, record: &'a Record<'static>) {
+    fn add(&mut self, place: usize, record: &'a Record<'static>) {
         let (units, subject, operation) = (i64::from(record.units), record.subject, record.operation);
         let (used, leased) = self.units.entry(record.month).or_default();
         *used += units;
@@ -49,7 +50,7 @@ impl<'a> AccountBatch<'a> {
         month.counts.add(record);
         month.tokens += i64::from(record.tokens);
         month.latency.count(record.micros);
-        self.records.push(record);
+        self.records.push((place, record));
     }
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn add_up<'a>(
         if accounts.len() == accounts_max && !accounts.contains_key(&record.account) {
             return (at, accounts);
         }
-        accounts.entry(record.account).or_default().add(record);
+        accounts.entry(record.account).or_default().add(at, record);
     }
     (records.len(), accounts)
 }

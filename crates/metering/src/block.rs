@@ -1,31 +1,77 @@
 //! Pieces of the log of requests: many requests in one row.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use portico_kernel::{Entropy, RequestId, Timestamp};
 use portico_store::StoreError;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{Names, Record};
+use crate::journal::{Names, Record, SubjectId};
 use crate::limits;
 use crate::sql::NewBlock;
 
 /// A request as the log keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Logged {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Logged<'a> {
     pub(crate) at: i64,
-    pub(crate) request_id: String,
-    pub(crate) rpc: String,
-    pub(crate) subject: String,
+    /// The journal that it was in, and its number there: no other request has both.
+    pub(crate) journal: &'a str,
+    pub(crate) number: u64,
+    pub(crate) id: LoggedId<'a>,
+    pub(crate) rpc: &'a str,
+    pub(crate) subject: SubjectId,
     pub(crate) status: u16,
-    pub(crate) code: String,
+    pub(crate) code: &'a str,
     pub(crate) micros: u32,
     pub(crate) units: u32,
+}
+
+/// The id of a request: one of ours is a number, a caller's own is whatever it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LoggedId<'a> {
+    /// Ours.
+    Own(u128),
+    /// The caller's.
+    Other(#[serde(borrow)] Cow<'a, str>),
+}
+
+impl std::fmt::Display for LoggedId<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Own(id) => RequestId::from_u128(*id).fmt(f),
+            Self::Other(id) => f.write_str(id),
+        }
+    }
+}
+
+impl<'a> Logged<'a> {
+    /// The request behind record `number` of a journal.
+    pub(crate) fn new(record: &'a Record<'static>, journal: &'a str, number: u64, names: &'a Names) -> Self {
+        let own = record.request_id.parse::<RequestId>();
+        Self {
+            at: record.at.as_micros(),
+            journal,
+            number,
+            id: own.map_or_else(
+                |_| LoggedId::Other(Cow::Borrowed(&record.request_id)),
+                |id| LoggedId::Own(id.as_u128()),
+            ),
+            rpc: names.operation(record.operation),
+            subject: record.subject,
+            status: record.status,
+            code: names.code(record.code),
+            micros: record.micros,
+            units: record.units,
+        }
+    }
 }
 
 /// A piece as it is kept: what repeats stands in it once.
 #[derive(Serialize, Deserialize)]
 struct Block<'a> {
     #[serde(borrow)]
-    words: Vec<&'a str>,
+    words: Vec<Cow<'a, str>>,
     first_at: i64,
     requests: Vec<Packed<'a>>,
 }
@@ -34,9 +80,10 @@ struct Block<'a> {
 #[derive(Serialize, Deserialize)]
 struct Packed<'a> {
     after: u64,
-    /// Our own ids are numbers too.
-    own_id: Option<u128>,
-    other_id: &'a str,
+    journal: u16,
+    number: u64,
+    #[serde(borrow)]
+    id: LoggedId<'a>,
     rpc: u16,
     subject: u16,
     status: u16,
@@ -45,88 +92,112 @@ struct Packed<'a> {
     units: u32,
 }
 
-/// Pieces of these records of one account, oldest first.
+/// Pieces of these requests of one account.
 pub(crate) fn pack(
-    records: &[&Record<'static>],
-    names: &Names,
+    mut requests: Vec<Logged<'_>>,
     entropy: &dyn Entropy,
 ) -> Result<Vec<NewBlock>, StoreError> {
-    let mut records = records.to_vec();
-    records.sort_by_key(|record| record.at);
+    requests.sort_by_key(|request| request.at);
     let mut blocks = Vec::new();
-    let mut rest = &records[..];
+    let mut rest = &requests[..];
     while let Some(first) = rest.first() {
-        let until = first.at + limits::BLOCK_SPAN_MAX;
+        let until = (Timestamp::from_micros(first.at) + limits::BLOCK_SPAN_MAX).as_micros();
         let count =
-            rest.iter().take(limits::BLOCK_REQUESTS_MAX).take_while(|record| record.at < until).count();
-        let (some, after) = rest.split_at(count);
-        blocks.push(pack_one(some, names, entropy)?);
+            rest.iter().take(limits::BLOCK_REQUESTS_MAX).take_while(|request| request.at < until).count();
+        // A time beyond all others still makes a piece of its own.
+        let (some, after) = rest.split_at(count.max(1));
+        blocks.push(pack_one(some, entropy)?);
         rest = after;
     }
     Ok(blocks)
 }
 
-fn pack_one(
-    records: &[&Record<'static>],
-    names: &Names,
-    entropy: &dyn Entropy,
-) -> Result<NewBlock, StoreError> {
-    let subjects: Vec<_> = records.iter().map(|record| record.subject.to_string()).collect();
-    let times = records.iter().map(|record| record.at);
-    let (first_at, last_at) = (times.clone().min(), times.max());
-    let first_at = first_at.unwrap_or(Timestamp::from_micros(0));
-    let mut words: Vec<&str> = Vec::new();
-    let mut number = |word| {
-        let at = words.iter().position(|known| *known == word).unwrap_or_else(|| {
-            words.push(word);
-            words.len() - 1
-        });
-        u16::try_from(at).unwrap_or(u16::MAX)
-    };
-    let requests = records.iter().zip(&subjects).map(|(record, subject)| {
-        let own_id = record.request_id.parse::<RequestId>().ok().map(RequestId::as_u128);
-        Packed {
-            after: u64::try_from(record.at.since(first_at).as_micros()).unwrap_or(u64::MAX),
-            other_id: if own_id.is_some() { "" } else { &record.request_id },
-            own_id,
-            rpc: number(names.operation(record.operation)),
-            subject: number(subject),
-            status: record.status,
-            code: number(names.code(record.code)),
-            micros: record.micros,
-            units: record.units,
+/// The words of a piece, each once.
+#[derive(Default)]
+struct Words<'a> {
+    words: Vec<Cow<'a, str>>,
+    subjects: BTreeMap<SubjectId, u16>,
+}
+
+impl<'a> Words<'a> {
+    fn add(&mut self, word: Cow<'a, str>) -> u16 {
+        self.words.push(word);
+        u16::try_from(self.words.len() - 1).unwrap_or(u16::MAX)
+    }
+
+    fn number(&mut self, word: &'a str) -> u16 {
+        // There are few, and the last ones come again soonest.
+        match self.words.iter().rposition(|known| *known == word) {
+            Some(at) => u16::try_from(at).unwrap_or(u16::MAX),
+            None => self.add(Cow::Borrowed(word)),
         }
+    }
+
+    fn subject(&mut self, subject: SubjectId) -> u16 {
+        if let Some(number) = self.subjects.get(&subject) {
+            return *number;
+        }
+        let number = self.add(subject.to_string().into());
+        self.subjects.insert(subject, number);
+        number
+    }
+}
+
+fn pack_one(requests: &[Logged<'_>], entropy: &dyn Entropy) -> Result<NewBlock, StoreError> {
+    let first_at = requests.iter().map(|request| request.at).min().unwrap_or(0);
+    let last_at = requests.iter().map(|request| request.at).max().unwrap_or(0);
+    let mut words = Words::default();
+    let packed = requests.iter().map(|request| Packed {
+        after: request.at.abs_diff(first_at),
+        journal: words.number(request.journal),
+        number: request.number,
+        id: request.id.clone(),
+        rpc: words.number(request.rpc),
+        subject: words.subject(request.subject),
+        status: request.status,
+        code: words.number(request.code),
+        micros: request.micros,
+        units: request.units,
     });
-    let requests = requests.collect();
-    let block = Block { words, first_at: first_at.as_micros(), requests };
-    let last_at = last_at.unwrap_or(first_at);
-    let id: RequestId = entropy.id(last_at);
+    let packed = packed.collect();
+    let block = Block { words: words.words, first_at, requests: packed };
+    let id: RequestId = entropy.id(Timestamp::from_micros(last_at));
     Ok(NewBlock {
         id: id.to_string().split_off(4),
-        first_at,
-        last_at,
-        worst_status: records.iter().map(|record| i64::from(record.status)).max().unwrap_or(0),
+        first_at: Timestamp::from_micros(first_at),
+        last_at: Timestamp::from_micros(last_at),
+        requests: i64::try_from(requests.len()).unwrap_or(i64::MAX),
+        worst_status: requests.iter().map(|request| i64::from(request.status)).max().unwrap_or(0),
         body: postcard::to_allocvec(&block).map_err(damaged)?,
     })
 }
 
-/// The requests of a piece, oldest first.
-pub(crate) fn unpack(body: &[u8]) -> Result<Vec<Logged>, StoreError> {
-    let block: Block<'_> = postcard::from_bytes(body).map_err(damaged)?;
-    let word = |at: u16| block.words.get(usize::from(at)).copied().unwrap_or_default().to_owned();
-    let request = |packed: &Packed<'_>| Logged {
-        at: block.first_at.saturating_add_unsigned(packed.after),
-        request_id: packed
-            .own_id
-            .map_or_else(|| packed.other_id.to_owned(), |id| RequestId::from_u128(id).to_string()),
-        rpc: word(packed.rpc),
-        subject: word(packed.subject),
-        status: packed.status,
-        code: word(packed.code),
-        micros: packed.micros,
-        units: packed.units,
-    };
-    Ok(block.requests.iter().map(request).collect())
+/// A piece that was read.
+pub(crate) struct Unpacked<'a>(Block<'a>);
+
+impl<'a> Unpacked<'a> {
+    pub(crate) fn new(body: &'a [u8]) -> Result<Self, StoreError> {
+        postcard::from_bytes(body).map(Self).map_err(damaged)
+    }
+
+    /// Its requests, oldest first; those whose subject does not read are left out.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = Logged<'_>> {
+        let word = |at: u16| self.0.words.get(usize::from(at)).map_or("", AsRef::as_ref);
+        self.0.requests.iter().filter_map(move |packed| {
+            Some(Logged {
+                at: self.0.first_at.saturating_add_unsigned(packed.after),
+                journal: word(packed.journal),
+                number: packed.number,
+                id: packed.id.clone(),
+                rpc: word(packed.rpc),
+                subject: SubjectId::parse(word(packed.subject))?,
+                status: packed.status,
+                code: word(packed.code),
+                micros: packed.micros,
+                units: packed.units,
+            })
+        })
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` passes it")]
@@ -146,34 +217,38 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_packed_unpacks_the_same(records in vec(any_record(), 1..60), own in any::<bool>()) {
-            let names = Names { operations: vec!["a".to_owned(), "b".to_owned()], codes: vec!["c".to_owned()] };
+            let names = Names {
+                operations: vec!["a".to_owned(), "b".to_owned()],
+                codes: vec!["c".to_owned()],
+                database: String::new(),
+            };
             let close = |(at, record): (usize, Record<'static>)| {
-                let offset = i64::try_from(at).unwrap() * 1_700_000;
-                let request_id = if own {
-                    RequestId::from_u128(at as u128).to_string().into()
-                } else {
-                    record.request_id.clone()
-                };
+                let offset = i64::try_from(at).unwrap() * 17_000_000;
+                let request_id =
+                    if own { RequestId::from_u128(at as u128).to_string().into() } else { record.request_id.clone() };
                 Record { at: Timestamp::from_micros(1_800_000_000_000_000 + offset), request_id, ..record }
             };
             let records: Vec<_> = records.into_iter().enumerate().map(close).collect();
-            let refs: Vec<_> = records.iter().collect();
-            let blocks = pack(&refs, &names, &SystemEntropy).unwrap();
-            let mut unpacked = Vec::new();
+            let logged: Vec<_> =
+                (7..).zip(&records).map(|(number, record)| Logged::new(record, "j", number, &names)).collect();
+            let blocks = pack(logged.clone(), &SystemEntropy).unwrap();
+            let mut at = 0;
             for block in &blocks {
                 prop_assert!(block.last_at.since(block.first_at) < limits::BLOCK_SPAN_MAX);
-                let requests = unpack(&block.body).unwrap();
+                let unpacked = Unpacked::new(&block.body).unwrap();
+                let requests: Vec<_> = unpacked.requests().collect();
                 prop_assert_eq!(requests[0].at, block.first_at.as_micros());
                 prop_assert_eq!(requests.last().unwrap().at, block.last_at.as_micros());
-                unpacked.extend(requests);
+                prop_assert_eq!(&requests[..], &logged[at..at + requests.len()]);
+                prop_assert_eq!(requests[0].id.to_string(), records[at].request_id.as_ref());
+                at += requests.len();
             }
-            prop_assert_eq!(unpacked.len(), records.len());
-            for (logged, record) in unpacked.iter().zip(&records) {
-                prop_assert_eq!(&logged.request_id, &record.request_id);
-                prop_assert_eq!(&logged.subject, &record.subject.to_string());
-                prop_assert_eq!(logged.rpc.as_str(), names.operation(record.operation));
-                prop_assert_eq!((logged.at, logged.micros), (record.at.as_micros(), record.micros));
-            }
+            prop_assert_eq!(at, records.len());
+        }
+
+        #[test]
+        fn no_bytes_make_it_fail(bytes in vec(any::<u8>(), 0..200)) {
+            let _ = Unpacked::new(&bytes).map(|block| block.requests().count());
         }
     }
 }

@@ -7,16 +7,17 @@
 use std::sync::Arc;
 
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AccountId, Month, Plan, Problem};
+use portico_kernel::{AccountId, Entropy, Month, Plan, Problem, Timestamp};
 use portico_store::Tx;
 
 use crate::batch::{AccountBatch, add_up};
+use crate::block::{self, Logged, Unpacked};
 use crate::events::UsageThreshold;
 use crate::histogram::Histogram;
 use crate::journal::{Names, Record};
 use crate::lease::units_of;
 use crate::sql::MonthRow;
-use crate::{Metering, block, limits, sql};
+use crate::{Metering, limits, sql};
 
 /// How far the journal of this server is counted.
 #[derive(Debug, Default)]
@@ -74,7 +75,7 @@ impl Metering {
                 return Err(Problem::internal("a journal is counted by another server"));
             }
             for (account, batch) in accounts {
-                count_account(&mut ctx, journal, names, account, batch).await?;
+                count_account(&mut ctx, (journal, at, names), account, batch).await?;
             }
             ctx.finish().await?;
             (rest, at) = (&rest[count..], to);
@@ -85,8 +86,7 @@ impl Metering {
 
 async fn count_account(
     ctx: &mut Ctx,
-    journal: &str,
-    names: &Names,
+    (journal, first, names): (&str, u64, &Names),
     account: AccountId,
     batch: AccountBatch<'_>,
 ) -> Result<(), Problem> {
@@ -117,7 +117,33 @@ async fn count_account(
         let kept = sql::add_to_usage(tx, account, *month, at, counts, tokens).await?;
         add_latency(tx, (account, *month, at), &kept, &month_counts.latency).await?;
     }
-    for block in block::pack(&batch.records, names, engine.entropy.as_ref())? {
+    let requests = batch.records.iter();
+    let requests = requests.map(|(place, record)| Logged::new(record, journal, first + *place as u64, names));
+    log(tx, account, requests.collect(), engine.entropy.as_ref()).await
+}
+
+/// Adds to the log, in the last piece while that is small.
+async fn log(
+    tx: &mut Tx,
+    account: AccountId,
+    mut requests: Vec<Logged<'_>>,
+    entropy: &dyn Entropy,
+) -> Result<(), Problem> {
+    let last = match requests.iter().map(|request| request.at).min() {
+        Some(at) if requests.len() < limits::BLOCK_REQUESTS_MAX / 2 => {
+            let since = Timestamp::from_micros(at) - limits::BLOCK_SPAN_MAX;
+            sql::last_small_block(tx, account, since, limits::BLOCK_REQUESTS_FEW).await?
+        }
+        _ => None,
+    };
+    // A piece that does not read, or that another server took first, stays as it is.
+    let unpacked = last.as_ref().and_then(|last| Some((last, Unpacked::new(&last.body).ok()?)));
+    if let Some((last, unpacked)) = &unpacked
+        && sql::delete_block(tx, account, last.last_at, &last.id).await?
+    {
+        requests.extend(unpacked.requests());
+    }
+    for block in block::pack(requests, entropy)? {
         sql::insert_block(tx, account, block).await?;
     }
     Ok(())
@@ -129,7 +155,8 @@ async fn add_latency(
     kept: &[u8],
     more: &Histogram,
 ) -> Result<(), Problem> {
-    let mut latency = if kept.is_empty() { Histogram::default() } else { Histogram::from_bytes(kept)? };
+    // One that does not read begins anew: the counts beside it are what matters, and the others' must not wait for it.
+    let mut latency = Histogram::from_bytes(kept).unwrap_or_default();
     latency.merge(more);
     Ok(sql::set_latency(tx, account, month, at, latency.to_bytes()?).await?)
 }

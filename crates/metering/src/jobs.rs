@@ -17,6 +17,7 @@ impl Job for Count {
     const EVERY: Duration = limits::COUNT_EVERY;
 
     async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        self.0.journal()?.mend();
         Ok(if self.0.flush_some(engine).await? { Turn::Again } else { Turn::Idle })
     }
 }
@@ -37,7 +38,8 @@ impl KeepLeases {
 /// Is it time again? If so, it is noted.
 fn is_due(last: &Mutex<Option<Timestamp>>, now: Timestamp, every: Duration) -> bool {
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-    let due = last.is_none_or(|last| now.since(last) >= every);
+    // A clock that was set back must not stop it.
+    let due = last.is_none_or(|last| last > now || now.since(last) >= every);
     if due {
         *last = Some(now);
     }
@@ -63,8 +65,8 @@ impl Job for KeepLeases {
     }
 }
 
-/// Removes requests whose time is over, and shares of minutes that are.
-pub(crate) struct Prune;
+/// Removes requests whose time is over, shares of minutes that are, and what dead servers hold.
+pub(crate) struct Prune(pub(crate) Arc<Metering>);
 
 impl Job for Prune {
     const NAME: &'static str = "metering.prune";
@@ -74,8 +76,18 @@ impl Job for Prune {
         let now = engine.clock.now();
         let mut tx = engine.db.write().await?;
         let removed = sql::prune_blocks(&mut tx, now - limits::REQUESTS_LIFE, limits::PRUNE_ROWS).await?;
+        tx.commit().await?;
+        let mut tx = engine.db.write().await?;
         sql::prune_leases(&mut tx, MINUTE, now - limits::IDLE_LIFE).await?;
         tx.commit().await?;
+        let mut tx = engine.db.write().await?;
+        sql::prune_locks(&mut tx, MINUTE).await?;
+        tx.commit().await?;
+        if self.0.shared {
+            let mut tx = engine.db.write().await?;
+            sql::release_dead(&mut tx, now - limits::DEAD_LIFE).await?;
+            tx.commit().await?;
+        }
         Ok(if removed == limits::PRUNE_ROWS.unsigned_abs() { Turn::Again } else { Turn::Idle })
     }
 }

@@ -32,21 +32,42 @@ pub(crate) fn portion(need: i64, free: i64, servers: i64) -> Option<i64> {
 /// What the database says of an account's month.
 struct Look {
     free: i64,
+    /// What servers that live hold.
     others: i64,
-    servers: i64,
+    leased: Option<i64>,
 }
 
 impl Metering {
-    /// Leases units for `meter` so that `need` of them can be taken, and takes them; answers whether there are as many.
-    /// With a `need` of 0 it only learns what there is.
-    pub(crate) async fn ask_units(
+    /// Takes `need` units of the account, asking the database for more if it must; answers whether there are as many.
+    pub(crate) async fn take_units(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        meter: &Arc<AccountMeter>,
+        need: i64,
+    ) -> Result<bool, Problem> {
+        loop {
+            if meter.is_known() && meter.take(need) {
+                return Ok(true);
+            }
+            // In a task of its own: a caller who goes away must not take what was leased along.
+            let (metering, asking, of) = (self.clone(), engine.clone(), meter.clone());
+            let asked = tokio::spawn(async move { metering.ask_units(&asking, &of, need).await });
+            if !asked.await.map_err(Problem::internal)?? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Leases units so that there is room for `need`; answers whether there may be. With a `need` of 0 it only learns what
+    /// there is.
+    async fn ask_units(
         &self,
         engine: &Arc<Engine>,
         meter: &AccountMeter,
         need: i64,
     ) -> Result<bool, Problem> {
         let _turn = meter.asking.lock().await;
-        if meter.is_known() && meter.take(need) {
+        if meter.is_known() && meter.room() >= need {
             return Ok(true);
         }
         let began = engine.clock.now();
@@ -54,27 +75,17 @@ impl Metering {
             return Ok(false);
         }
         loop {
-            // What is left over here counts; nobody else may take it meanwhile.
-            let left = meter.take_all();
-            let more = need - left;
-            match self.lease_units(engine, meter, more).await {
-                Ok((_, Some(leased))) => {
-                    meter.set_spent(None);
-                    meter.put(leased - more);
-                    return Ok(true);
-                }
-                Ok((look, None)) => {
-                    meter.put(left);
-                    let waited = engine.clock.now().since(began) >= limits::RECALL_TIME_MAX;
-                    if waited || look.others == 0 || look.free + look.others < more {
-                        meter.set_spent(Some((engine.clock.now(), look.free + left)));
-                        return Ok(false);
-                    }
-                }
-                Err(problem) => {
-                    meter.put(left);
-                    return Err(problem);
-                }
+            let more = (need - meter.room()).max(0);
+            let look = self.lease_units(engine, meter, more).await?;
+            if let Some(leased) = look.leased {
+                meter.set_spent(None);
+                meter.put(leased);
+                return Ok(true);
+            }
+            let waited = engine.clock.now().since(began) >= limits::RECALL_TIME_MAX;
+            if waited || look.others == 0 || look.free + look.others < more {
+                meter.set_spent(Some((engine.clock.now(), look.free + meter.room())));
+                return Ok(false);
             }
             engine.clock.sleep(limits::RECALL_PAUSE).await;
         }
@@ -86,38 +97,39 @@ impl Metering {
         engine: &Arc<Engine>,
         meter: &AccountMeter,
         more: i64,
-    ) -> Result<(Look, Option<i64>), Problem> {
+    ) -> Result<Look, Problem> {
         let now = engine.clock.now();
         let (account, resource, holder) = (meter.id.to_string(), units_of(meter.month), self.holder()?);
         let mut tx = engine.db.write().await?;
+        // The row of the month comes first everywhere: whoever holds it deals out the units, and what is read behind it
+        // is not changed before the commit.
+        let month = sql::add_to_month(&mut tx, meter.id, meter.month, 0, 0).await?;
         let plan = engine.memberships.plan(&mut tx, meter.id).await?.ok_or_else(|| gone(meter.id))?;
         let plan = engine.plans.get_or_first(&plan);
-        // The row of the month comes first everywhere: whoever holds it deals out the units.
-        let month = sql::add_to_month(&mut tx, meter.id, meter.month, 0, 0).await?;
-        let held = sql::held(&mut tx, &account, &resource, holder, Timestamp::from_micros(0)).await?;
-        let servers = self.count_servers(&mut tx, now).await?;
-        let free = plan.monthly_units.saturating_add(month.granted) - month.used - held.own - held.others;
-        let look = Look { free, others: held.others, servers };
-        let leased = portion(more.max(0), look.free, look.servers);
+        let servers = self.servers(&mut tx, now).await?;
+        let held = sql::held_units(&mut tx, &account, &resource, holder, now - limits::SEEN_LIFE).await?;
+        let free = plan.monthly_units.saturating_add(month.granted) - month.used - held.all_held;
+        let leased = portion(more, free, servers);
         sql::extend_lease(&mut tx, &account, &resource, holder, leased.unwrap_or(0), now).await?;
-        if leased.is_none() && look.others > 0 {
+        if leased.is_none() && held.living > 0 {
             sql::recall(&mut tx, &account, &resource, holder).await?;
         }
         tx.commit().await?;
         meter.learn(plan);
         self.numbers.lease_asked();
-        Ok((look, leased))
+        Ok(Look { free, others: held.living, leased })
     }
 
     /// How many servers deal out of one database.
-    async fn count_servers(&self, tx: &mut Tx, now: Timestamp) -> Result<i64, Problem> {
+    async fn servers(&self, tx: &mut Tx, now: Timestamp) -> Result<i64, Problem> {
         if !self.shared {
             return Ok(1);
         }
         Ok(sql::count_journals(tx, now - limits::SEEN_LIFE).await?.max(1))
     }
 
-    /// A place in the minute of `subject`, where other servers admit calls of the same minute.
+    /// A place in the minute of `subject`, where other servers admit calls of the same minute. While they hold more than
+    /// they need, it waits a moment for them to give it back.
     pub(crate) async fn ask_minute(
         &self,
         engine: &Arc<Engine>,
@@ -126,35 +138,61 @@ impl Metering {
         limit: u32,
     ) -> Result<Asked, Problem> {
         let _turn = subject.asking.lock().await;
-        let asked = subject.minute().take_shared(engine.clock.now(), limit);
+        let began = engine.clock.now();
+        let asked = subject.minute().take_shared(began, limit);
         if asked != Asked::NeedsShare {
             return Ok(asked);
         }
+        // A person's minute is theirs in whichever account they act; a key's belongs to its account.
+        let owner = if subject.id.is_person() { String::new() } else { account.to_string() };
+        let mut recall = true;
+        loop {
+            let pending = self.agree_on_share(engine, subject, &owner, limit, recall).await?;
+            let now = engine.clock.now();
+            if !pending || now.since(began) >= limits::RECALL_TIME_MAX {
+                let mut minute = subject.minute();
+                return Ok(match minute.take_shared(now, limit) {
+                    Asked::NeedsShare => Asked::Full(minute.standing(now, limit)),
+                    asked => asked,
+                });
+            }
+            recall = false;
+            engine.clock.sleep(limits::RECALL_PAUSE).await;
+        }
+    }
+
+    /// Agrees with the others on a share of the minute. Answers whether there was none and others are still to give back
+    /// what they do not need; with `recall` they are asked to.
+    async fn agree_on_share(
+        &self,
+        engine: &Arc<Engine>,
+        subject: &Subject,
+        owner: &str,
+        limit: u32,
+        recall: bool,
+    ) -> Result<bool, Problem> {
         let (resource, holder) = (format!("{MINUTE}{}", subject.id), self.holder()?);
-        let account = account.to_string();
         let mut tx = engine.db.write().await?;
-        sql::lock_resource(&mut tx, &account, &resource).await?;
+        sql::lock_resource(&mut tx, owner, &resource).await?;
         let now = engine.clock.now();
-        let held = sql::held(&mut tx, &account, &resource, holder, now - limits::SHARE_GONE).await?;
-        let servers = u32::try_from(self.count_servers(&mut tx, now).await?).unwrap_or(u32::MAX);
+        let since = (now - limits::SHARE_GONE, now - limits::SEEN_LIFE);
+        let others = sql::held_minute(&mut tx, owner, &resource, holder, since).await?;
+        let servers = u32::try_from(self.servers(&mut tx, now).await?).unwrap_or(u32::MAX);
         // From here until the commit nothing more is admitted.
         let used = subject.minute().shrink(now);
-        let elsewhere = u32::try_from(held.others.max(0)).unwrap_or(u32::MAX);
+        let elsewhere = u32::try_from(others.amount.max(0)).unwrap_or(u32::MAX);
         let share = share(limit, used, elsewhere, servers);
         let most = share.unwrap_or(used);
-        sql::set_lease(&mut tx, &account, &resource, holder, most.into(), now).await?;
-        if share.is_none() && elsewhere > 0 {
-            sql::recall(&mut tx, &account, &resource, holder).await?;
+        sql::set_lease(&mut tx, owner, &resource, holder, most.into(), now).await?;
+        let recall = recall && share.is_none() && elsewhere > 0;
+        if recall {
+            sql::recall(&mut tx, owner, &resource, holder).await?;
         }
         tx.commit().await?;
         self.numbers.lease_asked();
-        let mut minute = subject.minute();
         let full_until = share.is_none().then_some(now + limits::FULL_LIFE);
-        minute.agree(Share { most, elsewhere, renewed_at: Some(now), full_until });
-        Ok(match minute.take_shared(now, limit) {
-            Asked::NeedsShare => Asked::Full(minute.standing(now, limit)),
-            asked => asked,
-        })
+        subject.minute().agree(Share { most, elsewhere, renewed_at: Some(now), full_until });
+        Ok(share.is_none() && (recall || others.recalled > 0))
     }
 
     /// Gives back what was called back: all that is neither spent nor set aside.

@@ -26,6 +26,7 @@ mod requests;
 mod series;
 mod sql;
 mod subject;
+mod tail;
 mod ticket;
 mod units;
 mod usage;
@@ -52,7 +53,7 @@ pub fn area(metering: &Arc<Metering>) -> Area {
         .event::<events::UsageThreshold>()
         .job(jobs::Count(metering.clone()))
         .job(jobs::KeepLeases::new(metering))
-        .job(jobs::Prune)
+        .job(jobs::Prune(metering.clone()))
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
         .build()

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const COUNT_EVERY: Duration = Duration::from_millis(500);
 /// How often a server looks whether it is to give something back.
 pub const RECALL_EVERY: Duration = Duration::from_millis(250);
+/// What a server holds that was not seen for so long is let go. It would have to come back later and still spend it.
+pub const DEAD_LIFE: Duration = Duration::from_hours(1);
 /// How often a server says that it lives, where there may be others.
 pub const SEEN_EVERY: Duration = Duration::from_secs(5);
 /// A server that has not said so for this long is not reckoned with.
@@ -13,7 +15,7 @@ pub const SEEN_LIFE: Duration = Duration::from_secs(20);
 /// Records that are counted in one transaction.
 pub const BATCH_RECORDS_MAX: usize = 10_000;
 /// Accounts that are counted in one transaction.
-pub const BATCH_ACCOUNTS_MAX: usize = 500;
+pub const BATCH_ACCOUNTS_MAX: usize = 200;
 /// Segments of the journal, 4 MiB each, that may wait to be counted; beyond that calls are refused.
 pub const SEGMENTS_MAX: usize = 256;
 /// Places in the journal that are kept free for calls that are under way.
@@ -28,7 +30,7 @@ pub const RECALL_PAUSE: Duration = Duration::from_millis(100);
 /// For how long it is believed that there are no more units.
 pub const SPENT_LIFE: Duration = Duration::from_secs(1);
 /// For how long it is believed that there are no more calls in the minute.
-pub const FULL_LIFE: Duration = Duration::from_millis(250);
+pub const FULL_LIFE: Duration = Duration::from_secs(1);
 /// How long a share of a key's minute is good for.
 pub const SHARE_LIFE: Duration = Duration::from_mins(1);
 /// After this long a share counts as let go, whoever holds it: twice its life, because clocks differ.
@@ -47,14 +49,22 @@ pub const PRUNE_ROWS: i64 = 500;
 /// Requests in one piece of the log.
 pub const BLOCK_REQUESTS_MAX: usize = 1_000;
 /// The longest time that one piece of the log spans.
-pub const BLOCK_SPAN_MAX: Duration = Duration::from_mins(1);
-/// Pieces that are read at once, and for one page.
-pub const BLOCKS_READ: i64 = 16;
-/// Requests that are looked at for one page; a page may be shorter than asked for.
+pub const BLOCK_SPAN_MAX: Duration = Duration::from_mins(10);
+/// A piece with fewer requests is taken together with the next.
+pub const BLOCK_REQUESTS_FEW: i64 = 64;
+/// Pieces that are read at once.
+pub const BLOCKS_AT_ONCE: i64 = 64;
+/// Pieces that are looked at for one page; a page may be shorter than asked for.
+pub const BLOCKS_READ_MAX: usize = 512;
+/// Requests that are.
 pub const REQUESTS_READ_MAX: usize = 20_000;
+/// How long a server that stops waits for calls whose callers have gone.
+pub const STOP_TIME_MAX: Duration = Duration::from_secs(3);
+/// How long between two looks while it waits.
+pub const STOP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Rows of usage in an answer.
-pub const USAGE_ROWS_MAX: i64 = 5_000;
+pub const USAGE_ROWS_MAX: usize = 8_000;
 /// Days of a series by hour.
 pub const HOURS_DAYS_MAX: i64 = 31;
 /// Days of a series by day.

@@ -51,57 +51,78 @@ impl Metering {
 
     /// Counts what servers before this one left uncounted, and begins a journal.
     pub async fn start(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
-        for left in Left::find(&self.folder).map_err(unreadable)? {
-            self.take_over(engine, left).await?;
-        }
         let now = engine.clock.now();
+        let mut tx = engine.db.write().await?;
+        let database = sql::database_name(&mut tx, &new_name(engine, now)).await?;
+        tx.commit().await?;
+        for left in Left::find(&self.folder).map_err(unreadable)? {
+            self.take_over(engine, left, &database).await?;
+        }
+        if !self.shared {
+            // Whoever served from this database before is dead, also where its journal is gone.
+            for gone in sql::journals(&mut engine.db.glance().await?).await? {
+                tracing::warn!(
+                    journal = gone,
+                    "A journal is gone; what a server before had not counted is lost"
+                );
+                close(engine, &gone).await?;
+            }
+        }
         let names = Names {
             operations: engine.registry.entries().iter().map(|entry| entry.spec.name.to_owned()).collect(),
             codes: Code::ALL.iter().map(|code| code.name().to_owned()).collect(),
+            database,
         };
         let operations = (0..).zip(engine.registry.entries()).map(|(at, entry)| (entry.spec.name, at));
-        let id: RequestId = engine.entropy.id(now);
-        // An id of the usual kind without its prefix, which would say that it is a request's.
-        let id = id.to_string().split_off(4);
+        let id = new_name(engine, now);
+        let journal =
+            Journal::create(&self.folder, id.clone(), names, limits::SEGMENTS_MAX).map_err(unreadable)?;
         let mut tx = engine.db.write().await?;
         sql::insert_journal(&mut tx, &id, now).await?;
         tx.commit().await?;
-        let journal = Journal::create(&self.folder, id, names, limits::SEGMENTS_MAX).map_err(unreadable)?;
         if self.operations.set(operations.collect()).is_err() || self.journal.set(journal).is_err() {
             return Err(Problem::internal("metering was started twice"));
         }
         Ok(())
     }
 
-    /// Counts what a dead server left.
-    async fn take_over(&self, engine: &Arc<Engine>, left: Left) -> Result<(), Problem> {
-        let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
-        let mut calls = 0;
-        if let Some(position) = position {
-            let from = u64::try_from(position).unwrap_or(0);
-            let records = left.read(from).map_err(unreadable)?;
-            calls = records.len();
-            let mut at = from;
-            for some in records.chunks(limits::BATCH_RECORDS_MAX) {
-                at = self.count(engine, left.id(), &left.names, at, some).await?;
-            }
-            let mut tx = engine.db.write().await?;
-            sql::close_journal(&mut tx, left.id()).await?;
-            tx.commit().await?;
+    /// Counts what a dead server left, unless it served from another database.
+    async fn take_over(&self, engine: &Arc<Engine>, left: Left, database: &str) -> Result<(), Problem> {
+        if left.names.database != database {
+            tracing::warn!(
+                journal = left.id(),
+                "A journal in this folder is of another database; it is left alone"
+            );
+            return Ok(());
         }
-        if calls > 0 {
+        let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
+        // Without a row it was counted to its end and closed; only its files are left.
+        if let Some(position) = position {
+            let (mut at, mut calls) = (u64::try_from(position).unwrap_or(0), 0);
+            while let Some(places) = left.read(at).map_err(unreadable)? {
+                calls += places.iter().flatten().count();
+                at = self.count(engine, left.id(), &left.names, at, &places).await?;
+            }
+            close(engine, left.id()).await?;
             tracing::info!(calls, "Counted the calls that a server before left in its journal");
         }
         left.remove().map_err(unreadable)
     }
 
-    /// Counts what is left and lets go of everything that was leased; after the last call.
+    /// Counts what is left and lets go of everything that was leased; after the last call. Calls whose callers have gone
+    /// are waited for a moment.
     pub async fn stop(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
         let Some(journal) = self.journal.get() else { return Ok(()) };
+        let began = engine.clock.now();
+        while self.numbers.open() > 0 && engine.clock.now().since(began) < limits::STOP_TIME_MAX {
+            engine.clock.sleep(limits::STOP_PAUSE).await;
+        }
         self.flush(engine).await?;
-        let mut tx = engine.db.write().await?;
-        sql::close_journal(&mut tx, journal.id()).await?;
-        tx.commit().await?;
+        if self.numbers.open() > 0 {
+            // They go on; the next start counts them.
+            return Ok(());
+        }
+        close(engine, journal.id()).await?;
         journal.remove().map_err(unreadable)
     }
 
@@ -155,9 +176,11 @@ impl Metering {
         for at in idle {
             // Removed only while nobody has it in hand: a call that began meanwhile does.
             let alone = |_: &_, meter: &Arc<AccountMeter>| Arc::strong_count(meter) == 1 && is_idle(meter);
-            if self.accounts.remove_if(&at, alone).is_some() {
+            if let Some((_, meter)) = self.accounts.remove_if(&at, alone) {
+                // Only what it held: another call may have leased more by now.
                 let mut tx = engine.db.write().await?;
-                sql::delete_lease(&mut tx, &at.0.to_string(), &units_of(at.1), holder).await?;
+                let (account, resource) = (at.0.to_string(), units_of(at.1));
+                sql::shrink_lease(&mut tx, &account, &resource, holder, meter.take_all()).await?;
                 tx.commit().await?;
             }
         }
@@ -168,6 +191,19 @@ impl Metering {
             .retain(|_, subject| Arc::strong_count(subject) > 1 || subject.minute().window.used(now) > 0);
         Ok(())
     }
+}
+
+/// A name that nothing else has.
+fn new_name(engine: &Engine, now: Timestamp) -> String {
+    let id: RequestId = engine.entropy.id(now);
+    // An id of the usual kind without its prefix, which would say that it is a request's.
+    id.to_string().split_off(4)
+}
+
+async fn close(engine: &Engine, journal: &str) -> Result<(), Problem> {
+    let mut tx = engine.db.write().await?;
+    sql::close_journal(&mut tx, journal).await?;
+    Ok(tx.commit().await?)
 }
 
 /// The journal's files cannot be used.

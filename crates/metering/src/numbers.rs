@@ -9,6 +9,7 @@ pub struct Numbers {
     recorded: AtomicU64,
     counted: AtomicU64,
     uncounted: AtomicU64,
+    open: AtomicU64,
 }
 
 impl Numbers {
@@ -26,6 +27,24 @@ impl Numbers {
 
     pub(crate) fn not_recorded(&self) {
         self.uncounted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn opened(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Calls that are under way.
+    pub fn open(&self) -> u64 {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// The number of the first record that may not be counted yet.
+    pub(crate) fn counted(&self) -> u64 {
+        self.counted.load(Ordering::Relaxed)
     }
 
     /// How often the database was asked for a lease.

@@ -40,7 +40,10 @@ impl Metering {
 
     /// The account's plan or grants changed: what servers know of it is no longer good.
     pub async fn terms_changed(&self, ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
-        let resource = units_of(Month::of(ctx.now()));
-        Ok(sql::recall(ctx.tx().await?, &account.to_string(), &resource, "").await?)
+        let month = Month::of(ctx.now());
+        let tx = ctx.tx().await?;
+        // Whoever deals out units meanwhile waits for the row of the month, and then sees the change.
+        sql::add_to_month(tx, account, month, 0, 0).await?;
+        Ok(sql::recall(tx, &account.to_string(), &units_of(month), "").await?)
     }
 }

@@ -1,12 +1,14 @@
 //! The log of requests, as its account reads it.
 
+use std::borrow::Cow;
+
 use portico_engine::{Ctx, Cursor, Operation, Page, Spec};
 use portico_kernel::{AccountId, Category, Int64, Problem, Scope, Timestamp};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
-use crate::block::{Logged, unpack};
-use crate::usage::is_person;
+use crate::block::{Logged, Unpacked};
+use crate::journal::SubjectId;
 use crate::{Metering, limits, sql};
 
 /// List the requests that were made for the account, newest first, for 30 days. A page can be shorter than asked for:
@@ -18,7 +20,7 @@ pub(crate) struct ListRequests {
     org_id: AccountId,
     /// Only requests of this key, API token or person.
     #[serde(default)]
-    key_id: Option<String>,
+    key_id: Option<SubjectFilter>,
     /// Only requests of this operation, by its socket method.
     #[serde(default)]
     rpc: Option<String>,
@@ -57,61 +59,93 @@ pub(crate) struct LoggedRequest {
     user_id: String,
 }
 
-/// Where a request stands: its time, its piece of the log, and its place there.
-type At = (i64, String, usize);
+/// Where a request stands: its time, its journal, and its number there.
+type At = (i64, String, u64);
 
 fn parse(cursor: &Cursor) -> Option<At> {
     let mut parts = cursor.0.splitn(3, ' ');
     Some((parts.next()?.parse().ok()?, parts.next()?.to_owned(), parts.next()?.parse().ok()?))
 }
 
-fn cursor((at, block, place): &At) -> Cursor {
-    Cursor(format!("{at} {block} {place}"))
+fn cursor((at, journal, number): &At) -> Cursor {
+    Cursor(format!("{at} {journal} {number}"))
+}
+
+/// The id of a key, an API token or a person.
+struct SubjectFilter(SubjectId);
+
+impl<'de> Deserialize<'de> for SubjectFilter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = "must be the id of a key, an API token or a person";
+        let id = SubjectId::parse(&String::deserialize(deserializer)?);
+        id.map(Self).ok_or_else(|| de::Error::custom(words))
+    }
+}
+
+impl JsonSchema for SubjectFilter {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Subject".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^(key|tok|usr)_[0-7][0-9A-HJKMNP-TV-Z]{25}$" })
+    }
 }
 
 impl ListRequests {
-    fn wants(&self, logged: &Logged) -> bool {
-        self.key_id.as_ref().is_none_or(|id| *id == logged.subject)
+    /// Takes the request, if it is wanted.
+    fn take(&self, ctx: &Ctx, before: &At, logged: &Logged<'_>) -> Option<(At, LoggedRequest)> {
+        let wanted = self.key_id.as_ref().is_none_or(|id| id.0 == logged.subject)
             && self.rpc.as_ref().is_none_or(|rpc| *rpc == logged.rpc)
             && self.status.is_none_or(|status| status == i32::from(logged.status))
-            && self.since.is_none_or(|since| since.as_micros() <= logged.at)
+            && self.since.is_none_or(|since| since.as_micros() <= logged.at);
+        let earlier = || (logged.at, logged.journal, logged.number) < (before.0, before.1.as_str(), before.2);
+        let at = || (logged.at, logged.journal.to_owned(), logged.number);
+        (wanted && earlier()).then(|| (at(), show(ctx, logged)))
     }
 
-    /// Requests before `before`, newest first: at least `wanted` of them, if so many are found soon enough. Beside them,
-    /// where to go on when the end was not reached.
+    /// Requests before `before`, newest first, beside those in `found`: at least `wanted` of them, if so many are found
+    /// soon enough. With them, where to go on when the end was not reached.
     async fn find(
         &self,
         ctx: &mut Ctx,
         before: &At,
         wanted: usize,
-    ) -> Result<(Vec<(At, Logged)>, Option<At>), Problem> {
+        mut found: Vec<(At, LoggedRequest)>,
+    ) -> Result<(Vec<(At, LoggedRequest)>, Option<At>), Problem> {
         let until = Timestamp::from_micros(before.0);
         let span = (self.since.unwrap_or(Timestamp::from_micros(0)), until);
-        let status = i64::from(self.status.unwrap_or(0));
         // A piece may end later than a request in it that is wanted, but not by more than a piece spans.
         let mut block = (until + limits::BLOCK_SPAN_MAX, String::new());
-        let (mut found, mut looked_at, mut batch): (Vec<(At, Logged)>, _, _) = (Vec::new(), 0, 2);
+        let (mut requests, mut blocks, mut batch) = (0, 0, 2);
         loop {
-            let blocks =
-                sql::blocks_before(ctx.tx().await?, self.org_id, span, status, &block, batch).await?;
-            let is_end = i64::try_from(blocks.len()).unwrap_or(0) < batch;
-            for row in blocks {
-                let requests = unpack(&row.body)?;
-                looked_at += requests.len();
-                let placed = requests.into_iter().enumerate();
-                let placed = placed.map(|(place, logged)| ((logged.at, row.id.clone(), place), logged));
-                found.extend(placed.filter(|(at, logged)| at < before && self.wants(logged)));
+            let rows = sql::blocks_before(ctx.tx().await?, self.org_id, span, &block, batch).await?;
+            let is_end = i64::try_from(rows.len()).unwrap_or(0) < batch;
+            blocks += rows.len();
+            for row in rows {
+                if i64::from(self.status.unwrap_or(0)) <= row.worst_status {
+                    let unpacked = Unpacked::new(&row.body)?;
+                    requests += unpacked.requests().count();
+                    found.extend(unpacked.requests().filter_map(|logged| self.take(ctx, before, &logged)));
+                }
                 block = (row.last_at, row.id);
             }
             // What is not read yet came no later than this; what came later is in its final order.
             let border = if is_end { i64::MIN } else { block.0.as_micros() };
             found.sort_by(|(a, _), (b, _)| b.cmp(a));
             let settled = found.partition_point(|((at, ..), _)| *at > border);
-            if is_end || settled >= wanted || looked_at >= limits::REQUESTS_READ_MAX {
+            // Never without a step back, however much lies in one moment.
+            let enough = (blocks >= limits::BLOCKS_READ_MAX || requests >= limits::REQUESTS_READ_MAX)
+                && border.saturating_add(1) < before.0;
+            if is_end || settled >= wanted || enough {
                 found.truncate(settled);
                 return Ok((found, (!is_end).then(|| (border.saturating_add(1), String::new(), 0))));
             }
-            batch = (batch * 2).min(limits::BLOCKS_READ);
+            batch = (batch * 2).min(limits::BLOCKS_AT_ONCE);
         }
     }
 }
@@ -125,17 +159,20 @@ impl Operation for ListRequests {
     type Answer = Page<LoggedRequest>;
 
     async fn run(self, metering: &Metering, ctx: &mut Ctx) -> Result<Page<LoggedRequest>, Problem> {
-        metering.flush(ctx.engine()).await?;
+        if self.status.is_some_and(|status| !(100..600).contains(&status)) {
+            return Err(Problem::field("status", "must be a status of HTTP, 100 to 599"));
+        }
+        let tail = metering.tail(ctx, self.org_id).await?;
         let request = ctx.page()?;
-        // The first page begins in the future, because clocks of servers differ.
-        let future = || ((ctx.now() + limits::BLOCK_SPAN_MAX).as_micros(), String::new(), 0);
         let before = match &request.after {
             Some(cursor) => parse(cursor).ok_or_else(|| Problem::internal("a cursor of requests"))?,
-            None => future(),
+            // The first page begins in the future, because clocks of servers differ.
+            None => ((ctx.now() + limits::BLOCK_SPAN_MAX).as_micros(), String::new(), 0),
         };
+        let found = tail.requests().filter_map(|logged| self.take(ctx, &before, &logged)).collect();
         let wanted = usize::try_from(request.rows()).unwrap_or(usize::MAX);
-        let (found, more) = self.find(ctx, &before, wanted).await?;
-        let mut page = request.page(found, |(at, _)| cursor(at), |(_, logged)| show(ctx, logged));
+        let (found, more) = self.find(ctx, &before, wanted, found).await?;
+        let mut page = request.page(found, |(at, _)| cursor(at), |(_, request)| request);
         if page.next.is_none() {
             page.next = more.as_ref().map(cursor);
         }
@@ -143,20 +180,19 @@ impl Operation for ListRequests {
     }
 }
 
-fn show(ctx: &Ctx, logged: Logged) -> LoggedRequest {
+fn show(ctx: &Ctx, logged: &Logged<'_>) -> LoggedRequest {
     let entries = ctx.engine().registry.entries();
     let spec = entries.iter().map(|entry| &entry.spec).find(|spec| spec.name == logged.rpc);
-    let person = is_person(&logged.subject);
-    let (user_id, key_id) =
-        if person { (logged.subject, String::new()) } else { (String::new(), logged.subject) };
+    let (subject, nobody) = (logged.subject.to_string(), String::new());
+    let (user_id, key_id) = if logged.subject.is_person() { (subject, nobody) } else { (nobody, subject) };
     LoggedRequest {
-        request_id: logged.request_id,
+        request_id: logged.id.to_string(),
         at: Timestamp::from_micros(logged.at),
         method: spec.map_or("", |spec| spec.method.name()).to_owned(),
         path: spec.map_or("", |spec| spec.path).to_owned(),
-        rpc: logged.rpc,
+        rpc: logged.rpc.to_owned(),
         status: logged.status.into(),
-        code: logged.code,
+        code: logged.code.to_owned(),
         latency_ms: i32::try_from(logged.micros.saturating_add(500) / 1_000).unwrap_or(i32::MAX),
         units: Int64(logged.units.into()),
         key_id,

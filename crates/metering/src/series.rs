@@ -118,16 +118,19 @@ impl Operation for GetSeries {
             let words = format!("must be at most {} days before the end", self.by.days_max());
             return Err(Problem::field("from", words));
         }
-        metering.flush(ctx.engine()).await?;
+        let tail = metering.tail(ctx, self.org_id).await?;
         let until = Day::from_number(to.number() + 1);
         let (tx, account) = (ctx.tx().await?, self.org_id);
-        let rows = match self.by {
-            By::Hour => sql::by_hour(tx, account, from.first_hour(), until.first_hour()).await?,
-            By::Day => sql::by_day(tx, account, from, until).await?,
-            By::Key => sql::by_subject(tx, account, from, until).await?,
-            By::Category | By::Rpc => sql::by_rpc(tx, account, from, until).await?,
+        let hours = (from.first_hour(), until.first_hour());
+        let (rows, more) = match self.by {
+            By::Hour => (sql::by_hour(tx, account, hours.0, hours.1).await?, tail.by_hour(hours.0, hours.1)),
+            By::Day => (sql::by_day(tx, account, from, until).await?, tail.by_day(from, until)),
+            By::Key => (sql::by_subject(tx, account, from, until).await?, tail.by_subject(from, until)),
+            By::Category | By::Rpc => {
+                (sql::by_rpc(tx, account, from, until).await?, tail.by_rpc(from, until))
+            }
         };
-        let cells = cells(self.by, rows, |rpc| category_of(ctx, rpc));
+        let cells = cells(self.by, rows.into_iter().chain(more), |rpc| category_of(ctx, rpc));
         Ok(Series {
             from,
             to,
@@ -141,7 +144,7 @@ impl Operation for GetSeries {
 type Cells = BTreeMap<(Timestamp, String), Counts>;
 
 /// The counts of each hour or day and group.
-fn cells(by: By, rows: Vec<SpanRow>, category: impl Fn(&str) -> &'static str) -> Cells {
+fn cells(by: By, rows: impl Iterator<Item = SpanRow>, category: impl Fn(&str) -> &'static str) -> Cells {
     let mut cells = Cells::new();
     for row in rows {
         let (at, group) = match by {

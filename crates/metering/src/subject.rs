@@ -85,7 +85,10 @@ impl Minute {
     /// What to tell a caller who was not counted.
     pub(crate) fn standing(&mut self, now: Timestamp, limit: u32) -> Standing {
         let elsewhere = self.share.elsewhere;
-        self.window.standing(now, limit, elsewhere)
+        let standing = self.window.standing(now, limit, elsewhere);
+        // When the others' calls leave is not known here; it may be any second.
+        let reset_seconds = if elsewhere > 0 { 1 } else { standing.reset_seconds };
+        Standing { reset_seconds, ..standing }
     }
 
     /// Lets go of all but what is used, so that the number holds until a new share is agreed on; answers it.

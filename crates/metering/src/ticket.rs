@@ -69,8 +69,10 @@ impl Ticket {
         spec: &Spec,
         (request_id, watch): (&str, Stopwatch),
     ) -> Option<Arc<Self>> {
+        let operation = metering.operation(spec.name)?;
+        metering.numbers.opened();
         Some(Arc::new(Self {
-            operation: metering.operation(spec.name)?,
+            operation,
             metering: metering.clone(),
             engine: engine.clone(),
             subject,
@@ -95,7 +97,7 @@ impl Ticket {
         meter.note_call(self.at);
         if !meter.is_known() {
             // Boxed, because the way through the database is large and seldom taken.
-            Box::pin(self.metering.ask_units(&self.engine, &meter, 0)).await?;
+            Box::pin(self.metering.take_units(&self.engine, &meter, 0)).await?;
         }
         let limit = meter.calls_per_minute();
         let asked = if self.metering.shared {
@@ -124,6 +126,19 @@ impl Ticket {
         }
     }
 
+    /// Learns the limit of a caller who was refused before it was looked at, so that they can be told.
+    pub async fn look(&self) {
+        let account = self.state().account;
+        let Some(meter) = account.map(|account| self.metering.account(account, Month::of(self.at))) else {
+            return;
+        };
+        if !meter.is_known()
+            && let Err(problem) = Box::pin(self.metering.take_units(&self.engine, &meter, 0)).await
+        {
+            tracing::debug!(%problem, "The limit of a refused caller is not known");
+        }
+    }
+
     /// What to tell the caller of their minute; nothing while their limit is not known here.
     pub fn standing(&self) -> Option<Standing> {
         let state = self.state();
@@ -148,6 +163,10 @@ impl Ticket {
     fn record(&self, state: &mut State, status: u16, code: Option<Code>) -> Result<(), Problem> {
         let Some(account) = state.account.filter(|_| !state.recorded) else { return Ok(()) };
         state.recorded = true;
+        if state.meter.is_none() {
+            // The places that are kept free are for calls that were admitted.
+            self.metering.journal()?.make_room(limits::UNDER_WAY_MAX).map_err(unreadable)?;
+        }
         // A fault of ours costs nothing, also where the operation itself went well.
         if status >= 500 {
             state.refund();
@@ -177,8 +196,8 @@ impl Ticket {
     }
 
     /// Takes the price of the call out of the account's units, asking the database for more.
-    async fn pay_slowly(&self, meter: &AccountMeter) -> Result<(), Problem> {
-        let leased = self.metering.ask_units(&self.engine, meter, self.price.into()).await?;
+    async fn pay_slowly(&self, meter: &Arc<AccountMeter>) -> Result<(), Problem> {
+        let leased = self.metering.take_units(&self.engine, meter, self.price.into()).await?;
         let mut state = self.state();
         if !leased && self.refusable && !meter.allows_at_zero() {
             // A refused call uses up nothing, its place in the minute included.
@@ -232,6 +251,7 @@ impl Drop for Ticket {
             Ending::Refused(code) => Some(code),
         };
         self.finish(code.map_or(200, Code::status), code);
+        self.metering.numbers.closed();
     }
 }
 

@@ -1,5 +1,7 @@
 //! What an account has, used and has left this month.
 
+use std::collections::BTreeMap;
+
 use portico_engine::{Ctx, Operation, Spec};
 use portico_kernel::{AccountId, Category, Day, Int64, Month, Plan, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
@@ -90,18 +92,21 @@ impl Operation for GetUnits {
     type Answer = Units;
 
     async fn run(self, metering: &Metering, ctx: &mut Ctx) -> Result<Units, Problem> {
-        metering.flush(ctx.engine()).await?;
+        let tail = metering.tail(ctx, self.org_id).await?;
         let month = Month::of(ctx.now());
         let plan = ctx.plan(self.org_id).await?;
         let plan = ctx.engine().plans.get_or_first(&plan).clone();
         let tx = ctx.tx().await?;
         let row = sql::month(tx, self.org_id, month).await?;
         let (used, granted) = row.map_or((0, 0), |row| (row.used, row.granted));
-        let days = sql::by_day(tx, self.org_id, month.first_day(), month.next().first_day()).await?;
-        let days = days
-            .into_iter()
-            .map(|row| UnitDay { day: Day::from_number(row.number), units: Int64(row.units) })
-            .collect();
+        let used = used + tail.used(month);
+        let (first, end) = (month.first_day(), month.next().first_day());
+        let mut days: BTreeMap<Day, i64> = BTreeMap::new();
+        for row in sql::by_day(tx, self.org_id, first, end).await?.into_iter().chain(tail.by_day(first, end))
+        {
+            *days.entry(Day::from_number(row.number)).or_default() += row.units;
+        }
+        let days = days.into_iter().map(|(day, units)| UnitDay { day, units: Int64(units) }).collect();
         Ok(Units {
             account_id: self.org_id,
             month,
@@ -111,7 +116,7 @@ impl Operation for GetUnits {
             used: Int64(used),
             remaining: Int64(plan.monthly_units.saturating_add(granted).saturating_sub(used)),
             plan: (&plan).into(),
-            usage: usage_of(metering, ctx, self.org_id, month).await?,
+            usage: usage_of(metering, ctx, self.org_id, month, &tail).await?,
             days,
         })
     }

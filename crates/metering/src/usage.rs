@@ -7,7 +7,10 @@ use portico_kernel::{AccountId, Category, Int64, Month, PersonId, Problem, Scope
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::batch::MonthCounts;
 use crate::histogram::Histogram;
+use crate::sql::{Counts, UsageRow};
+use crate::tail::Tail;
 use crate::{Metering, limits, sql};
 
 /// See what each key, API token and person of the account used in a month, operation by operation.
@@ -33,7 +36,7 @@ pub(crate) struct Usage {
 /// What one key, API token or person used of one operation.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct UsageElement {
-    /// The operation, by its socket method.
+    /// The operation, by its socket method; empty for all that do not fit into the answer, together.
     rpc: String,
     /// The category of the operation; empty for one that costs nothing or is gone.
     category: String,
@@ -69,10 +72,10 @@ impl Operation for GetUsage {
     type Answer = Usage;
 
     async fn run(self, metering: &Metering, ctx: &mut Ctx) -> Result<Usage, Problem> {
-        metering.flush(ctx.engine()).await?;
+        let tail = metering.tail(ctx, self.org_id).await?;
         let month = self.month.unwrap_or_else(|| Month::of(ctx.now()));
         let plan = ctx.plan(self.org_id).await?;
-        Ok(Usage { plan, rows: usage_of(metering, ctx, self.org_id, month).await? })
+        Ok(Usage { plan, rows: usage_of(metering, ctx, self.org_id, month, &tail).await? })
     }
 }
 
@@ -82,16 +85,69 @@ pub(crate) async fn usage_of(
     ctx: &mut Ctx,
     account: AccountId,
     month: Month,
+    tail: &Tail<'_>,
 ) -> Result<Vec<UsageElement>, Problem> {
-    let rows = sql::usage(ctx.tx().await?, account, month, limits::USAGE_ROWS_MAX).await?;
+    let rows = merge(sql::usage(ctx.tx().await?, account, month).await?, tail, month);
     let mut names: HashMap<String, String> = HashMap::new();
-    for row in &rows {
+    for (row, _) in &rows {
         if !names.contains_key(&row.subject) {
             let name = name_of(metering, ctx, account, &row.subject).await?;
             names.insert(row.subject.clone(), name);
         }
     }
-    rows.into_iter().map(|row| element(ctx, &names, row)).collect()
+    Ok(rows.into_iter().map(|(row, latency)| element(ctx, &names, row, &latency)).collect())
+}
+
+/// The rows with what is not counted yet, what cost most first. Beyond as many as an answer holds they are one row, so that
+/// the sums hold.
+fn merge(rows: Vec<UsageRow>, tail: &Tail<'_>, month: Month) -> Vec<(UsageRow, Histogram)> {
+    // A histogram that does not read tells no times; the counts beside it do not depend on it.
+    let read = |row: UsageRow| {
+        let latency = Histogram::from_bytes(&row.latency).unwrap_or_default();
+        ((row.subject.clone(), row.rpc.clone()), (row, latency))
+    };
+    let mut merged: HashMap<_, _> = rows.into_iter().map(read).collect();
+    for ((of, subject, operation), counts) in tail.batch().months {
+        if of == month {
+            let (subject, rpc) = (subject.to_string(), tail.operation(operation).to_owned());
+            let more = UsageRow::new(subject.clone(), rpc.clone(), &counts);
+            let (row, latency) = merged.entry((subject.clone(), rpc.clone())).or_insert_with(|| {
+                (UsageRow::new(subject, rpc, &MonthCounts::default()), Histogram::default())
+            });
+            row.add(&more);
+            latency.merge(&counts.latency);
+        }
+    }
+    let mut rows: Vec<_> = merged.into_values().collect();
+    rows.sort_by(|(a, _), (b, _)| {
+        (b.units, b.calls, &a.subject, &a.rpc).cmp(&(a.units, a.calls, &b.subject, &b.rpc))
+    });
+    if rows.len() > limits::USAGE_ROWS_MAX {
+        let mut rest =
+            (UsageRow::new(String::new(), String::new(), &MonthCounts::default()), Histogram::default());
+        for (row, latency) in rows.drain(limits::USAGE_ROWS_MAX - 1..) {
+            rest.0.add(&row);
+            rest.1.merge(&latency);
+        }
+        rows.push(rest);
+    }
+    rows
+}
+
+impl UsageRow {
+    fn new(subject: String, rpc: String, of: &MonthCounts) -> Self {
+        let Counts { calls, units, client_errors, platform_errors } = of.counts;
+        let (tokens, latency) = (of.tokens, Vec::new());
+        Self { subject, rpc, calls, units, tokens, client_errors, platform_errors, latency }
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.calls += more.calls;
+        self.units += more.units;
+        self.tokens += more.tokens;
+        self.client_errors += more.client_errors;
+        self.platform_errors += more.platform_errors;
+    }
 }
 
 /// Is the subject a person, and not a key or an API token?
@@ -121,15 +177,14 @@ pub(crate) fn category_of(ctx: &Ctx, rpc: &str) -> &'static str {
     entry.and_then(|entry| entry.spec.category).map_or("", Category::name)
 }
 
-fn element(ctx: &Ctx, names: &HashMap<String, String>, row: sql::UsageRow) -> Result<UsageElement, Problem> {
-    let latency = Histogram::from_bytes(&row.latency)?;
+fn element(ctx: &Ctx, names: &HashMap<String, String>, row: UsageRow, latency: &Histogram) -> UsageElement {
     let name = names.get(&row.subject).cloned().unwrap_or_default();
     let (person, key) = if is_person(&row.subject) {
         ((row.subject, name), Default::default())
     } else {
         (Default::default(), (row.subject, name))
     };
-    Ok(UsageElement {
+    UsageElement {
         category: category_of(ctx, &row.rpc).to_owned(),
         rpc: row.rpc,
         key_id: key.0,
@@ -143,5 +198,5 @@ fn element(ctx: &Ctx, names: &HashMap<String, String>, row: sql::UsageRow) -> Re
         platform_errors: Int64(row.platform_errors),
         p50_ms: latency.percentile_ms(50),
         p95_ms: latency.percentile_ms(95),
-    })
+    }
 }

@@ -108,10 +108,14 @@ impl Window {
         }
     }
 
-    /// Drops what has left the window. A clock that was set back stands still until it is where it was.
+    /// Drops what has left the window. A clock that was set back a little stands still until it is where it was.
     fn advance(&mut self, now: Timestamp) {
         let cell = now.as_micros().div_euclid(CELL_MICROS);
         if cell <= self.newest {
+            // A clock that was far ahead for a moment has made calls that nobody made.
+            if self.newest - cell > CELLS {
+                *self = Self { newest: cell, ..Self::default() };
+            }
             return;
         }
         if let Some(counts) = self.counts.as_deref_mut().filter(|_| self.total > 0) {
@@ -161,6 +165,14 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_was_far_ahead_is_forgotten() {
+        let (mut window, start) = (Window::default(), Timestamp::from_micros(START));
+        assert!(window.take(start + Duration::from_hours(1), 1).is_some());
+        assert!(window.take(start, 1).is_some());
+        assert!(window.take(start, 1).is_none());
+    }
+
+    #[test]
     fn memory_is_held_only_while_something_is_counted() {
         let (mut window, start) = (Window::default(), Timestamp::from_micros(START));
         window.take(start, 5);
@@ -182,7 +194,8 @@ mod tests {
             let (mut window, mut now, mut latest) = (Window::default(), START, 0);
             let mut admitted: Vec<i64> = Vec::new();
             for gap in gaps {
-                now += gap;
+                // Set back by less than a window; further back than that, it begins anew.
+                now = (now + gap).max(latest - SPAN_MICROS / 2);
                 latest = latest.max(now);
                 // As long as the clock is back, calls count as made when it last was ahead.
                 let counted = latest.div_euclid(CELL_MICROS) * CELL_MICROS;

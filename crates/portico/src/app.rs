@@ -231,7 +231,6 @@ impl App {
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;
-        accounts.check_plans(&engine).await?;
         Ok(Self { engine, identity, accounts, metering })
     }
 }

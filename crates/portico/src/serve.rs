@@ -16,8 +16,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::App;
 use crate::config::Config;
+use crate::{App, OpenError};
 
 /// How long the jobs and the database may take to end.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -109,7 +109,8 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
             Some(held)
         }
     };
-    app.metering.start(&app.engine).await?;
+    app.accounts.check_plans(&app.engine).await.map_err(OpenError::Problem)?;
+    app.metering.start(&app.engine).await.map_err(OpenError::Problem)?;
     let stopping = Stopping::default();
     let listeners = listeners(&app, config, &stopping).await?;
 

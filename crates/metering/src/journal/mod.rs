@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,8 @@ pub(crate) struct Names {
     pub(crate) operations: Vec<String>,
     /// Of codes; the number 0 is none.
     pub(crate) codes: Vec<String>,
+    /// The database that its calls belong to.
+    pub(crate) database: String,
 }
 
 impl Names {
@@ -75,6 +78,10 @@ pub(crate) struct Journal {
     /// The next segment, made before it is needed.
     next: Mutex<Option<Segment>>,
     segments_max: usize,
+    /// Is the next segment there?
+    prepared: AtomicBool,
+    /// Could the next segment not be made? It is not tried again before [`Journal::mend`].
+    broken: AtomicBool,
 }
 
 impl Journal {
@@ -96,6 +103,8 @@ impl Journal {
             segments: Mutex::new([first].into()),
             next: Mutex::new(None),
             segments_max,
+            prepared: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             place,
         })
     }
@@ -128,6 +137,7 @@ impl Journal {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if current.end() == first {
+            self.prepared.store(false, Ordering::Relaxed);
             let segment = match next.take() {
                 Some(prepared) => prepared,
                 None => self.segment(first)?,
@@ -148,15 +158,27 @@ impl Journal {
 
     /// Is there room for the calls under way and `more` beside them? Makes the next segment if need be.
     pub(crate) fn make_room(&self, more: usize) -> io::Result<()> {
-        if self.current.read().unwrap_or_else(PoisonError::into_inner).left() > more {
+        let left = self.current.read().unwrap_or_else(PoisonError::into_inner).left();
+        if left > more || self.prepared.load(Ordering::Relaxed) {
             return Ok(());
+        }
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the next part of the journal could not be made"));
         }
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if next.is_none() {
             let end = self.current.read().unwrap_or_else(PoisonError::into_inner).end();
-            *next = Some(self.segment(end)?);
+            let made = self.segment(end);
+            self.broken.store(made.is_err(), Ordering::Relaxed);
+            *next = Some(made?);
         }
+        self.prepared.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Lets it try again what could not be done.
+    pub(crate) fn mend(&self) {
+        self.broken.store(false, Ordering::Relaxed);
     }
 
     /// The records from number `from` on, up to `most` of them; those that do not read are nothing.
@@ -206,39 +228,54 @@ impl Left {
             if path.extension().is_none_or(|end| end != HEAD) {
                 continue;
             }
-            let id = path.file_stem().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default();
-            let head = File::open(&path)?;
-            match head.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => continue,
-                Err(TryLockError::Error(error)) => return Err(error),
+            match Self::open(folder, &path) {
+                Ok(found) => left.extend(found),
+                // Its process ended in order, or another one took it over.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => set_aside(&path, &error)?,
+                Err(error) => return Err(error),
             }
-            let names = serde_json::from_slice(&fs::read(&path)?)?;
-            left.push(Self { place: Place { folder: folder.to_owned(), id }, names, _head: head });
         }
         Ok(left)
+    }
+
+    fn open(folder: &Path, path: &Path) -> io::Result<Option<Self>> {
+        let id = path.file_stem().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default();
+        let head = File::open(path)?;
+        match head.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let names = serde_json::from_slice(&fs::read(path)?);
+        let names = names.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(Some(Self { place: Place { folder: folder.to_owned(), id }, names, _head: head }))
     }
 
     pub(crate) fn id(&self) -> &str {
         &self.place.id
     }
 
-    /// The records from number `from` on.
-    pub(crate) fn read(&self, from: u64) -> io::Result<Vec<Option<Record<'static>>>> {
-        let mut records = Vec::new();
-        let mut first = from - from % segment::RECORDS as u64;
-        while self.place.segment(first).exists() {
-            let at = from + records.len() as u64;
-            records.extend(segment::read_file(&self.place.segment(first), first, at)?);
-            first += segment::RECORDS as u64;
+    /// The places from number `from` to the end of its segment; nothing behind the last one.
+    pub(crate) fn read(&self, from: u64) -> io::Result<Option<Vec<Option<Record<'static>>>>> {
+        let first = from - from % segment::RECORDS as u64;
+        match segment::read_file(&self.place.segment(first), first, from) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            places => places.map(Some),
         }
-        Ok(records)
     }
 
     /// Removes the files; everything in them is counted.
     pub(crate) fn remove(self) -> io::Result<()> {
         remove(&self.place)
     }
+}
+
+/// A head that does not read says nothing about the records behind it; they stay for whoever can make something of them.
+fn set_aside(head: &Path, error: &io::Error) -> io::Result<()> {
+    let aside = head.with_extension("damaged");
+    tracing::error!(%error, file = %aside.display(), "A journal does not read; it is set aside, its calls are not counted");
+    fs::rename(head, aside)
 }
 
 /// The head goes last: as long as it is there, somebody will come for the rest.

@@ -6,6 +6,8 @@ use portico_kernel::{AccountId, Id, KeyId, Month, PersonId, Timestamp, TokenId};
 
 /// The words of a record.
 pub(crate) const WORDS: usize = 32;
+/// The word that the others add up to.
+const SUM: usize = WORDS - 1;
 /// Where the id of the request begins.
 const REQUEST_ID: usize = 9;
 /// The longest id of a request.
@@ -31,6 +33,11 @@ impl SubjectId {
             "usr_" => subject.parse().ok().map(Self::Person),
             _ => None,
         }
+    }
+
+    /// Is it a person, and not a key or an API token?
+    pub(crate) fn is_person(self) -> bool {
+        matches!(self, Self::Person(_))
     }
 
     fn parts(self) -> (u8, u128) {
@@ -100,6 +107,11 @@ fn whole(high: u64, low: u64) -> u128 {
     (u128::from(high) << 64) | u128::from(low)
 }
 
+/// A sum that tells a record from what a failing disk makes of one.
+fn add(sum: u64, word: u64) -> u64 {
+    (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+}
+
 /// The `count` bytes of `word` from byte `from` on, as a number.
 fn piece(word: u64, from: u32, count: u32) -> u64 {
     (word >> (from * 8)) & (u64::MAX >> (64 - count * 8))
@@ -107,7 +119,12 @@ fn piece(word: u64, from: u32, count: u32) -> u64 {
 
 impl Record<'_> {
     /// Writes the words of the record, all but the first, which says that it is whole.
-    pub(crate) fn write(&self, mut store: impl FnMut(usize, u64)) {
+    pub(crate) fn write(&self, mut into: impl FnMut(usize, u64)) {
+        let mut sum = 0;
+        let mut store = |at: usize, word: u64| {
+            sum = add(sum, word);
+            into(at, word);
+        };
         let (kind, subject) = self.subject.parts();
         let ([account_high, account_low], [subject_high, subject_low]) =
             (halves(self.account.as_u128()), halves(subject));
@@ -137,6 +154,7 @@ impl Record<'_> {
             word[..bytes.len()].copy_from_slice(bytes);
             store(at, u64::from_le_bytes(word));
         }
+        into(SUM, sum);
     }
 }
 
@@ -146,6 +164,10 @@ impl Record<'static> {
         let facts = word(6);
         let length = usize::try_from(piece(facts, 7, 1)).ok()?;
         if length > REQUEST_ID_BYTES_MAX {
+            return None;
+        }
+        let written = (1..REQUEST_ID + length.div_ceil(8)).fold(0, |sum, at| add(sum, word(at)));
+        if written != word(SUM) {
             return None;
         }
         let mut id: Vec<u8> =
@@ -202,6 +224,14 @@ pub(crate) mod tests {
             record.write(|at, word| words[at] = word);
             prop_assert_eq!(words[0], 0, "the first word is not the record's");
             prop_assert_eq!(Record::read(|at| words[at]), Some(record));
+        }
+
+        #[test]
+        fn a_damaged_record_is_none(record in any_record(), at in 1usize..9, bit in 0u32..64) {
+            let mut words = [0; WORDS];
+            record.write(|at, word| words[at] = word);
+            words[at] ^= 1 << bit;
+            prop_assert_eq!(Record::read(|at| words[at]), None);
         }
 
         #[test]

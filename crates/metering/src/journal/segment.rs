@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::mapping::Mapping;
 use super::record::{Record, WORDS};
@@ -26,6 +26,8 @@ impl Segment {
     /// Makes the file, all of it: a disk that is full must say so here.
     pub(crate) fn create(path: PathBuf, first: u64) -> io::Result<Self> {
         let made = || {
+            // Somebody may have removed the folder.
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
             let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
             let zeros = vec![0; 64 * RECORD_BYTES];
             for _ in 0..RECORDS / 64 {
@@ -69,7 +71,10 @@ impl Segment {
 
     /// The records from number `from` on, up to the first that is not there yet.
     pub(crate) fn read(&self, from: u64, most: usize) -> Vec<Option<Record<'static>>> {
-        read(from, self.first, most, |at| self.mapping.words().get(at).map(word))
+        let word = |at: usize| self.mapping.words()[at].load(Ordering::Acquire);
+        let there = |place: &usize| word(place * WORDS) == self.first + *place as u64 + 1;
+        let places = places(from, self.first).take(most).take_while(there);
+        places.map(|place| Record::read(|at| word(place * WORDS + at))).collect()
     }
 
     pub(crate) fn remove(&self) {
@@ -79,27 +84,22 @@ impl Segment {
     }
 }
 
-fn word(word: &AtomicU64) -> u64 {
-    word.load(Ordering::Acquire)
-}
-
-/// The records of a segment that nobody writes any more, from number `from` on.
+/// The places of a segment that nobody writes any more, from number `from` on. A place whose writer died is empty, and
+/// others behind it may be filled.
 pub(crate) fn read_file(path: &Path, first: u64, from: u64) -> io::Result<Vec<Option<Record<'static>>>> {
     let bytes = fs::read(path)?;
     let word = |at: usize| {
-        let bytes = bytes.get(at * 8..at * 8 + 8)?;
-        bytes.try_into().ok().map(u64::from_le_bytes)
+        let bytes = bytes.get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, u64::from_le_bytes)
     };
-    Ok(read(from, first, RECORDS, word))
+    let record = |place: usize| {
+        let there = word(place * WORDS) == first + place as u64 + 1;
+        there.then(|| Record::read(|at| word(place * WORDS + at))).flatten()
+    };
+    Ok(places(from, first).map(record).collect())
 }
 
-fn read(
-    from: u64,
-    first: u64,
-    most: usize,
-    word: impl Fn(usize) -> Option<u64>,
-) -> Vec<Option<Record<'static>>> {
-    let places = usize::try_from(from.saturating_sub(first)).unwrap_or(RECORDS)..RECORDS;
-    let there = places.take(most).take_while(|place| word(place * WORDS) == Some(first + *place as u64 + 1));
-    there.map(|place| Record::read(|at| word(place * WORDS + at).unwrap_or_default())).collect()
+/// The places from number `from` on.
+fn places(from: u64, first: u64) -> std::ops::Range<usize> {
+    usize::try_from(from.saturating_sub(first)).unwrap_or(RECORDS)..RECORDS
 }

@@ -8,7 +8,11 @@ use tempfile::TempDir;
 use super::*;
 
 fn names() -> Names {
-    Names { operations: vec!["a.b.c".to_owned()], codes: vec!["bad_request".to_owned()] }
+    Names {
+        operations: vec!["a.b.c".to_owned()],
+        codes: vec!["bad_request".to_owned()],
+        database: "d".to_owned(),
+    }
 }
 
 fn journal(folder: &TempDir, id: &str, segments_max: usize) -> Journal {
@@ -60,8 +64,11 @@ fn a_dead_processes_journal_is_found_and_a_living_ones_is_not() {
     assert!(left.is_empty());
     assert_eq!((found.id(), &found.names), ("dead", &names()));
     assert!(Left::find(folder.path()).unwrap().is_empty(), "it is taken");
-    assert_eq!(found.read(0).unwrap().len(), segment::RECORDS + 7);
-    assert_eq!(found.read(segment::RECORDS as u64 + 2).unwrap(), vec![Some(record); 5]);
+    let second = segment::RECORDS as u64;
+    assert_eq!(found.read(0).unwrap().unwrap(), vec![Some(record.clone()); segment::RECORDS]);
+    let rest = found.read(second + 2).unwrap().unwrap();
+    assert_eq!(rest[..6], [vec![Some(record); 5], vec![None]].concat());
+    assert_eq!(found.read(second * 2).unwrap(), None);
     found.remove().unwrap();
     drop(living);
     assert_eq!(Left::find(folder.path()).unwrap().len(), 1);
@@ -104,5 +111,35 @@ fn a_journal_that_nobody_counts_refuses_before_it_is_full() {
     journal.make_room(10).unwrap();
     assert!(journal.make_room(segment::RECORDS).is_err());
     journal.release(segment::RECORDS as u64);
+    assert!(journal.make_room(segment::RECORDS).is_err(), "not tried again at once");
+    journal.mend();
     assert!(journal.make_room(segment::RECORDS).is_ok(), "there is room again");
+}
+
+/// A thread that was killed between taking its place and filling it leaves a hole; what others wrote behind it counts.
+#[test]
+fn a_hole_hides_nothing_behind_it() {
+    let (folder, record) = (tempfile::tempdir().unwrap(), record());
+    let dead = journal(&folder, "dead", 8);
+    for _ in 0..10 {
+        dead.append(&record).unwrap();
+    }
+    die(dead);
+    let file = folder.path().join("dead.000000000000");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[3 * 256..3 * 256 + 8].fill(0);
+    fs::write(&file, bytes).unwrap();
+    let found = Left::find(folder.path()).unwrap().pop().unwrap();
+    let places = found.read(2).unwrap().unwrap();
+    assert_eq!(places.iter().flatten().count(), 7);
+    assert_eq!((&places[0], &places[1], &places[7]), (&Some(record.clone()), &None, &Some(record)));
+}
+
+#[test]
+fn a_head_that_does_not_read_is_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    die(journal(&folder, "dead", 8));
+    fs::write(folder.path().join("dead.journal"), "").unwrap();
+    assert!(Left::find(folder.path()).unwrap().is_empty());
+    assert!(folder.path().join("dead.damaged").exists());
 }

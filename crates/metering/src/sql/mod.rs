@@ -57,6 +57,32 @@ pub(crate) async fn see_journal(tx: &mut Tx, id: &str, now: Timestamp) -> Result
         .map(drop)
 }
 
+/// Every journal there is.
+pub(crate) async fn journals(tx: &mut Tx) -> Result<Vec<String>, StoreError> {
+    let rows: Vec<(String,)> = tx.all("select id as value from meter_journals order by id", args![]).await?;
+    Ok(rows.into_iter().map(|(id,)| id).collect())
+}
+
+/// Lets go of what servers hold that were not seen since `seen`. Their journals stay, should they come back.
+pub(crate) async fn release_dead(tx: &mut Tx, seen: Timestamp) -> Result<u64, StoreError> {
+    tx.execute(
+        "delete from leases where holder in (select id from meter_journals where seen_at < $1)",
+        args![seen],
+    )
+    .await
+}
+
+/// The name of this database, which is `new` when it has none yet.
+pub(crate) async fn database_name(tx: &mut Tx, new: &str) -> Result<String, StoreError> {
+    tx.execute(
+        "insert into meter_database (id, name) values (1, $1) on conflict (id) do nothing",
+        args![new.to_owned()],
+    )
+    .await?;
+    let (name,) = tx.one("select name as value from meter_database where id = 1", args![]).await?;
+    Ok(name)
+}
+
 /// Closes a journal: nothing more will come of it, and it holds nothing.
 pub(crate) async fn close_journal(tx: &mut Tx, id: &str) -> Result<(), StoreError> {
     tx.execute("delete from leases where holder = $1", args![id.to_owned()]).await?;
@@ -135,28 +161,58 @@ pub(crate) async fn lock_resource(tx: &mut Tx, account: &str, resource: &str) ->
     .map(drop)
 }
 
-/// What a lease holds, and what others hold of the same.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeldRow {
-    pub(crate) own: i64,
-    pub(crate) others: i64,
+/// What is leased of an account's units.
+pub(crate) struct HeldUnitsRow {
+    /// By everyone.
+    pub(crate) all_held: i64,
+    /// By others who live, and can give it back.
+    pub(crate) living: i64,
 }
 
-from_row!(HeldRow { own, others });
+from_row!(HeldUnitsRow { all_held, living });
 
-/// What `holder` and others hold of the resource, leases that were not renewed since `since` left out.
-pub(crate) async fn held(
+/// What is leased of the resource; those live who were seen since `seen`.
+pub(crate) async fn held_units(
     tx: &mut Tx,
     account: &str,
     resource: &str,
     holder: &str,
-    since: Timestamp,
-) -> Result<HeldRow, StoreError> {
+    seen: Timestamp,
+) -> Result<HeldUnitsRow, StoreError> {
     tx.one(
-        "select cast(coalesce(sum(case when holder = $3 then amount else 0 end), 0) as bigint) as own, \
-         cast(coalesce(sum(case when holder = $3 then 0 else amount end), 0) as bigint) as others \
-         from leases where account_id = $1 and resource = $2 and (holder = $3 or renewed_at >= $4)",
-        args![account.to_owned(), resource.to_owned(), holder.to_owned(), since],
+        "select cast(coalesce(sum(amount), 0) as bigint) as all_held, \
+         cast(coalesce(sum(case when holder <> $3 and seen_at >= $4 then amount else 0 end), 0) as bigint) as living \
+         from leases left join meter_journals on meter_journals.id = leases.holder \
+         where account_id = $1 and resource = $2",
+        args![account.to_owned(), resource.to_owned(), holder.to_owned(), seen],
+    )
+    .await
+}
+
+/// What others hold of a minute.
+pub(crate) struct HeldMinuteRow {
+    pub(crate) amount: i64,
+    /// How many of those who live are still to give back what they do not need.
+    pub(crate) recalled: i64,
+}
+
+from_row!(HeldMinuteRow { amount, recalled });
+
+/// What others than `holder` hold of the minute: shares renewed since the first time; those live who were seen since the
+/// second.
+pub(crate) async fn held_minute(
+    tx: &mut Tx,
+    account: &str,
+    resource: &str,
+    holder: &str,
+    (renewed, seen): (Timestamp, Timestamp),
+) -> Result<HeldMinuteRow, StoreError> {
+    tx.one(
+        "select cast(coalesce(sum(amount), 0) as bigint) as amount, \
+         cast(coalesce(sum(case when recalled = true and seen_at >= $5 then 1 else 0 end), 0) as bigint) as recalled \
+         from leases left join meter_journals on meter_journals.id = leases.holder \
+         where account_id = $1 and resource = $2 and holder <> $3 and renewed_at >= $4",
+        args![account.to_owned(), resource.to_owned(), holder.to_owned(), renewed, seen],
     )
     .await
 }
@@ -215,20 +271,6 @@ pub(crate) async fn shrink_lease(
     .map(drop)
 }
 
-pub(crate) async fn delete_lease(
-    tx: &mut Tx,
-    account: &str,
-    resource: &str,
-    holder: &str,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "delete from leases where account_id = $1 and resource = $2 and holder = $3",
-        args![account.to_owned(), resource.to_owned(), holder.to_owned()],
-    )
-    .await
-    .map(drop)
-}
-
 /// Asks everyone but `holder` to give back what they do not need of the resource.
 pub(crate) async fn recall(
     tx: &mut Tx,
@@ -275,10 +317,18 @@ pub(crate) async fn answer_recall(
     .map(drop)
 }
 
-/// Removes leases of resources whose name begins so and that are long over, and their locks.
+/// Removes leases of resources whose name begins so and that are long over.
 pub(crate) async fn prune_leases(tx: &mut Tx, begins: &str, before: Timestamp) -> Result<(), StoreError> {
     let like = format!("{begins}%");
-    tx.execute("delete from leases where resource like $1 and renewed_at < $2", args![like, before]).await?;
+    tx.execute("delete from leases where resource like $1 and renewed_at < $2", args![like, before])
+        .await
+        .map(drop)
+}
+
+/// Removes locks of resources whose name begins so and that nobody holds. A transaction of its own: whoever deals them out
+/// takes the lock before the lease.
+pub(crate) async fn prune_locks(tx: &mut Tx, begins: &str) -> Result<(), StoreError> {
+    let like = format!("{begins}%");
     tx.execute(
         "delete from lease_locks where resource like $1 and not exists (select 1 from leases \
          where leases.account_id = lease_locks.account_id and leases.resource = lease_locks.resource)",

@@ -130,17 +130,16 @@ pub(crate) struct UsageRow {
 
 from_row!(UsageRow { subject, rpc, calls, units, tokens, client_errors, platform_errors, latency });
 
-/// What was used in a month, what costs most first.
+/// What was used in a month.
 pub(crate) async fn usage(
     tx: &mut Tx,
     account: AccountId,
     month: Month,
-    most: i64,
 ) -> Result<Vec<UsageRow>, StoreError> {
     tx.all(
         "select subject, rpc, calls, units, tokens, client_errors, platform_errors, latency from usage_months \
-         where account_id = $1 and month = $2 order by units desc, calls desc, subject, rpc limit $3",
-        args![account, month.to_string(), most],
+         where account_id = $1 and month = $2",
+        args![account, month.to_string()],
     )
     .await
 }
@@ -246,46 +245,104 @@ pub(crate) async fn by_subject(
 pub(crate) struct BlockRow {
     pub(crate) id: String,
     pub(crate) last_at: Timestamp,
+    pub(crate) worst_status: i64,
     pub(crate) body: Vec<u8>,
 }
 
-from_row!(BlockRow { id, last_at, body });
+from_row!(BlockRow { id, last_at, worst_status, body });
 
 /// A piece that is to be kept.
 pub(crate) struct NewBlock {
     pub(crate) id: String,
     pub(crate) first_at: Timestamp,
     pub(crate) last_at: Timestamp,
+    pub(crate) requests: i64,
     pub(crate) worst_status: i64,
     pub(crate) body: Vec<u8>,
 }
 
 pub(crate) async fn insert_block(tx: &mut Tx, account: AccountId, block: NewBlock) -> Result<(), StoreError> {
     tx.execute(
-        "insert into request_blocks (account_id, last_at, id, first_at, worst_status, body) \
-         values ($1, $2, $3, $4, $5, $6)",
-        args![account, block.last_at, block.id, block.first_at, block.worst_status, block.body],
+        "insert into request_blocks (account_id, last_at, id, first_at, requests, worst_status, body) \
+         values ($1, $2, $3, $4, $5, $6, $7)",
+        args![
+            account,
+            block.last_at,
+            block.id,
+            block.first_at,
+            block.requests,
+            block.worst_status,
+            block.body
+        ],
     )
     .await
     .map(drop)
 }
 
-/// Pieces with a request from `since` to `until` and a status of at least `status`, those that end last first, from
-/// behind the piece `before` on.
+/// Pieces with a request from `since` to `until`, those that end last first, from behind the piece `before` on.
 pub(crate) async fn blocks_before(
     tx: &mut Tx,
     account: AccountId,
     (since, until): (Timestamp, Timestamp),
-    status: i64,
     before: &(Timestamp, String),
     most: i64,
 ) -> Result<Vec<BlockRow>, StoreError> {
     tx.all(
-        "select id, last_at, body from request_blocks where account_id = $1 and last_at >= $2 and first_at <= $3 \
-         and worst_status >= $4 and (last_at, id) < ($5, $6) order by last_at desc, id desc limit $7",
-        args![account, since, until, status, before.0, before.1, most],
+        "select id, last_at, worst_status, body from request_blocks where account_id = $1 and last_at >= $2 \
+         and first_at <= $3 and (last_at, id) < ($4, $5) order by last_at desc, id desc limit $6",
+        args![account, since, until, before.0, before.1, most],
     )
     .await
+}
+
+/// The last piece, if it began after `since` and has fewer than `few` requests.
+pub(crate) async fn last_small_block(
+    tx: &mut Tx,
+    account: AccountId,
+    since: Timestamp,
+    few: i64,
+) -> Result<Option<BlockRow>, StoreError> {
+    let last: Option<LastBlock> = tx
+        .first(
+            "select id, last_at, worst_status, body, first_at, requests from request_blocks where account_id = $1 \
+             order by last_at desc, id desc limit 1",
+            args![account],
+        )
+        .await?;
+    let last = last.filter(|last| last.first_at > since && last.requests < few);
+    Ok(last.map(|last| BlockRow {
+        id: last.id,
+        last_at: last.last_at,
+        worst_status: last.worst_status,
+        body: last.body,
+    }))
+}
+
+struct LastBlock {
+    id: String,
+    last_at: Timestamp,
+    worst_status: i64,
+    body: Vec<u8>,
+    first_at: Timestamp,
+    requests: i64,
+}
+
+from_row!(LastBlock { id, last_at, worst_status, body, first_at, requests });
+
+/// Removes a piece; answers whether it was there.
+pub(crate) async fn delete_block(
+    tx: &mut Tx,
+    account: AccountId,
+    last_at: Timestamp,
+    id: &str,
+) -> Result<bool, StoreError> {
+    let rows = tx
+        .execute(
+            "delete from request_blocks where account_id = $1 and last_at = $2 and id = $3",
+            args![account, last_at, id.to_owned()],
+        )
+        .await?;
+    Ok(rows == 1)
 }
 
 /// Removes pieces that ended before `before`.

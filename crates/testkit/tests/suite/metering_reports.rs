@@ -113,7 +113,10 @@ on_both_databases! {
         assert_eq!(all_requests(&app, "status=404").await.len(), 13);
         assert_eq!(all_requests(&app, "rpc=lab.things.get&page_size=3").await.len(), 13);
         assert_eq!(all_requests(&app, &format!("rpc=lab.things.get&key_id={}", row["key_id"].as_str().unwrap())).await.len(), 13);
-        assert_eq!(all_requests(&app, "key_id=tok_none").await.len(), 0);
+        assert_eq!(all_requests(&app, &format!("key_id={}", portico_kernel::KeyId::from_u128(1))).await.len(), 0);
+        for (query, field) in [("key_id=tok_none", "key_id"), ("key_id=", "key_id"), ("status=99999", "status"), ("status=-1", "status")] {
+            app.get(&path(&app, &format!("requests?{query}"))).await.refused_field(field);
+        }
         let since = all_requests(&app, &format!("since={}&rpc=identity.me.get", all[100]["at"].as_str().unwrap())).await;
         assert!(since.iter().all(|row| row["at"].as_str() >= all[100]["at"].as_str()) && !since.is_empty());
         app.get(&path(&app, "requests?since=yesterday")).await.refused_field("since");
