@@ -30,6 +30,12 @@ fn cluster() -> String {
     )
 }
 
+/// How often tests that kill servers do so: `PORTICO_TEST_KILLS`, or as often as `make test` has time for.
+#[expect(clippy::disallowed_methods, reason = "whoever runs the tests says how long they may take")]
+pub fn kills() -> usize {
+    std::env::var("PORTICO_TEST_KILLS").map_or(12, |kills| kills.parse().expect("a number of kills"))
+}
+
 impl TestDatabase {
     /// A new one.
     pub async fn create(database: Database) -> Self {

@@ -22,7 +22,7 @@ mod request;
 pub use app::{AUTH_URL, BASE_URL, CONSOLE_URL, TestApp, TestAppOptions, turn};
 pub use browser::{Browser, form};
 pub use clock::FakeClock;
-pub use database::{Database, TestDatabase};
+pub use database::{Database, TestDatabase, kills};
 pub use log::{capture_log, captured_log};
 pub use request::{Answer, Sent};
 
