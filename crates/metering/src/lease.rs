@@ -200,16 +200,11 @@ impl Metering {
         let holder = self.holder()?;
         let recalled = sql::recalled(&mut engine.db.glance().await?, holder).await?;
         for lease in recalled {
-            let mut tx = engine.db.write().await?;
             if let Some(subject) = lease.resource.strip_prefix(MINUTE) {
-                let used = self
-                    .find_subject(subject)
-                    .map_or(0, |subject| subject.minute().shrink(engine.clock.now()));
-                let now = engine.clock.now();
-                sql::set_lease(&mut tx, &lease.account_id, &lease.resource, holder, used.into(), now).await?;
-                tx.commit().await?;
+                self.give_back_minute(engine, subject, &lease).await?;
                 continue;
             }
+            let mut tx = engine.db.write().await?;
             let meter = self.find_account(&lease.account_id, &lease.resource);
             let room = meter.as_ref().map_or(0, |meter| meter.take_all());
             sql::shrink_lease(&mut tx, &lease.account_id, &lease.resource, holder, room).await?;
@@ -220,6 +215,26 @@ impl Metering {
             meter.inspect(|meter| meter.forget());
         }
         Ok(())
+    }
+
+    async fn give_back_minute(
+        &self,
+        engine: &Arc<Engine>,
+        subject: &str,
+        lease: &sql::RecalledRow,
+    ) -> Result<(), Problem> {
+        let subject = self.find_subject(subject);
+        // While a share is being agreed on, that settles it; the recall is looked at again soon.
+        let turn = subject.as_ref().map(|subject| subject.asking.try_lock());
+        if turn.as_ref().is_some_and(Result::is_err) {
+            return Ok(());
+        }
+        let now = engine.clock.now();
+        let used = subject.as_ref().map_or(0, |subject| subject.minute().shrink(now));
+        let mut tx = engine.db.write().await?;
+        let holder = self.holder()?;
+        sql::set_lease(&mut tx, &lease.account_id, &lease.resource, holder, used.into(), now).await?;
+        Ok(tx.commit().await?)
     }
 }
 

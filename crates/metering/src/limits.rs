@@ -46,6 +46,8 @@ pub const REQUESTS_LIFE: Duration = Duration::from_hours(30 * 24);
 pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
 /// Pieces of the log that are removed in one transaction.
 pub const PRUNE_ROWS: i64 = 500;
+/// Pieces of the log of the last minute that a start looks at.
+pub const RESTORED_BLOCKS_MAX: i64 = 2_000;
 /// Requests in one piece of the log.
 pub const BLOCK_REQUESTS_MAX: usize = 1_000;
 /// The longest time that one piece of the log spans.

@@ -11,6 +11,7 @@ use portico_engine::ports::Directory;
 use portico_kernel::{AccountId, Caller, Code, Month, Problem, RequestId, Timestamp, seconds};
 
 use crate::account::AccountMeter;
+use crate::block::Unpacked;
 use crate::flush::Counted;
 use crate::journal::{Journal, Left, Names, SubjectId};
 use crate::lease::units_of;
@@ -68,6 +69,7 @@ impl Metering {
                 close(engine, &gone).await?;
             }
         }
+        self.restore_minutes(engine, now).await?;
         let names = Names {
             operations: engine.registry.entries().iter().map(|entry| entry.spec.name.to_owned()).collect(),
             codes: Code::ALL.iter().map(|code| code.name().to_owned()).collect(),
@@ -101,12 +103,42 @@ impl Metering {
             let (mut at, mut calls) = (u64::try_from(position).unwrap_or(0), 0);
             while let Some(places) = left.read(at).map_err(unreadable)? {
                 calls += places.iter().flatten().count();
-                at = self.count(engine, left.id(), &left.names, at, &places).await?;
+                let counted = self.count(engine, left.id(), &left.names, at, &places).await;
+                let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
+                let position = position.and_then(|position| u64::try_from(position).ok()).unwrap_or(at);
+                // The last commit of the dead server may have come to be while this one looked: then it is ahead.
+                if position == at {
+                    counted?;
+                }
+                at = position;
             }
             close(engine, left.id()).await?;
             tracing::info!(calls, "Counted the calls that a server before left in its journal");
         }
         left.remove().map_err(unreadable)
+    }
+
+    /// Fills the minutes of callers with what servers that are no more admitted of them: a restart must not let a key pass
+    /// its limit.
+    async fn restore_minutes(&self, engine: &Arc<Engine>, now: Timestamp) -> Result<(), Problem> {
+        let mut tx = engine.db.read().await?;
+        let living = sql::journals(&mut tx).await?;
+        let since = now - limits::SHARE_LIFE;
+        for body in sql::blocks_since(&mut tx, since, limits::RESTORED_BLOCKS_MAX).await? {
+            // A piece of the log that does not read is no reason not to start.
+            let Ok(block) = Unpacked::new(&body) else { continue };
+            let ended = block.requests().filter(|request| {
+                request.at >= since.as_micros() && !living.iter().any(|journal| journal == request.journal)
+            });
+            for request in ended.filter(|request| !REFUSED_BEFORE.contains(&request.code)) {
+                let subject = self
+                    .subjects
+                    .entry(request.subject)
+                    .or_insert_with(|| Arc::new(Subject::new(request.subject)));
+                subject.minute().window.restore(now, Timestamp::from_micros(request.at));
+            }
+        }
+        Ok(tx.rollback().await?)
     }
 
     /// Counts what is left and lets go of everything that was leased; after the last call. Calls whose callers have gone
@@ -192,6 +224,10 @@ impl Metering {
         Ok(())
     }
 }
+
+/// The codes of calls that had no place in the minute, or gave it back.
+const REFUSED_BEFORE: [&str; 3] =
+    [Code::Forbidden.name(), Code::RateLimited.name(), Code::QuotaExceeded.name()];
 
 /// A name that nothing else has.
 fn new_name(engine: &Engine, now: Timestamp) -> String {

@@ -66,6 +66,17 @@ impl Window {
         Some(Place(self.newest))
     }
 
+    /// Counts a call that was admitted at `at`, before this window was there to count it.
+    pub(crate) fn restore(&mut self, now: Timestamp, at: Timestamp) {
+        self.advance(now);
+        let cell = at.as_micros().div_euclid(CELL_MICROS).min(self.newest);
+        if self.newest - cell < CELLS {
+            self.oldest = if self.total == 0 { cell } else { self.oldest.min(cell) };
+            self.counts.get_or_insert_with(|| Box::new([0; LENGTH]))[self::at(cell)] += 1;
+            self.total += 1;
+        }
+    }
+
     /// Takes a call back out.
     pub(crate) fn give_back(&mut self, place: Place) {
         let counted = self.newest - place.0 < CELLS;
@@ -162,6 +173,17 @@ mod tests {
         assert!(window.take(later, 1).is_some());
         window.give_back(place);
         assert_eq!(window.used(later), 1);
+    }
+
+    #[test]
+    fn what_was_admitted_before_a_restart_counts() {
+        let (mut window, now) = (Window::default(), Timestamp::from_micros(START));
+        for seconds in [90, 59, 30, 1] {
+            window.restore(now, now - Duration::from_secs(seconds));
+        }
+        assert_eq!(window.used(now), 3, "the first has left");
+        assert_eq!(window.until_room(now, 3), Duration::from_millis(1_500));
+        assert_eq!(window.used(now + Duration::from_secs(31)), 1);
     }
 
     #[test]

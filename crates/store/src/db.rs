@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection};
+use sqlx::{ConnectOptions, Connection, Postgres, Transaction};
 
 use crate::dialect::Dialect;
 use crate::sqlite::SqliteDb;
@@ -24,6 +24,15 @@ pub struct Db(Inner);
 enum Inner {
     Sqlite(SqliteDb, PathBuf),
     Postgres(PgPool),
+}
+
+/// Begins in a task of its own: dropped in the middle of it, the driver would give the connection back with the
+/// transaction open.
+async fn begin(
+    beginning: impl Future<Output = Result<Transaction<'static, Postgres>, sqlx::Error>> + Send + 'static,
+) -> Result<TxInner, StoreError> {
+    let begun = tokio::spawn(beginning).await.map_err(|error| StoreError::unavailable(error.to_string()))?;
+    Ok(TxInner::Postgres(begun?))
 }
 
 impl Db {
@@ -70,7 +79,8 @@ impl Db {
         Ok(Tx::new(match &self.0 {
             Inner::Sqlite(db, _) => TxInner::SqliteRead(db.read().await?),
             Inner::Postgres(pool) => {
-                TxInner::Postgres(pool.begin_with(Dialect::Postgres.begin_read()).await?)
+                let pool = pool.clone();
+                begin(async move { pool.begin_with(Dialect::Postgres.begin_read()).await }).await?
             }
         }))
     }
@@ -88,7 +98,10 @@ impl Db {
     pub async fn write(&self) -> Result<Tx, StoreError> {
         Ok(Tx::new(match &self.0 {
             Inner::Sqlite(db, _) => TxInner::SqliteWrite(db.write().await?),
-            Inner::Postgres(pool) => TxInner::Postgres(pool.begin().await?),
+            Inner::Postgres(pool) => {
+                let pool = pool.clone();
+                begin(async move { pool.begin().await }).await?
+            }
         }))
     }
 

@@ -230,6 +230,9 @@ fn responses(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
     if spec.etag {
         headers["ETag"] = problem::header("ETag");
     }
+    if spec.access != Access::Open {
+        headers = problem::limited(headers);
+    }
     let mut responses = json!({
         "200": { "description": "The answer.", "headers": headers, "content": content },
         "default": problem::response("Problem"),

@@ -76,7 +76,7 @@ fn details() -> [(&'static str, &'static str, Value); 3] {
 pub(super) fn responses() -> Value {
     json!({ "Problem": {
         "description": "A refusal.",
-        "headers": { "x-request-id": header("RequestId"), "Retry-After": header("RetryAfter") },
+        "headers": limited(json!({ "x-request-id": header("RequestId"), "Retry-After": header("RetryAfter") })),
         "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
     } })
 }
@@ -84,13 +84,29 @@ pub(super) fn responses() -> Value {
 /// The headers of answers.
 pub(super) fn headers() -> Value {
     let text = |description: &str| json!({ "description": description, "schema": { "type": "string" } });
+    let count = |words: &str| json!({ "description": words, "schema": { "type": "integer", "minimum": 0 } });
     json!({
         "RequestId": text("The call's id: the one that was sent, or a new one."),
         "RetryAfter": { "description": "Seconds to wait before trying again.", "schema": { "type": "integer" } },
+        "RateLimit": count("Calls that the caller may make in any 60 seconds."),
+        "RateRemaining": count("Calls that are left of them now."),
+        "RateReset": count("Seconds until the oldest call leaves the 60 seconds, or until there is room again."),
         "Link": text("The address of the next page, with `rel=\"next\"`, when there is one."),
         "ETag": text("The version of this answer, for `If-None-Match`."),
         "IdempotencyReplayed": text("`true` when this is the kept answer of an earlier call."),
     })
+}
+
+/// These headers, and those of the caller's rate limit, which every answer has whose caller is known.
+pub(super) fn limited(mut headers: Value) -> Value {
+    for (name, component) in [
+        ("X-RateLimit-Limit", "RateLimit"),
+        ("X-RateLimit-Remaining", "RateRemaining"),
+        ("X-RateLimit-Reset", "RateReset"),
+    ] {
+        headers[name] = header(component);
+    }
+    headers
 }
 
 pub(super) fn header(name: &str) -> Value {

@@ -55,6 +55,8 @@ struct Place {
 }
 
 const HEAD: &str = "journal";
+/// A head that is not whole yet.
+const NEW: &str = "new";
 
 impl Place {
     fn head(&self) -> PathBuf {
@@ -90,11 +92,17 @@ impl Journal {
         fs::create_dir_all(folder)?;
         let place = Place { folder: folder.to_owned(), id };
         // Locked before it has its name, so that nobody takes it for one that was left behind.
-        let unnamed = folder.join(format!("{}.new", place.id));
-        let mut head = File::create(&unnamed)?;
-        head.lock()?;
-        head.write_all(&serde_json::to_vec(&names)?)?;
-        fs::rename(&unnamed, place.head())?;
+        let unnamed = folder.join(format!("{}.{NEW}", place.id));
+        let head = loop {
+            let mut head = File::create(&unnamed)?;
+            head.lock()?;
+            head.write_all(&serde_json::to_vec(&names)?)?;
+            match fs::rename(&unnamed, place.head()) {
+                // Another server that starts now came before the lock, and took it for a dead one's.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                renamed => break renamed.map(|()| head)?,
+            }
+        };
         let first = Arc::new(Segment::create(place.segment(0), 0)?);
         Ok(Self {
             names,
@@ -225,10 +233,13 @@ impl Left {
         };
         for entry in entries {
             let path = entry?.path();
-            if path.extension().is_none_or(|end| end != HEAD) {
-                continue;
-            }
-            match Self::open(folder, &path) {
+            let is = |end: &str| path.extension().is_some_and(|own| own == end);
+            let found = match (is(HEAD), is(NEW)) {
+                (true, _) => Self::open(folder, &path),
+                (_, true) => remove_unfinished(&path).map(|()| None),
+                _ => continue,
+            };
+            match found {
                 Ok(found) => left.extend(found),
                 // Its process ended in order, or another one took it over.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -241,12 +252,7 @@ impl Left {
 
     fn open(folder: &Path, path: &Path) -> io::Result<Option<Self>> {
         let id = path.file_stem().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default();
-        let head = File::open(path)?;
-        match head.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+        let Some(head) = lock(path)? else { return Ok(None) };
         let names = serde_json::from_slice(&fs::read(path)?);
         let names = names.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(Some(Self { place: Place { folder: folder.to_owned(), id }, names, _head: head }))
@@ -269,6 +275,21 @@ impl Left {
     pub(crate) fn remove(self) -> io::Result<()> {
         remove(&self.place)
     }
+}
+
+/// The locked file; nothing when its process lives.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let head = File::open(path)?;
+    match head.try_lock() {
+        Ok(()) => Ok(Some(head)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Removes the head of a process that died before it had a journal.
+fn remove_unfinished(path: &Path) -> io::Result<()> {
+    if lock(path)?.is_some() { fs::remove_file(path) } else { Ok(()) }
 }
 
 /// A head that does not read says nothing about the records behind it; they stay for whoever can make something of them.

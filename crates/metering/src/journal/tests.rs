@@ -142,4 +142,7 @@ fn a_head_that_does_not_read_is_set_aside() {
     fs::write(folder.path().join("dead.journal"), "").unwrap();
     assert!(Left::find(folder.path()).unwrap().is_empty());
     assert!(folder.path().join("dead.damaged").exists());
+    fs::write(folder.path().join("unborn.new"), "{").unwrap();
+    assert!(Left::find(folder.path()).unwrap().is_empty());
+    assert!(!folder.path().join("unborn.new").exists(), "what died at its start is swept away");
 }

@@ -295,6 +295,21 @@ pub(crate) async fn blocks_before(
     .await
 }
 
+/// Pieces of every account that ended at `since` or later, the last ones first.
+pub(crate) async fn blocks_since(
+    tx: &mut Tx,
+    since: Timestamp,
+    most: i64,
+) -> Result<Vec<Vec<u8>>, StoreError> {
+    let rows: Vec<(Vec<u8>,)> = tx
+        .all(
+            "select body as value from request_blocks where last_at >= $1 order by last_at desc limit $2",
+            args![since, most],
+        )
+        .await?;
+    Ok(rows.into_iter().map(|(body,)| body).collect())
+}
+
 /// The last piece, if it began after `since` and has fewer than `few` requests.
 pub(crate) async fn last_small_block(
     tx: &mut Tx,

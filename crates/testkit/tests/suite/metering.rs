@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use portico::admin::{Admin, PlanCommand, UnitsCommand};
 use portico_kernel::{AccountId, Clock, Code, Month, Scope};
-use portico_testkit::{Answer, Database, Sent, TestApp, TestAppOptions, on_both_databases};
+use portico_testkit::{Answer, Database, Sent, TestApp, TestAppOptions, TestDatabase, on_both_databases};
 use serde_json::{Value, json};
 
 pub(crate) async fn units(app: &TestApp) -> Value {
@@ -286,6 +286,60 @@ on_both_databases! {
     }
 }
 
+/// The process dies without a word, and another starts on what it left.
+async fn die_and_start(mut app: TestApp) -> TestApp {
+    let (token, account, clock) = (app.token.clone(), app.account, app.clock.clone());
+    app.app.engine.db.close().await;
+    let database = TestDatabase { url: app.database.url.clone(), folder: app.take_folder() };
+    drop(app);
+    let mut app = TestApp::on(database, clock, TestAppOptions::default()).await;
+    (app.token, app.account) = (token, account);
+    app
+}
+
+/// A restart does not let a key pass its limit, nor forget what the account may spend.
+#[tokio::test]
+async fn a_minute_outlives_the_server() {
+    for kind in [Database::Sqlite, Database::Postgres] {
+        let app = TestApp::new(kind).await;
+        set_plan(&app, "slow").await;
+        for _ in 0..3 {
+            me(&app).await.ok();
+        }
+        app.advance(Duration::from_secs(10)).await;
+        let app = die_and_start(app).await;
+        for remaining in [1, 0] {
+            assert_eq!(left(&me(&app).await).1, remaining);
+        }
+        me(&app).await.refused(Code::RateLimited);
+        app.advance(Duration::from_millis(50_500)).await;
+        assert_eq!(left(&me(&app).await).1, 2);
+    }
+}
+
+/// A folder that was used with another database keeps its journal for that one.
+#[tokio::test]
+async fn a_journal_of_another_database_is_left_alone() {
+    let mut app = TestApp::new(Database::Sqlite).await;
+    let (url, account, token, clock) =
+        (app.database.url.clone(), app.account, app.token.clone(), app.clock.clone());
+    for _ in 0..7 {
+        me(&app).await.ok();
+    }
+    app.app.engine.db.close().await;
+    let folder = app.take_folder();
+    drop(app);
+    let elsewhere = format!("sqlite:{}", folder.path().join("other.db").display());
+    let mut other =
+        TestApp::on(TestDatabase { url: elsewhere, folder }, clock.clone(), TestAppOptions::default()).await;
+    me(&other).await.ok();
+    let folder = other.take_folder();
+    drop(other);
+    let mut app = TestApp::on(TestDatabase { url, folder }, clock, TestAppOptions::default()).await;
+    (app.account, app.token) = (account, token);
+    assert_eq!(used(&app).await, 7);
+}
+
 /// What a process that died left is counted by the next, once.
 #[tokio::test]
 async fn what_a_dead_server_left_is_counted_once() {
@@ -299,13 +353,8 @@ async fn what_a_dead_server_left_is_counted_once() {
                 // Some of it is counted already.
                 app.catch_up().await;
             }
-            let (token, account, clock) = (app.token.clone(), app.account, app.clock.clone());
-            app.app.engine.db.close().await;
-            let database =
-                portico_testkit::TestDatabase { url: app.database.url.clone(), folder: app.take_folder() };
-            drop(app);
-            app = TestApp::on(database, clock, TestAppOptions::default()).await;
-            (app.token, app.account) = (token, account);
+            app = die_and_start(app).await;
+
             assert_eq!(used(&app).await, round * 10 + (round - 1), "in round {round}");
         }
         let journals = std::fs::read_dir(app.database.folder.path().join("journal")).unwrap();
