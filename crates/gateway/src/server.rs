@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use portico_engine::Engine;
 use portico_kernel::Clock;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,8 +22,9 @@ use tokio::task::JoinSet;
 use crate::edge::EdgeIo;
 use crate::{AuthServer, Gateway, MetricsServer};
 
-/// A sender that is slower with its head than this is cut off.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// A peer that sends no whole head for about so long is cut off: looks at the connection, and the time between two.
+const SILENT_LOOKS_MAX: u32 = 3;
+const SILENT_PAUSE: Duration = Duration::from_secs(10);
 /// About the largest head that is read.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long calls under way may take to end when the server stops.
@@ -68,6 +69,8 @@ struct State {
     unread: AtomicBool,
     working: AtomicBool,
     blocked: AtomicBool,
+    serving: AtomicBool,
+    requests: AtomicU32,
 }
 
 impl Connection {
@@ -93,6 +96,17 @@ impl Connection {
     /// A stopping server waits for this; not for a request that is still coming in.
     fn is_working(&self) -> bool {
         self.0.working.load(Ordering::Relaxed)
+    }
+
+    /// A request begins: its head was read.
+    fn begin(&self) {
+        self.0.requests.fetch_add(1, Ordering::Relaxed);
+        self.0.serving.store(true, Ordering::Relaxed);
+    }
+
+    /// The request has its answer.
+    fn end(&self) {
+        self.0.serving.store(false, Ordering::Relaxed);
     }
 
     fn is_blocked(&self) -> bool {
@@ -161,17 +175,24 @@ async fn connection(
         let handler = handler.clone();
         request.extensions_mut().insert(of_request.clone());
         request.extensions_mut().insert(Peer(peer.ip()));
-        async move { Ok::<_, std::convert::Infallible>(handler.handle(request).await.map(Full::new)) }
+        let connection = of_request.clone();
+        connection.begin();
+        async move {
+            let answer = handler.handle(request).await.map(Full::new);
+            connection.end();
+            Ok::<_, std::convert::Infallible>(answer)
+        }
     });
+    // Not with a timer of its own for every head, which would cost more than reading it.
     let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME_MAX)
+        .header_read_timeout(None)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(io, service)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
+        () = silence(&state) => return,
         () = stopped(&mut stop) => {
             serving.as_mut().graceful_shutdown();
             tokio::select! {
@@ -183,6 +204,18 @@ async fn connection(
     if let Err(error) = ended {
         // A peer that goes away or does not speak HTTP is everyday life at an edge.
         tracing::debug!(%error, %peer, "A connection ended early");
+    }
+}
+
+/// Ends when the peer has sent no whole head for about half a minute, and nothing is being done for it.
+async fn silence(connection: &Connection) {
+    let (mut looks, mut requests) = (0, 0);
+    while looks < SILENT_LOOKS_MAX {
+        wait(SILENT_PAUSE).await;
+        let State { serving, requests: now, .. } = &*connection.0;
+        let now = now.load(Ordering::Relaxed);
+        let silent = now == requests && !serving.load(Ordering::Relaxed);
+        (looks, requests) = (if silent { looks + 1 } else { 0 }, now);
     }
 }
 

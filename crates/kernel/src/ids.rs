@@ -66,6 +66,8 @@ kinds! {
 }
 
 const RANDOM_BYTES: usize = 10;
+/// Longer than any prefix.
+const PREFIX_BYTES_MAX: usize = 8;
 
 impl<K: Kind> Id<K> {
     /// The id made at `now` with these random bytes.
@@ -87,8 +89,16 @@ impl<K: Kind> Id<K> {
 
 impl<K: Kind> fmt::Display for Id<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut buffer = [0; ulid::ULID_LEN];
-        write!(f, "{}_{}", K::PREFIX, self.0.array_to_str(&mut buffer))
+        // Written in one piece: every answer and every line of the log has some.
+        let mut ulid = [0; ulid::ULID_LEN];
+        let ulid = self.0.array_to_str(&mut ulid);
+        let mut whole = [0; PREFIX_BYTES_MAX + 1 + ulid::ULID_LEN];
+        let length = K::PREFIX.len() + 1 + ulid.len();
+        let (prefix, rest) = whole[..length].split_at_mut(K::PREFIX.len());
+        prefix.copy_from_slice(K::PREFIX.as_bytes());
+        rest[0] = b'_';
+        rest[1..].copy_from_slice(ulid.as_bytes());
+        f.write_str(str::from_utf8(&whole[..length]).unwrap_or_default())
     }
 }
 

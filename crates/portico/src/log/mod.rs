@@ -15,6 +15,10 @@ use tracing_subscriber::{Layer, filter, fmt};
 
 use crate::config::{Config, LogFormat};
 
+mod text;
+
+use text::Text;
+
 /// How long a line waits at most.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Beyond this, whoever has a line to write waits for the thread: a reader that is slow must not fill the memory.
@@ -27,7 +31,7 @@ pub(crate) fn begin(config: &Config) -> Log {
     let stderr_is_terminal = io::stderr().is_terminal();
     let layer = fmt::layer().with_writer(Writer(log.0.clone())).with_ansi(stderr_is_terminal);
     let layer = match config.log_format {
-        LogFormat::Text => layer.with_target(false).boxed(),
+        LogFormat::Text => layer.event_format(Text { ansi: stderr_is_terminal }).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
     };
     // A second start within one process (tests) keeps the first log.
