@@ -28,8 +28,8 @@ check: ## The slower judges from outside (see check/README.md)
 	check/run
 
 bench: ## Measure, on both databases
-	cargo build --release -p portico -p portico-bench --locked
-	scripts/with-postgres $(target)/release/portico-bench
+	cargo build --profile dist -p portico -p portico-bench --locked
+	scripts/with-postgres $(target)/dist/portico-bench
 
 # By way of a second file, so that a failed build does not leave an empty document behind.
 docs: ## Write the documents in docs/api anew

@@ -42,6 +42,10 @@ def environment(folder, host):
     ours["PORTICO_AUTH_URL"] = f"http://{host}:{at['AUTH']}"
     ours["PORTICO_CONSOLE_URL"] = f"http://{host}:{at['CONSOLE']}"
     ours["PORTICO_DATA_DIR"] = str(folder / "data")
+    # Judges ask more often than any caller may.
+    config = folder / "portico.toml"
+    config.write_text("[plans.free]\nmonthly_units = 1000000000\ncalls_per_minute = 100000000\n")
+    ours["PORTICO_CONFIG"] = str(config)
     # Nothing of a developer's own server may leak into this one, nor a proxy stand between us and it.
     others = {key: value for key, value in os.environ.items() if not key.startswith("PORTICO_")}
     return {**others, **ours, "NO_PROXY": LOCAL, "no_proxy": LOCAL}

@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
+mod admission;
 mod disk;
 mod exchanges;
 mod http;
 mod pages;
 mod report;
+mod reports;
 mod signins;
 mod writes;
 
@@ -25,6 +27,9 @@ async fn main() {
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     let synced = disk::synced_writes_per_second();
     report.figure("synced writes of the disk", synced, "/s");
+    if wanted("admission") {
+        admission::measure(&mut report).await;
+    }
     if wanted("signins") {
         signins::measure(&mut report).await;
     }
@@ -37,6 +42,9 @@ async fn main() {
         }
         if wanted("writes") {
             writes::measure(&mut report, database, synced).await;
+        }
+        if wanted("reports") {
+            reports::measure(&mut report, database).await;
         }
         if wanted("pages") {
             pages::measure(&mut report, database).await;

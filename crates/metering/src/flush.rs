@@ -4,6 +4,7 @@
 //! whether a commit came to be, the database is asked how far it is, and counting goes on from there: a try more or less
 //! changes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portico_engine::{Ctx, Engine};
@@ -16,7 +17,7 @@ use crate::events::UsageThreshold;
 use crate::histogram::Histogram;
 use crate::journal::{Names, Record};
 use crate::lease::units_of;
-use crate::sql::MonthRow;
+use crate::sql::{LeaseAt, MonthRow, UsageRow};
 use crate::{Metering, limits, sql};
 
 /// How far the journal of this server is counted.
@@ -98,7 +99,8 @@ async fn count_account(
         let tx = ctx.tx().await?;
         let row = sql::add_to_month(tx, account, month, used, 0).await?;
         if leased > 0 {
-            sql::shrink_lease(tx, &account.to_string(), &units_of(month), journal, leased).await?;
+            let (account, resource, holder) = (account.to_string(), units_of(month), journal.to_owned());
+            sql::shrink_lease(tx, &LeaseAt { account, resource, holder }, leased).await?;
         }
         tell(ctx, account, month, plan, row).await?;
     }
@@ -106,16 +108,19 @@ async fn count_account(
     for (hour, counts) in &batch.hours {
         sql::add_to_hour(tx, account, *hour, counts).await?;
     }
-    for ((day, subject, operation), counts) in &batch.days {
-        let at = (subject.to_string(), names.operation(*operation));
-        sql::add_to_day(tx, account, *day, (&at.0, at.1), counts).await?;
+    let name = |operation: u16| names.operation(operation).to_owned();
+    let days = batch.days.into_iter();
+    let days =
+        days.map(|((day, subject, operation), counts)| (day, subject.to_string(), name(operation), counts));
+    sql::add_to_days(tx, account, days).await?;
+    let mut months: BTreeMap<Month, Vec<UsageRow>> = BTreeMap::new();
+    for ((month, subject, operation), counts) in &batch.months {
+        let mut row = UsageRow::new(subject.to_string(), name(*operation), counts);
+        row.latency = counts.latency.to_bytes()?;
+        months.entry(*month).or_default().push(row);
     }
-    for ((month, subject, operation), month_counts) in &batch.months {
-        let subject = subject.to_string();
-        let at = (subject.as_str(), names.operation(*operation));
-        let (counts, tokens) = (&month_counts.counts, month_counts.tokens);
-        let kept = sql::add_to_usage(tx, account, *month, at, counts, tokens).await?;
-        add_latency(tx, (account, *month, at), &kept, &month_counts.latency).await?;
+    for (month, rows) in months {
+        add_usage(tx, account, month, rows).await?;
     }
     let requests = batch.records.iter();
     let requests = requests.map(|(place, record)| Logged::new(record, journal, first + *place as u64, names));
@@ -149,16 +154,23 @@ async fn log(
     Ok(())
 }
 
-async fn add_latency(
+/// Adds to the usage of a month, whose histograms are read, merged and written back.
+async fn add_usage(
     tx: &mut Tx,
-    (account, month, at): (AccountId, Month, (&str, &str)),
-    kept: &[u8],
-    more: &Histogram,
+    account: AccountId,
+    month: Month,
+    mut rows: Vec<UsageRow>,
 ) -> Result<(), Problem> {
-    // One that does not read begins anew: the counts beside it are what matters, and the others' must not wait for it.
-    let mut latency = Histogram::from_bytes(kept).unwrap_or_default();
-    latency.merge(more);
-    Ok(sql::set_latency(tx, account, month, at, latency.to_bytes()?).await?)
+    let kept = sql::latencies(tx, account, month).await?;
+    for row in &mut rows {
+        if let Some(kept) = kept.get(&(row.subject.clone(), row.rpc.clone())) {
+            // One that does not read begins anew: the counts beside it are what matters, and nobody must wait for it.
+            let mut latency = Histogram::from_bytes(kept).unwrap_or_default();
+            latency.merge(&Histogram::from_bytes(&row.latency)?);
+            row.latency = latency.to_bytes()?;
+        }
+    }
+    Ok(sql::add_to_usage(tx, account, month, rows.into_iter()).await?)
 }
 
 /// Tells the account once a month that it has used 80 % of its budget, and once that it has used it all.

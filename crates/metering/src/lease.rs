@@ -10,6 +10,7 @@ use portico_kernel::{AccountId, Code, Month, Problem, Timestamp};
 use portico_store::Tx;
 
 use crate::account::AccountMeter;
+use crate::sql::LeaseAt;
 use crate::subject::{Asked, Share, Subject, share};
 use crate::{Metering, limits, sql};
 
@@ -99,7 +100,7 @@ impl Metering {
         more: i64,
     ) -> Result<Look, Problem> {
         let now = engine.clock.now();
-        let (account, resource, holder) = (meter.id.to_string(), units_of(meter.month), self.holder()?);
+        let at = self.lease_at(meter.id.to_string(), units_of(meter.month))?;
         let mut tx = engine.db.write().await?;
         // The row of the month comes first everywhere: whoever holds it deals out the units, and what is read behind it
         // is not changed before the commit.
@@ -107,17 +108,22 @@ impl Metering {
         let plan = engine.memberships.plan(&mut tx, meter.id).await?.ok_or_else(|| gone(meter.id))?;
         let plan = engine.plans.get_or_first(&plan);
         let servers = self.servers(&mut tx, now).await?;
-        let held = sql::held_units(&mut tx, &account, &resource, holder, now - limits::SEEN_LIFE).await?;
+        let held = sql::held_units(&mut tx, &at, now - limits::SEEN_LIFE).await?;
         let free = plan.monthly_units.saturating_add(month.granted) - month.used - held.all_held;
         let leased = portion(more, free, servers);
-        sql::extend_lease(&mut tx, &account, &resource, holder, leased.unwrap_or(0), now).await?;
+        sql::extend_lease(&mut tx, &at, leased.unwrap_or(0), now).await?;
         if leased.is_none() && held.living > 0 {
-            sql::recall(&mut tx, &account, &resource, holder).await?;
+            sql::recall(&mut tx, &at).await?;
         }
         tx.commit().await?;
         meter.learn(plan);
         self.numbers.lease_asked();
         Ok(Look { free, others: held.living, leased })
+    }
+
+    /// This server's lease of a resource.
+    pub(crate) fn lease_at(&self, account: String, resource: String) -> Result<LeaseAt, Problem> {
+        Ok(LeaseAt { account, resource, holder: self.holder()?.to_owned() })
     }
 
     /// How many servers deal out of one database.
@@ -171,22 +177,22 @@ impl Metering {
         limit: u32,
         recall: bool,
     ) -> Result<bool, Problem> {
-        let (resource, holder) = (format!("{MINUTE}{}", subject.id), self.holder()?);
+        let at = self.lease_at(owner.to_owned(), format!("{MINUTE}{}", subject.id))?;
         let mut tx = engine.db.write().await?;
-        sql::lock_resource(&mut tx, owner, &resource).await?;
+        sql::lock_resource(&mut tx, &at).await?;
         let now = engine.clock.now();
         let since = (now - limits::SHARE_GONE, now - limits::SEEN_LIFE);
-        let others = sql::held_minute(&mut tx, owner, &resource, holder, since).await?;
+        let others = sql::held_minute(&mut tx, &at, since).await?;
         let servers = u32::try_from(self.servers(&mut tx, now).await?).unwrap_or(u32::MAX);
         // From here until the commit nothing more is admitted.
         let used = subject.minute().shrink(now);
         let elsewhere = u32::try_from(others.amount.max(0)).unwrap_or(u32::MAX);
         let share = share(limit, used, elsewhere, servers);
         let most = share.unwrap_or(used);
-        sql::set_lease(&mut tx, owner, &resource, holder, most.into(), now).await?;
+        sql::set_lease(&mut tx, &at, most.into(), now).await?;
         let recall = recall && share.is_none() && elsewhere > 0;
         if recall {
-            sql::recall(&mut tx, owner, &resource, holder).await?;
+            sql::recall(&mut tx, &at).await?;
         }
         tx.commit().await?;
         self.numbers.lease_asked();
@@ -197,18 +203,18 @@ impl Metering {
 
     /// Gives back what was called back: all that is neither spent nor set aside.
     pub(crate) async fn answer_recalls(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
-        let holder = self.holder()?;
-        let recalled = sql::recalled(&mut engine.db.glance().await?, holder).await?;
-        for lease in recalled {
+        let recalled = sql::recalled(&mut engine.db.glance().await?, self.holder()?).await?;
+        for row in recalled {
+            let lease = self.lease_at(row.account_id, row.resource)?;
             if let Some(subject) = lease.resource.strip_prefix(MINUTE) {
                 self.give_back_minute(engine, subject, &lease).await?;
                 continue;
             }
             let mut tx = engine.db.write().await?;
-            let meter = self.find_account(&lease.account_id, &lease.resource);
+            let meter = self.find_account(&lease.account, &lease.resource);
             let room = meter.as_ref().map_or(0, |meter| meter.take_all());
-            sql::shrink_lease(&mut tx, &lease.account_id, &lease.resource, holder, room).await?;
-            sql::answer_recall(&mut tx, &lease.account_id, &lease.resource, holder).await?;
+            sql::shrink_lease(&mut tx, &lease, room).await?;
+            sql::answer_recall(&mut tx, &lease).await?;
             // Should the commit fail, nobody knows whether it came to be: what is given back stays given back, and is
             // nobody's until the account is idle.
             tx.commit().await?;
@@ -221,7 +227,7 @@ impl Metering {
         &self,
         engine: &Arc<Engine>,
         subject: &str,
-        lease: &sql::RecalledRow,
+        lease: &LeaseAt,
     ) -> Result<(), Problem> {
         let subject = self.find_subject(subject);
         // While a share is being agreed on, that settles it; the recall is looked at again soon.
@@ -232,8 +238,7 @@ impl Metering {
         let now = engine.clock.now();
         let used = subject.as_ref().map_or(0, |subject| subject.minute().shrink(now));
         let mut tx = engine.db.write().await?;
-        let holder = self.holder()?;
-        sql::set_lease(&mut tx, &lease.account_id, &lease.resource, holder, used.into(), now).await?;
+        sql::set_lease(&mut tx, lease, used.into(), now).await?;
         Ok(tx.commit().await?)
     }
 }

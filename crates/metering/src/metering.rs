@@ -204,15 +204,14 @@ impl Metering {
         };
         let idle: Vec<_> =
             self.accounts.iter().filter(|entry| is_idle(entry.value())).map(|entry| *entry.key()).collect();
-        let holder = self.holder()?;
         for at in idle {
             // Removed only while nobody has it in hand: a call that began meanwhile does.
             let alone = |_: &_, meter: &Arc<AccountMeter>| Arc::strong_count(meter) == 1 && is_idle(meter);
             if let Some((_, meter)) = self.accounts.remove_if(&at, alone) {
                 // Only what it held: another call may have leased more by now.
                 let mut tx = engine.db.write().await?;
-                let (account, resource) = (at.0.to_string(), units_of(at.1));
-                sql::shrink_lease(&mut tx, &account, &resource, holder, meter.take_all()).await?;
+                let lease = self.lease_at(at.0.to_string(), units_of(at.1))?;
+                sql::shrink_lease(&mut tx, &lease, meter.take_all()).await?;
                 tx.commit().await?;
             }
         }

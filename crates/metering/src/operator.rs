@@ -5,6 +5,7 @@ use portico_kernel::{AccountId, Month, Problem};
 use serde_json::json;
 
 use crate::lease::units_of;
+use crate::sql::LeaseAt;
 use crate::{Metering, sql};
 
 /// Grants are bounded so that sums stay within 64 bits.
@@ -44,6 +45,8 @@ impl Metering {
         let tx = ctx.tx().await?;
         // Whoever deals out units meanwhile waits for the row of the month, and then sees the change.
         sql::add_to_month(tx, account, month, 0, 0).await?;
-        Ok(sql::recall(tx, &account.to_string(), &units_of(month), "").await?)
+        // Everyone's: the operator holds none.
+        let (account, resource, holder) = (account.to_string(), units_of(month), String::new());
+        Ok(sql::recall(tx, &LeaseAt { account, resource, holder }).await?)
     }
 }

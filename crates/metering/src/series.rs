@@ -122,14 +122,15 @@ impl Operation for GetSeries {
         let until = Day::from_number(to.number() + 1);
         let (tx, account) = (ctx.tx().await?, self.org_id);
         let hours = (from.first_hour(), until.first_hour());
-        let (rows, more) = match self.by {
-            By::Hour => (sql::by_hour(tx, account, hours.0, hours.1).await?, tail.by_hour(hours.0, hours.1)),
-            By::Day => (sql::by_day(tx, account, from, until).await?, tail.by_day(from, until)),
-            By::Key => (sql::by_subject(tx, account, from, until).await?, tail.by_subject(from, until)),
-            By::Category | By::Rpc => {
-                (sql::by_rpc(tx, account, from, until).await?, tail.by_rpc(from, until))
-            }
+        let in_hours = (hours.0.number(), hours.1.number());
+        let in_days = (from.number(), until.number());
+        let (by, span, more) = match self.by {
+            By::Hour => (sql::BY_HOUR, in_hours, tail.by_hour(hours.0, hours.1)),
+            By::Day => (sql::BY_DAY, in_hours, tail.by_day(from, until)),
+            By::Key => (sql::BY_SUBJECT, in_days, tail.by_subject(from, until)),
+            By::Category | By::Rpc => (sql::BY_RPC, in_days, tail.by_rpc(from, until)),
         };
+        let rows = sql::spans(tx, by, account, span).await?;
         let cells = cells(self.by, rows.into_iter().chain(more), |rpc| category_of(ctx, rpc));
         Ok(Series {
             from,

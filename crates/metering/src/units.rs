@@ -102,8 +102,9 @@ impl Operation for GetUnits {
         let used = used + tail.used(month);
         let (first, end) = (month.first_day(), month.next().first_day());
         let mut days: BTreeMap<Day, i64> = BTreeMap::new();
-        for row in sql::by_day(tx, self.org_id, first, end).await?.into_iter().chain(tail.by_day(first, end))
-        {
+        let hours = (first.first_hour().number(), end.first_hour().number());
+        let rows = sql::spans(tx, sql::BY_DAY, self.org_id, hours).await?;
+        for row in rows.into_iter().chain(tail.by_day(first, end)) {
             *days.entry(Day::from_number(row.number)).or_default() += row.units;
         }
         let days = days.into_iter().map(|(day, units)| UnitDay { day, units: Int64(units) }).collect();

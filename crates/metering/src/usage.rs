@@ -135,7 +135,8 @@ fn merge(rows: Vec<UsageRow>, tail: &Tail<'_>, month: Month) -> Vec<(UsageRow, H
 }
 
 impl UsageRow {
-    fn new(subject: String, rpc: String, of: &MonthCounts) -> Self {
+    /// A row of these counts, without its histogram.
+    pub(crate) fn new(subject: String, rpc: String, of: &MonthCounts) -> Self {
         let Counts { calls, units, client_errors, platform_errors } = of.counts;
         let (tokens, latency) = (of.tokens, Vec::new());
         Self { subject, rpc, calls, units, tokens, client_errors, platform_errors, latency }

@@ -1,7 +1,10 @@
 //! Statements of what was used, by hour, day and month, and of the log of requests.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use portico_kernel::{AccountId, Day, Hour, Month, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Arg, StoreError, Tx, args, from_row};
 
 /// Numbers of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,84 +40,114 @@ pub(crate) async fn add_to_hour(
     .map(drop)
 }
 
-pub(crate) async fn add_to_day(
-    tx: &mut Tx,
-    account: AccountId,
-    day: Day,
-    (subject, rpc): (&str, &str),
-    counts: &Counts,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "insert into usage_days (account_id, day, subject, rpc, calls, units, client_errors, platform_errors) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (account_id, day, subject, rpc) do update set \
-         calls = usage_days.calls + excluded.calls, units = usage_days.units + excluded.units, \
-         client_errors = usage_days.client_errors + excluded.client_errors, \
-         platform_errors = usage_days.platform_errors + excluded.platform_errors",
-        args![
-            account,
-            day.number(),
-            subject.to_owned(),
-            rpc.to_owned(),
-            counts.calls,
-            counts.units,
-            counts.client_errors,
-            counts.platform_errors
-        ],
-    )
-    .await
-    .map(drop)
+/// An insert of several rows at once, because a statement costs far more than a row.
+struct Rows {
+    texts: Vec<&'static str>,
 }
 
-/// Adds all but the histogram; answers the histogram that is there, whose row stays locked until the commit.
+impl Rows {
+    /// The most rows of one statement.
+    const MOST: usize = 16;
+
+    /// The texts for one row, two, and so on: `head`, as many groups of `columns` placeholders, `tail`.
+    fn new(head: &str, columns: usize, tail: &str) -> Self {
+        let group = |row: usize| {
+            let numbers = (row * columns + 1..=(row + 1) * columns).map(|number| format!("${number}"));
+            format!("({})", numbers.collect::<Vec<_>>().join(", "))
+        };
+        let text = |rows: usize| {
+            let groups: Vec<_> = (0..rows).map(group).collect();
+            // Made once for each number of rows, and needed for as long as the program runs.
+            &*Box::leak(format!("{head} values {} {tail}", groups.join(", ")).into_boxed_str())
+        };
+        Self { texts: (1..=Self::MOST).map(text).collect() }
+    }
+
+    async fn execute(&self, tx: &mut Tx, rows: impl Iterator<Item = Vec<Arg>>) -> Result<(), StoreError> {
+        let rows: Vec<_> = rows.collect();
+        for some in rows.chunks(Self::MOST) {
+            tx.execute(self.texts[some.len() - 1], some.concat()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What to add to a day: the day, the subject, the operation, and how much.
+pub(crate) type DayCounts = (Day, String, String, Counts);
+
+pub(crate) async fn add_to_days(
+    tx: &mut Tx,
+    account: AccountId,
+    days: impl Iterator<Item = DayCounts>,
+) -> Result<(), StoreError> {
+    static ROWS: LazyLock<Rows> = LazyLock::new(|| {
+        Rows::new(
+            "insert into usage_days (account_id, day, subject, rpc, calls, units, client_errors, platform_errors)",
+            8,
+            "on conflict (account_id, day, subject, rpc) do update set \
+             calls = usage_days.calls + excluded.calls, units = usage_days.units + excluded.units, \
+             client_errors = usage_days.client_errors + excluded.client_errors, \
+             platform_errors = usage_days.platform_errors + excluded.platform_errors",
+        )
+    });
+    let row = |(day, subject, rpc, counts): DayCounts| {
+        let Counts { calls, units, client_errors, platform_errors } = counts;
+        args![account, day.number(), subject, rpc, calls, units, client_errors, platform_errors]
+    };
+    ROWS.execute(tx, days.map(row)).await
+}
+
+/// Adds to the rows of a month. The histogram is not added to but replaced: whoever adds has read it, and holds the row of
+/// the month in `unit_months`.
 pub(crate) async fn add_to_usage(
     tx: &mut Tx,
     account: AccountId,
     month: Month,
-    (subject, rpc): (&str, &str),
-    counts: &Counts,
-    tokens: i64,
-) -> Result<Vec<u8>, StoreError> {
-    let (latency,) = tx
-        .one(
+    rows: impl Iterator<Item = UsageRow>,
+) -> Result<(), StoreError> {
+    static ROWS: LazyLock<Rows> = LazyLock::new(|| {
+        Rows::new(
             "insert into usage_months (account_id, month, subject, rpc, calls, units, tokens, client_errors, \
-             platform_errors, latency) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
-             on conflict (account_id, month, subject, rpc) do update set \
+             platform_errors, latency)",
+            10,
+            "on conflict (account_id, month, subject, rpc) do update set \
              calls = usage_months.calls + excluded.calls, units = usage_months.units + excluded.units, \
              tokens = usage_months.tokens + excluded.tokens, \
              client_errors = usage_months.client_errors + excluded.client_errors, \
-             platform_errors = usage_months.platform_errors + excluded.platform_errors \
-             returning latency as value",
-            args![
-                account,
-                month.to_string(),
-                subject.to_owned(),
-                rpc.to_owned(),
-                counts.calls,
-                counts.units,
-                tokens,
-                counts.client_errors,
-                counts.platform_errors,
-                Vec::<u8>::new()
-            ],
+             platform_errors = usage_months.platform_errors + excluded.platform_errors, \
+             latency = excluded.latency",
         )
-        .await?;
-    Ok(latency)
+    });
+    let month = month.to_string();
+    let row = |row: UsageRow| {
+        let UsageRow { subject, rpc, calls, units, tokens, client_errors, platform_errors, latency } = row;
+        args![account, month, subject, rpc, calls, units, tokens, client_errors, platform_errors, latency]
+    };
+    ROWS.execute(tx, rows.map(row)).await
 }
 
-pub(crate) async fn set_latency(
+/// The histograms of a month, by subject and operation.
+pub(crate) async fn latencies(
     tx: &mut Tx,
     account: AccountId,
     month: Month,
-    (subject, rpc): (&str, &str),
-    latency: Vec<u8>,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "update usage_months set latency = $5 where account_id = $1 and month = $2 and subject = $3 and rpc = $4",
-        args![account, month.to_string(), subject.to_owned(), rpc.to_owned(), latency],
-    )
-    .await
-    .map(drop)
+) -> Result<HashMap<(String, String), Vec<u8>>, StoreError> {
+    let rows: Vec<LatencyRow> = tx
+        .all(
+            "select subject, rpc, latency from usage_months where account_id = $1 and month = $2",
+            args![account, month.to_string()],
+        )
+        .await?;
+    Ok(rows.into_iter().map(|row| ((row.subject, row.rpc), row.latency)).collect())
 }
+
+struct LatencyRow {
+    subject: String,
+    rpc: String,
+    latency: Vec<u8>,
+}
+
+from_row!(LatencyRow { subject, rpc, latency });
 
 /// What one subject used of one operation in a month.
 pub(crate) struct UsageRow {
@@ -175,70 +208,35 @@ macro_rules! spans {
     };
 }
 
-/// By hour.
-pub(crate) async fn by_hour(
-    tx: &mut Tx,
-    account: AccountId,
-    from: Hour,
-    until: Hour,
-) -> Result<Vec<SpanRow>, StoreError> {
-    tx.all(
-        spans!("hour", "''", "usage_hours", "hour >= $2 and hour < $3 group by hour order by hour"),
-        args![account, from.number(), until.number()],
-    )
-    .await
-}
+/// By hour, from one number of an hour to before another.
+pub(crate) const BY_HOUR: &str =
+    spans!("hour", "''", "usage_hours", "hour >= $2 and hour < $3 group by hour order by hour");
+/// By day, from one number of an hour to before another.
+pub(crate) const BY_DAY: &str = spans!(
+    "hour / 24",
+    "''",
+    "usage_hours",
+    "hour >= $2 and hour < $3 group by hour / 24 order by hour / 24"
+);
+/// By day and operation, from one number of a day to before another.
+pub(crate) const BY_RPC: &str =
+    spans!("day", "rpc", "usage_days", "day >= $2 and day < $3 group by day, rpc order by day, rpc");
+/// By day and key, API token or person, from one number of a day to before another.
+pub(crate) const BY_SUBJECT: &str = spans!(
+    "day",
+    "subject",
+    "usage_days",
+    "day >= $2 and day < $3 group by day, subject order by day, subject"
+);
 
-/// By day; `until` is the day after the last.
-pub(crate) async fn by_day(
+/// What was used from `from` to before `until`, in one of the ways above.
+pub(crate) async fn spans(
     tx: &mut Tx,
+    by: &'static str,
     account: AccountId,
-    from: Day,
-    until: Day,
+    (from, until): (i64, i64),
 ) -> Result<Vec<SpanRow>, StoreError> {
-    tx.all(
-        spans!(
-            "hour / 24",
-            "''",
-            "usage_hours",
-            "hour >= $2 and hour < $3 group by hour / 24 order by hour / 24"
-        ),
-        args![account, from.first_hour().number(), until.first_hour().number()],
-    )
-    .await
-}
-
-/// By day and operation.
-pub(crate) async fn by_rpc(
-    tx: &mut Tx,
-    account: AccountId,
-    from: Day,
-    until: Day,
-) -> Result<Vec<SpanRow>, StoreError> {
-    tx.all(
-        spans!("day", "rpc", "usage_days", "day >= $2 and day < $3 group by day, rpc order by day, rpc"),
-        args![account, from.number(), until.number()],
-    )
-    .await
-}
-
-/// By day and key, API token or person.
-pub(crate) async fn by_subject(
-    tx: &mut Tx,
-    account: AccountId,
-    from: Day,
-    until: Day,
-) -> Result<Vec<SpanRow>, StoreError> {
-    tx.all(
-        spans!(
-            "day",
-            "subject",
-            "usage_days",
-            "day >= $2 and day < $3 group by day, subject order by day, subject"
-        ),
-        args![account, from.number(), until.number()],
-    )
-    .await
+    tx.all(by, args![account, from, until]).await
 }
 
 /// A piece of the log of requests.

@@ -1,0 +1,178 @@
+//! Statements of leases.
+
+use portico_kernel::Timestamp;
+use portico_store::{StoreError, Tx, args, from_row};
+
+/// Which lease: of what, and whose.
+#[derive(Debug, Clone)]
+pub(crate) struct LeaseAt {
+    /// The account that the resource belongs to; empty for a person's minute.
+    pub(crate) account: String,
+    pub(crate) resource: String,
+    /// The journal of the server that holds it.
+    pub(crate) holder: String,
+}
+
+/// Holds back others who deal out the resource, until the commit.
+pub(crate) async fn lock_resource(tx: &mut Tx, at: &LeaseAt) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into lease_locks (account_id, resource) values ($1, $2) \
+         on conflict (account_id, resource) do update set resource = excluded.resource",
+        args![at.account, at.resource],
+    )
+    .await
+    .map(drop)
+}
+
+/// What is leased of an account's units.
+pub(crate) struct HeldUnitsRow {
+    /// By everyone.
+    pub(crate) all_held: i64,
+    /// By others who live, and can give it back.
+    pub(crate) living: i64,
+}
+
+from_row!(HeldUnitsRow { all_held, living });
+
+/// What is leased of the resource; those live who were seen since `seen`.
+pub(crate) async fn held_units(
+    tx: &mut Tx,
+    at: &LeaseAt,
+    seen: Timestamp,
+) -> Result<HeldUnitsRow, StoreError> {
+    tx.one(
+        "select cast(coalesce(sum(amount), 0) as bigint) as all_held, \
+         cast(coalesce(sum(case when holder <> $3 and seen_at >= $4 then amount else 0 end), 0) as bigint) as living \
+         from leases left join meter_journals on meter_journals.id = leases.holder \
+         where account_id = $1 and resource = $2",
+        args![at.account, at.resource, at.holder, seen],
+    )
+    .await
+}
+
+/// What others hold of a minute.
+pub(crate) struct HeldMinuteRow {
+    pub(crate) amount: i64,
+    /// How many of those who live are still to give back what they do not need.
+    pub(crate) recalled: i64,
+}
+
+from_row!(HeldMinuteRow { amount, recalled });
+
+/// What others than `holder` hold of the minute: shares renewed since the first time; those live who were seen since the
+/// second.
+pub(crate) async fn held_minute(
+    tx: &mut Tx,
+    at: &LeaseAt,
+    (renewed, seen): (Timestamp, Timestamp),
+) -> Result<HeldMinuteRow, StoreError> {
+    tx.one(
+        "select cast(coalesce(sum(amount), 0) as bigint) as amount, \
+         cast(coalesce(sum(case when recalled = true and seen_at >= $5 then 1 else 0 end), 0) as bigint) as recalled \
+         from leases left join meter_journals on meter_journals.id = leases.holder \
+         where account_id = $1 and resource = $2 and holder <> $3 and renewed_at >= $4",
+        args![at.account, at.resource, at.holder, renewed, seen],
+    )
+    .await
+}
+
+/// Gives `holder` a lease of `amount`, whatever it had before; from here on nothing of it is recalled.
+pub(crate) async fn set_lease(
+    tx: &mut Tx,
+    at: &LeaseAt,
+    amount: i64,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into leases (account_id, resource, holder, amount, recalled, renewed_at) \
+         values ($1, $2, $3, $4, false, $5) on conflict (account_id, resource, holder) do update set \
+         amount = excluded.amount, recalled = false, renewed_at = excluded.renewed_at",
+        args![at.account, at.resource, at.holder, amount, now],
+    )
+    .await
+    .map(drop)
+}
+
+/// Adds `amount` to the lease of `holder`; from here on nothing of it is recalled.
+pub(crate) async fn extend_lease(
+    tx: &mut Tx,
+    at: &LeaseAt,
+    amount: i64,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into leases (account_id, resource, holder, amount, recalled, renewed_at) \
+         values ($1, $2, $3, $4, false, $5) on conflict (account_id, resource, holder) do update set \
+         amount = leases.amount + excluded.amount, recalled = false, renewed_at = excluded.renewed_at",
+        args![at.account, at.resource, at.holder, amount, now],
+    )
+    .await
+    .map(drop)
+}
+
+/// Takes `amount` off the lease, because it was used or given back.
+pub(crate) async fn shrink_lease(tx: &mut Tx, at: &LeaseAt, amount: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "update leases set amount = amount - $4 where account_id = $1 and resource = $2 and holder = $3",
+        args![at.account, at.resource, at.holder, amount],
+    )
+    .await
+    .map(drop)
+}
+
+/// Asks everyone but `holder` to give back what they do not need of the resource.
+pub(crate) async fn recall(tx: &mut Tx, at: &LeaseAt) -> Result<(), StoreError> {
+    tx.execute(
+        "update leases set recalled = true where account_id = $1 and resource = $2 and holder <> $3",
+        args![at.account, at.resource, at.holder],
+    )
+    .await
+    .map(drop)
+}
+
+/// A lease that is asked back.
+pub(crate) struct RecalledRow {
+    pub(crate) account_id: String,
+    pub(crate) resource: String,
+}
+
+from_row!(RecalledRow { account_id, resource });
+
+pub(crate) async fn recalled(tx: &mut Tx, holder: &str) -> Result<Vec<RecalledRow>, StoreError> {
+    tx.all(
+        "select account_id, resource from leases where holder = $1 and recalled = true order by account_id, resource",
+        args![holder.to_owned()],
+    )
+    .await
+}
+
+/// Says that what was recalled is given back.
+pub(crate) async fn answer_recall(tx: &mut Tx, at: &LeaseAt) -> Result<(), StoreError> {
+    tx.execute(
+        "update leases set recalled = false where account_id = $1 and resource = $2 and holder = $3",
+        args![at.account, at.resource, at.holder],
+    )
+    .await
+    .map(drop)
+}
+
+/// Removes leases of resources whose name begins so and that are long over.
+pub(crate) async fn prune_leases(tx: &mut Tx, begins: &str, before: Timestamp) -> Result<(), StoreError> {
+    let like = format!("{begins}%");
+    tx.execute("delete from leases where resource like $1 and renewed_at < $2", args![like, before])
+        .await
+        .map(drop)
+}
+
+/// Removes locks of resources whose name begins so and that nobody holds. A transaction of its own: whoever deals them out
+/// takes the lock before the lease.
+pub(crate) async fn prune_locks(tx: &mut Tx, begins: &str) -> Result<(), StoreError> {
+    let like = format!("{begins}%");
+    tx.execute(
+        "delete from lease_locks where resource like $1 and not exists (select 1 from leases \
+         where leases.account_id = lease_locks.account_id and leases.resource = lease_locks.resource)",
+        args![like],
+    )
+    .await
+    .map(drop)
+}
