@@ -13,9 +13,10 @@ pub const SEEN_EVERY: Duration = Duration::from_secs(5);
 /// A server that has not said so for this long is not reckoned with.
 pub const SEEN_LIFE: Duration = Duration::from_secs(20);
 /// Records that are counted in one transaction.
-pub const BATCH_RECORDS_MAX: usize = 10_000;
-/// Accounts that are counted in one transaction.
-pub const BATCH_ACCOUNTS_MAX: usize = 200;
+pub const BATCH_RECORDS_MAX: usize = 20_000;
+/// Accounts that are counted in one transaction. Many, because records of many accounts lie mixed: with few, the same
+/// account would be written again and again.
+pub const BATCH_ACCOUNTS_MAX: usize = 1_000;
 /// Segments of the journal, 4 MiB each, that may wait to be counted; beyond that calls are refused.
 pub const SEGMENTS_MAX: usize = 256;
 /// Places in the journal that are kept free for calls that are under way.
