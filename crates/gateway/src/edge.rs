@@ -142,6 +142,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
         self.midway = !matches!(written, Poll::Ready(Ok(count)) if count == bytes.len());
         self.connection.set_blocked(written.is_pending());
         if written.is_ready() {
+            self.connection.step();
             self.patience = None;
             return written;
         }

@@ -70,7 +70,8 @@ struct State {
     working: AtomicBool,
     blocked: AtomicBool,
     serving: AtomicBool,
-    requests: AtomicU32,
+    /// Grows with every request and every piece of an answer that the peer takes.
+    steps: AtomicU32,
 }
 
 impl Connection {
@@ -98,9 +99,14 @@ impl Connection {
         self.0.working.load(Ordering::Relaxed)
     }
 
+    /// Something moved: a request came, or the peer took a piece of its answer.
+    pub(crate) fn step(&self) {
+        self.0.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A request begins: its head was read.
     fn begin(&self) {
-        self.0.requests.fetch_add(1, Ordering::Relaxed);
+        self.step();
         self.0.serving.store(true, Ordering::Relaxed);
     }
 
@@ -207,15 +213,15 @@ async fn connection(
     }
 }
 
-/// Ends when the peer has sent no whole head for about half a minute, and nothing is being done for it.
+/// Ends when the peer has sent no whole head and taken nothing of an answer for about half a minute, and nothing is being
+/// done for it.
 async fn silence(connection: &Connection) {
-    let (mut looks, mut requests) = (0, 0);
+    let (mut looks, mut steps) = (0, 0);
     while looks < SILENT_LOOKS_MAX {
         wait(SILENT_PAUSE).await;
-        let State { serving, requests: now, .. } = &*connection.0;
-        let now = now.load(Ordering::Relaxed);
-        let silent = now == requests && !serving.load(Ordering::Relaxed);
-        (looks, requests) = (if silent { looks + 1 } else { 0 }, now);
+        let now = connection.0.steps.load(Ordering::Relaxed);
+        let silent = now == steps && !connection.0.serving.load(Ordering::Relaxed);
+        (looks, steps) = (if silent { looks + 1 } else { 0 }, now);
     }
 }
 

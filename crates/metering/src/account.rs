@@ -17,11 +17,25 @@ pub(crate) struct AccountMeter {
     allows_at_zero: AtomicBool,
     /// What was free when it was last not enough.
     spent: Mutex<Option<(Timestamp, i64)>>,
+    /// A change of the lease of which nobody knows yet whether it came to be.
+    unsettled: Mutex<Option<Unsettled>>,
     /// One asks the database at a time; the others wait and find what it got.
     pub(crate) asking: tokio::sync::Mutex<()>,
     /// The number after the last record of the journal that spent something leased.
     recorded: AtomicU64,
     last_call: AtomicI64,
+}
+
+/// A change of the lease that is under way. It is noted before and forgotten after, so that one that failed, or that was
+/// dropped in the middle, can be settled by looking at what the database has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unsettled {
+    /// The time that the row has if it came to be.
+    pub(crate) at: Timestamp,
+    /// The units that are to be put into the room,
+    pub(crate) units: i64,
+    /// if it came to be (a lease), or if it did not (what was given back).
+    pub(crate) if_done: bool,
 }
 
 impl AccountMeter {
@@ -34,6 +48,7 @@ impl AccountMeter {
             calls_per_minute: AtomicU32::new(0),
             allows_at_zero: AtomicBool::new(false),
             spent: Mutex::new(None),
+            unsettled: Mutex::new(None),
             asking: tokio::sync::Mutex::new(()),
             recorded: AtomicU64::new(0),
             last_call: AtomicI64::new(0),
@@ -83,6 +98,14 @@ impl AccountMeter {
 
     pub(crate) fn allows_at_zero(&self) -> bool {
         self.allows_at_zero.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_unsettled(&self, change: Option<Unsettled>) {
+        *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner) = change;
+    }
+
+    pub(crate) fn unsettled(&self) -> Option<Unsettled> {
+        *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn set_spent(&self, spent: Option<(Timestamp, i64)>) {

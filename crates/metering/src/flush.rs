@@ -45,6 +45,12 @@ impl Metering {
                 position.ok_or_else(|| Problem::internal("the journal of this server was closed"))?;
             *counted = Counted { position: u64::try_from(position).unwrap_or(0), unsure: false };
         }
+        if counted.position < journal.first() {
+            // The database went back behind what was removed because it had it; the rest still counts.
+            let lost = journal.first() - counted.position;
+            tracing::error!(lost, "The database has lost calls that it had counted");
+            counted.position = skip(engine, journal.id(), counted.position, journal.first()).await?;
+        }
         let records = journal.read(counted.position, limits::BATCH_RECORDS_MAX);
         if records.is_empty() {
             return Ok(false);
@@ -83,6 +89,15 @@ impl Metering {
         }
         Ok(at)
     }
+}
+
+/// Says that the journal is counted up to `to`, though some of it is gone.
+pub(crate) async fn skip(engine: &Engine, journal: &str, from: u64, to: u64) -> Result<u64, Problem> {
+    let mut tx = engine.db.write().await?;
+    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    sql::advance_journal(&mut tx, journal, signed(from), signed(to)).await?;
+    tx.commit().await?;
+    Ok(to)
 }
 
 async fn count_account(

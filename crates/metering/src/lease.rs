@@ -9,14 +9,18 @@ use portico_engine::Engine;
 use portico_kernel::{AccountId, Code, Month, Problem, Timestamp};
 use portico_store::Tx;
 
-use crate::account::AccountMeter;
+use crate::account::{AccountMeter, Unsettled};
+use crate::journal::SubjectId;
 use crate::sql::LeaseAt;
 use crate::subject::{Asked, Share, Subject, share};
 use crate::{Metering, limits, sql};
 
+/// The resource of an account's month begins like this.
+pub(crate) const UNITS: &str = "units ";
+
 /// The resource of an account's month.
 pub(crate) fn units_of(month: Month) -> String {
-    format!("units {month}")
+    format!("{UNITS}{month}")
 }
 
 /// The resource of a minute begins like this.
@@ -71,8 +75,11 @@ impl Metering {
         if meter.is_known() && meter.room() >= need {
             return Ok(true);
         }
+        self.settle(engine, meter).await?;
         let began = engine.clock.now();
-        if meter.spent().is_some_and(|(at, free)| began.since(at) < limits::SPENT_LIFE && need > free) {
+        let is_spent =
+            |(at, free): (Timestamp, i64)| at <= began && began.since(at) < limits::SPENT_LIFE && need > free;
+        if meter.spent().is_some_and(is_spent) {
             return Ok(false);
         }
         loop {
@@ -81,6 +88,7 @@ impl Metering {
             if let Some(leased) = look.leased {
                 meter.set_spent(None);
                 meter.put(leased);
+                meter.set_unsettled(None);
                 return Ok(true);
             }
             let waited = engine.clock.now().since(began) >= limits::RECALL_TIME_MAX;
@@ -88,8 +96,37 @@ impl Metering {
                 meter.set_spent(Some((engine.clock.now(), look.free + meter.room())));
                 return Ok(false);
             }
+            // Two that wait for each other's rest must both let go of their own.
+            self.give_back_units(engine, meter).await?;
             engine.clock.sleep(limits::RECALL_PAUSE).await;
         }
+    }
+
+    /// Finds out what became of a change of the lease that nobody saw the end of. Whoever calls holds `asking`.
+    async fn settle(&self, engine: &Arc<Engine>, meter: &AccountMeter) -> Result<(), Problem> {
+        let Some(change) = meter.unsettled() else { return Ok(()) };
+        let at = self.lease_at(meter.id.to_string(), units_of(meter.month))?;
+        let renewed_at = sql::lease_renewed_at(&mut engine.db.glance().await?, &at).await?;
+        if (renewed_at == Some(change.at)) == change.if_done {
+            meter.put(change.units);
+        }
+        meter.set_unsettled(None);
+        Ok(())
+    }
+
+    /// Gives back all that is neither spent nor set aside. Whoever calls holds `asking`.
+    async fn give_back_units(&self, engine: &Arc<Engine>, meter: &AccountMeter) -> Result<(), Problem> {
+        self.settle(engine, meter).await?;
+        let lease = self.lease_at(meter.id.to_string(), units_of(meter.month))?;
+        let at = engine.clock.now();
+        let units = meter.take_all();
+        meter.set_unsettled(Some(Unsettled { at, units, if_done: false }));
+        let mut tx = engine.db.write().await?;
+        sql::shrink_lease(&mut tx, &lease, units).await?;
+        sql::answer_recall(&mut tx, &lease, at).await?;
+        tx.commit().await?;
+        meter.set_unsettled(None);
+        Ok(())
     }
 
     /// Leases at least `more` units, if they are free; has others give back what they hold, if they are not.
@@ -115,6 +152,7 @@ impl Metering {
         if leased.is_none() && held.living > 0 {
             sql::recall(&mut tx, &at).await?;
         }
+        meter.set_unsettled(leased.map(|units| Unsettled { at: now, units, if_done: true }));
         tx.commit().await?;
         meter.learn(plan);
         self.numbers.lease_asked();
@@ -181,7 +219,7 @@ impl Metering {
         let mut tx = engine.db.write().await?;
         sql::lock_resource(&mut tx, &at).await?;
         let now = engine.clock.now();
-        let since = (now - limits::SHARE_GONE, now - limits::SEEN_LIFE);
+        let since = (now - limits::SHARE_GONE, now - limits::SHARE_LIFE, now - limits::SEEN_LIFE);
         let others = sql::held_minute(&mut tx, &at, since).await?;
         let servers = u32::try_from(self.servers(&mut tx, now).await?).unwrap_or(u32::MAX);
         // From here until the commit nothing more is admitted.
@@ -190,7 +228,7 @@ impl Metering {
         let share = share(limit, used, elsewhere, servers);
         let most = share.unwrap_or(used);
         sql::set_lease(&mut tx, &at, most.into(), now).await?;
-        let recall = recall && share.is_none() && elsewhere > 0;
+        let recall = recall && share.is_none() && others.living > 0;
         if recall {
             sql::recall(&mut tx, &at).await?;
         }
@@ -210,15 +248,16 @@ impl Metering {
                 self.give_back_minute(engine, subject, &lease).await?;
                 continue;
             }
-            let mut tx = engine.db.write().await?;
-            let meter = self.find_account(&lease.account, &lease.resource);
-            let room = meter.as_ref().map_or(0, |meter| meter.take_all());
-            sql::shrink_lease(&mut tx, &lease, room).await?;
-            sql::answer_recall(&mut tx, &lease).await?;
-            // Should the commit fail, nobody knows whether it came to be: what is given back stays given back, and is
-            // nobody's until the account is idle.
-            tx.commit().await?;
-            meter.inspect(|meter| meter.forget());
+            let Some(meter) = self.find_account(&lease.account, &lease.resource) else {
+                let mut tx = engine.db.write().await?;
+                sql::answer_recall(&mut tx, &lease, engine.clock.now()).await?;
+                tx.commit().await?;
+                continue;
+            };
+            // While it is being asked for more, that gives back what there is; it is looked at again soon.
+            let Ok(_turn) = meter.asking.try_lock() else { continue };
+            meter.forget();
+            self.give_back_units(engine, &meter).await?;
         }
         Ok(())
     }
@@ -240,6 +279,28 @@ impl Metering {
         let mut tx = engine.db.write().await?;
         sql::set_lease(&mut tx, lease, used.into(), now).await?;
         Ok(tx.commit().await?)
+    }
+}
+
+impl Metering {
+    /// Leaves behind what a server that ends has admitted of callers' minutes, so that the others reckon with it until it
+    /// has left the 60 seconds; what it held beyond that goes.
+    pub(crate) async fn settle_minutes(
+        &self,
+        engine: &Arc<Engine>,
+        journal: &str,
+        admitted: impl Fn(SubjectId) -> Option<(u32, Timestamp)>,
+    ) -> Result<(), Problem> {
+        let rows = sql::leases_of(&mut engine.db.glance().await?, journal, MINUTE).await?;
+        for row in rows {
+            let subject = row.resource.strip_prefix(MINUTE).and_then(SubjectId::parse);
+            let (used, latest) = subject.and_then(&admitted).unwrap_or((0, Timestamp::from_micros(0)));
+            let at = LeaseAt { account: row.account_id, resource: row.resource, holder: journal.to_owned() };
+            let mut tx = engine.db.write().await?;
+            sql::set_lease(&mut tx, &at, used.into(), latest).await?;
+            tx.commit().await?;
+        }
+        Ok(())
     }
 }
 

@@ -11,10 +11,10 @@ use portico_engine::ports::Directory;
 use portico_kernel::{AccountId, Caller, Code, Month, Problem, RequestId, Timestamp, seconds};
 
 use crate::account::AccountMeter;
-use crate::block::Unpacked;
-use crate::flush::Counted;
+use crate::block::{Logged, Unpacked};
+use crate::flush::{Counted, skip};
 use crate::journal::{Journal, Left, Names, SubjectId};
-use crate::lease::units_of;
+use crate::lease::{UNITS, units_of};
 use crate::numbers::Numbers;
 use crate::subject::Subject;
 use crate::{limits, sql};
@@ -69,7 +69,9 @@ impl Metering {
                 close(engine, &gone).await?;
             }
         }
-        self.restore_minutes(engine, now).await?;
+        if !self.shared {
+            self.restore_minutes(engine, now).await?;
+        }
         let names = Names {
             operations: engine.registry.entries().iter().map(|entry| entry.spec.name.to_owned()).collect(),
             codes: Code::ALL.iter().map(|code| code.name().to_owned()).collect(),
@@ -101,7 +103,13 @@ impl Metering {
         // Without a row it was counted to its end and closed; only its files are left.
         if let Some(position) = position {
             let (mut at, mut calls) = (u64::try_from(position).unwrap_or(0), 0);
-            while let Some(places) = left.read(at).map_err(unreadable)? {
+            loop {
+                let there = left.skip_missing(at).map_err(unreadable)?;
+                if there > at {
+                    tracing::error!(lost = there - at, "The database has lost calls that it had counted");
+                    at = skip(engine, left.id(), at, there).await?;
+                }
+                let Some(places) = left.read(at).map_err(unreadable)? else { break };
                 calls += places.iter().flatten().count();
                 let counted = self.count(engine, left.id(), &left.names, at, &places).await;
                 let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
@@ -112,25 +120,26 @@ impl Metering {
                 }
                 at = position;
             }
+            let admitted = self.admitted_by(engine, left.id()).await?;
+            self.settle_minutes(engine, left.id(), |subject| admitted.get(&subject).copied()).await?;
             close(engine, left.id()).await?;
             tracing::info!(calls, "Counted the calls that a server before left in its journal");
         }
         left.remove().map_err(unreadable)
     }
 
-    /// Fills the minutes of callers with what servers that are no more admitted of them: a restart must not let a key pass
-    /// its limit.
+    /// Fills the minutes of callers with what the server before admitted of them: a restart must not let a key pass its
+    /// limit. Where there are other servers, they reckon with it instead.
     async fn restore_minutes(&self, engine: &Arc<Engine>, now: Timestamp) -> Result<(), Problem> {
         let mut tx = engine.db.read().await?;
-        let living = sql::journals(&mut tx).await?;
         let since = now - limits::SHARE_LIFE;
         for body in sql::blocks_since(&mut tx, since, limits::RESTORED_BLOCKS_MAX).await? {
             // A piece of the log that does not read is no reason not to start.
             let Ok(block) = Unpacked::new(&body) else { continue };
-            let ended = block.requests().filter(|request| {
-                request.at >= since.as_micros() && !living.iter().any(|journal| journal == request.journal)
-            });
-            for request in ended.filter(|request| !REFUSED_BEFORE.contains(&request.code)) {
+            let admitted = |request: &Logged<'_>| {
+                request.at >= since.as_micros() && !REFUSED_BEFORE.contains(&request.code)
+            };
+            for request in block.requests().filter(admitted) {
                 let subject = self
                     .subjects
                     .entry(request.subject)
@@ -139,6 +148,34 @@ impl Metering {
             }
         }
         Ok(tx.rollback().await?)
+    }
+
+    /// What a server that died admitted of callers' minutes, as the log has it.
+    async fn admitted_by(
+        &self,
+        engine: &Arc<Engine>,
+        journal: &str,
+    ) -> Result<HashMap<SubjectId, (u32, Timestamp)>, Problem> {
+        let mut admitted: HashMap<_, (u32, Timestamp)> = HashMap::new();
+        if !self.shared {
+            return Ok(admitted);
+        }
+        let since = engine.clock.now() - limits::SHARE_LIFE;
+        let mut tx = engine.db.glance().await?;
+        for body in sql::blocks_since(&mut tx, since, limits::RESTORED_BLOCKS_MAX).await? {
+            let Ok(block) = Unpacked::new(&body) else { continue };
+            let own = block.requests().filter(|request| {
+                request.journal == journal
+                    && request.at >= since.as_micros()
+                    && !REFUSED_BEFORE.contains(&request.code)
+            });
+            for request in own {
+                let at = Timestamp::from_micros(request.at);
+                let (count, latest) = admitted.entry(request.subject).or_insert((0, at));
+                (*count, *latest) = (*count + 1, at.max(*latest));
+            }
+        }
+        Ok(admitted)
     }
 
     /// Counts what is left and lets go of everything that was leased; after the last call. Calls whose callers have gone
@@ -154,6 +191,9 @@ impl Metering {
             // They go on; the next start counts them.
             return Ok(());
         }
+        let now = engine.clock.now();
+        let used = |subject: SubjectId| self.subjects.get(&subject)?.minute().window.latest(now);
+        self.settle_minutes(engine, journal.id(), used).await?;
         close(engine, journal.id()).await?;
         journal.remove().map_err(unreadable)
     }
@@ -191,7 +231,7 @@ impl Metering {
 
     pub(crate) fn find_account(&self, id: &str, resource: &str) -> Option<Arc<AccountMeter>> {
         let id: AccountId = id.parse().ok()?;
-        let month: Month = resource.strip_prefix("units ")?.parse().ok()?;
+        let month: Month = resource.strip_prefix(UNITS)?.parse().ok()?;
         self.accounts.get(&(id, month)).map(|account| account.clone())
     }
 
@@ -205,15 +245,23 @@ impl Metering {
         let idle: Vec<_> =
             self.accounts.iter().filter(|entry| is_idle(entry.value())).map(|entry| *entry.key()).collect();
         for at in idle {
-            // Removed only while nobody has it in hand: a call that began meanwhile does.
-            let alone = |_: &_, meter: &Arc<AccountMeter>| Arc::strong_count(meter) == 1 && is_idle(meter);
-            if let Some((_, meter)) = self.accounts.remove_if(&at, alone) {
-                // Only what it held: another call may have leased more by now.
-                let mut tx = engine.db.write().await?;
-                let lease = self.lease_at(at.0.to_string(), units_of(at.1))?;
-                sql::shrink_lease(&mut tx, &lease, meter.take_all()).await?;
-                tx.commit().await?;
+            let Some(meter) = self.accounts.get(&at).map(|meter| meter.clone()) else { continue };
+            // Held, so that a call that comes now asks anew, and after it: what is leased then stands.
+            let Ok(turn) = meter.asking.try_lock() else { continue };
+            meter.forget();
+            // The map and this hand alone: no call has it, and with everything counted it should hold its room alone.
+            if Arc::strong_count(&meter) > 2 || !is_idle(&meter) {
+                continue;
             }
+            meter.take_all();
+            let lease = self.lease_at(at.0.to_string(), units_of(at.1))?;
+            let mut tx = engine.db.write().await?;
+            sql::set_lease(&mut tx, &lease, 0, now).await?;
+            tx.commit().await?;
+            meter.set_unsettled(None);
+            drop(turn);
+            drop(meter);
+            self.accounts.remove_if(&at, |_, meter| Arc::strong_count(meter) == 1 && is_idle(meter));
         }
         for entry in &self.subjects {
             entry.value().minute().window.rest(now);
@@ -237,7 +285,7 @@ fn new_name(engine: &Engine, now: Timestamp) -> String {
 
 async fn close(engine: &Engine, journal: &str) -> Result<(), Problem> {
     let mut tx = engine.db.write().await?;
-    sql::close_journal(&mut tx, journal).await?;
+    sql::close_journal(&mut tx, journal, UNITS).await?;
     Ok(tx.commit().await?)
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct ListRequests {
     rpc: Option<String>,
     /// Only requests with this status.
     #[serde(default)]
+    #[schemars(range(min = 100, max = 599))]
     status: Option<i32>,
     /// Only requests that came at this time or later.
     #[serde(default)]

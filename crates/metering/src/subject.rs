@@ -69,7 +69,8 @@ impl Minute {
     /// Counts a call, where other servers admit calls of the same minute.
     pub(crate) fn take_shared(&mut self, now: Timestamp, limit: u32) -> Asked {
         let share = self.share;
-        if share.renewed_at.is_none_or(|at| now.since(at) >= limits::SHARE_LIFE) {
+        // A time that is still to come is of a clock that was ahead.
+        if share.renewed_at.is_none_or(|at| at > now || now.since(at) >= limits::SHARE_LIFE) {
             return Asked::NeedsShare;
         }
         let most = share.most.min(limit);

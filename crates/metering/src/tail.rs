@@ -23,12 +23,10 @@ impl Metering {
     pub(crate) async fn tail(&self, ctx: &mut Ctx, account: AccountId) -> Result<Tail<'_>, Problem> {
         let journal = self.journal()?;
         let from = self.numbers.counted();
-        let read = journal.read(from, usize::MAX);
+        let read = journal.read_of(from, usize::MAX, Some(account));
         let counted = sql::journal_position(ctx.tx().await?, journal.id()).await?;
         let counted = counted.and_then(|position| u64::try_from(position).ok()).unwrap_or(from);
-        let own = (from..).zip(read).filter(|(number, record)| {
-            *number >= counted && record.as_ref().is_some_and(|record| record.account == account)
-        });
+        let own = (from..).zip(read).filter(|(number, record)| *number >= counted && record.is_some());
         let (numbers, records) = own.unzip();
         Ok(Tail { journal, numbers, records })
     }

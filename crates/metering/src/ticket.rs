@@ -164,8 +164,10 @@ impl Ticket {
         let Some(account) = state.account.filter(|_| !state.recorded) else { return Ok(()) };
         state.recorded = true;
         if state.meter.is_none() {
-            // The places that are kept free are for calls that were admitted.
-            self.metering.journal()?.make_room(limits::UNDER_WAY_MAX).map_err(unreadable)?;
+            // The places that are kept free are for calls that were admitted; a refusal can do without.
+            if self.metering.journal()?.make_room(limits::UNDER_WAY_MAX).is_err() {
+                return Ok(());
+            }
         }
         // A fault of ours costs nothing, also where the operation itself went well.
         if status >= 500 {

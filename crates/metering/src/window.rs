@@ -52,6 +52,14 @@ impl Window {
         self.total
     }
 
+    /// Calls counted now, and a time that none of them came after; nothing when there are none.
+    pub(crate) fn latest(&mut self, now: Timestamp) -> Option<(u32, Timestamp)> {
+        self.advance(now);
+        let counts = self.counts.as_deref().filter(|_| self.total > 0)?;
+        let cell = (self.oldest..=self.newest).rev().find(|cell| counts[at(*cell)] > 0)?;
+        Some((self.total, Timestamp::from_micros((cell + 1) * CELL_MICROS).min(now)))
+    }
+
     /// Counts a call, if fewer than `most` are counted.
     pub(crate) fn take(&mut self, now: Timestamp, most: u32) -> Option<Place> {
         self.advance(now);

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use portico_kernel::AccountId;
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
@@ -191,15 +192,31 @@ impl Journal {
 
     /// The records from number `from` on, up to `most` of them; those that do not read are nothing.
     pub(crate) fn read(&self, from: u64, most: usize) -> Vec<Option<Record<'static>>> {
+        self.read_of(from, most, None)
+    }
+
+    /// The same; those of other accounts than `of` are nothing, and cost little.
+    pub(crate) fn read_of(
+        &self,
+        from: u64,
+        most: usize,
+        of: Option<AccountId>,
+    ) -> Vec<Option<Record<'static>>> {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut records: Vec<Option<Record<'static>>> = Vec::new();
         for segment in segments {
             let at = from + records.len() as u64;
             if records.len() < most && (segment.first..segment.end()).contains(&at) {
-                records.extend(segment.read(at, most - records.len()));
+                records.extend(segment.read(at, most - records.len(), of));
             }
         }
         records
+    }
+
+    /// The number of the first record that is still there.
+    pub(crate) fn first(&self) -> u64 {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        segments.front().map_or(0, |segment| segment.first)
     }
 
     /// Lets go of the segments whose every record has a number below `counted`.
@@ -269,6 +286,22 @@ impl Left {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             places => places.map(Some),
         }
+    }
+
+    /// The number `from`, or the first behind it whose segment is there: the database may have gone back behind what was
+    /// removed because it had it.
+    pub(crate) fn skip_missing(&self, from: u64) -> io::Result<u64> {
+        let own = format!("{}.", self.place.id);
+        let mut firsts = Vec::new();
+        for entry in fs::read_dir(&self.place.folder)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            firsts.extend(name.strip_prefix(&own).and_then(|number| number.parse::<u64>().ok()));
+        }
+        let segment = from - from % segment::RECORDS as u64;
+        if firsts.contains(&segment) {
+            return Ok(from);
+        }
+        Ok(firsts.into_iter().filter(|first| *first > from).min().unwrap_or(from))
     }
 
     /// Removes the files; everything in them is counted.

@@ -159,6 +159,11 @@ impl Record<'_> {
 }
 
 impl Record<'static> {
+    /// The account of a record, without reading the rest.
+    pub(crate) fn account(word: impl Fn(usize) -> u64) -> AccountId {
+        Id::from_u128(whole(word(2), word(3)))
+    }
+
     /// Reads the words of a record; nothing when they are none.
     pub(crate) fn read(word: impl Fn(usize) -> u64) -> Option<Self> {
         let facts = word(6);
@@ -176,7 +181,7 @@ impl Record<'static> {
         let kind = u8::try_from(piece(facts, 5, 1)).ok()?;
         Some(Self {
             at: Timestamp::from_micros(word(1).cast_signed()),
-            account: Id::from_u128(whole(word(2), word(3))),
+            account: Self::account(&word),
             subject: SubjectId::from_parts(kind, whole(word(4), word(5)))?,
             operation: u16::try_from(piece(facts, 0, 2)).ok()?,
             status: u16::try_from(piece(facts, 2, 2)).ok()?,

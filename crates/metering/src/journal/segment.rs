@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use portico_kernel::AccountId;
+
 use super::mapping::Mapping;
 use super::record::{Record, WORDS};
 
@@ -69,12 +71,13 @@ impl Segment {
         self.first + RECORDS as u64
     }
 
-    /// The records from number `from` on, up to the first that is not there yet.
-    pub(crate) fn read(&self, from: u64, most: usize) -> Vec<Option<Record<'static>>> {
+    /// The records from number `from` on, up to the first that is not there yet; those of other accounts than `of` are
+    /// nothing.
+    pub(crate) fn read(&self, from: u64, most: usize, of: Option<AccountId>) -> Vec<Option<Record<'static>>> {
         let word = |at: usize| self.mapping.words()[at].load(Ordering::Acquire);
         let there = |place: &usize| word(place * WORDS) == self.first + *place as u64 + 1;
         let places = places(from, self.first).take(most).take_while(there);
-        places.map(|place| Record::read(|at| word(place * WORDS + at))).collect()
+        places.map(|place| read_if(of, |at| word(place * WORDS + at))).collect()
     }
 
     pub(crate) fn remove(&self) {
@@ -82,6 +85,11 @@ impl Segment {
             tracing::warn!(%error, "A part of the journal that is counted could not be removed");
         }
     }
+}
+
+fn read_if(of: Option<AccountId>, word: impl Fn(usize) -> u64) -> Option<Record<'static>> {
+    let wanted = of.is_none_or(|account| Record::account(&word) == account);
+    wanted.then(|| Record::read(word)).flatten()
 }
 
 /// The places of a segment that nobody writes any more, from number `from` on. A place whose writer died is empty, and

@@ -53,25 +53,29 @@ pub(crate) async fn held_units(
 /// What others hold of a minute.
 pub(crate) struct HeldMinuteRow {
     pub(crate) amount: i64,
-    /// How many of those who live are still to give back what they do not need.
+    /// How many hold it who live, and can give it back.
+    pub(crate) living: i64,
+    /// How many of these are still to give back what they do not need.
     pub(crate) recalled: i64,
 }
 
-from_row!(HeldMinuteRow { amount, recalled });
+from_row!(HeldMinuteRow { amount, living, recalled });
 
-/// What others than `holder` hold of the minute: shares renewed since the first time; those live who were seen since the
-/// second.
+/// What others hold of the minute: shares renewed since the first time; of servers that ended, those since the second; and
+/// those live who were seen since the third.
 pub(crate) async fn held_minute(
     tx: &mut Tx,
     at: &LeaseAt,
-    (renewed, seen): (Timestamp, Timestamp),
+    (renewed, ended, seen): (Timestamp, Timestamp, Timestamp),
 ) -> Result<HeldMinuteRow, StoreError> {
     tx.one(
         "select cast(coalesce(sum(amount), 0) as bigint) as amount, \
+         cast(coalesce(sum(case when seen_at >= $5 then 1 else 0 end), 0) as bigint) as living, \
          cast(coalesce(sum(case when recalled = true and seen_at >= $5 then 1 else 0 end), 0) as bigint) as recalled \
          from leases left join meter_journals on meter_journals.id = leases.holder \
-         where account_id = $1 and resource = $2 and holder <> $3 and renewed_at >= $4",
-        args![at.account, at.resource, at.holder, renewed, seen],
+         where account_id = $1 and resource = $2 and holder <> $3 \
+         and renewed_at >= case when meter_journals.id is null then $6 else $4 end",
+        args![at.account, at.resource, at.holder, renewed, seen, ended],
     )
     .await
 }
@@ -93,7 +97,7 @@ pub(crate) async fn set_lease(
     .map(drop)
 }
 
-/// Adds `amount` to the lease of `holder`; from here on nothing of it is recalled.
+/// Adds `amount` to the lease; if that is something, nothing of it is recalled any more.
 pub(crate) async fn extend_lease(
     tx: &mut Tx,
     at: &LeaseAt,
@@ -103,7 +107,8 @@ pub(crate) async fn extend_lease(
     tx.execute(
         "insert into leases (account_id, resource, holder, amount, recalled, renewed_at) \
          values ($1, $2, $3, $4, false, $5) on conflict (account_id, resource, holder) do update set \
-         amount = leases.amount + excluded.amount, recalled = false, renewed_at = excluded.renewed_at",
+         amount = leases.amount + excluded.amount, renewed_at = excluded.renewed_at, \
+         recalled = case when excluded.amount > 0 then false else leases.recalled end",
         args![at.account, at.resource, at.holder, amount, now],
     )
     .await
@@ -130,15 +135,35 @@ pub(crate) async fn recall(tx: &mut Tx, at: &LeaseAt) -> Result<(), StoreError> 
     .map(drop)
 }
 
-/// A lease that is asked back.
-pub(crate) struct RecalledRow {
+/// When the lease was last changed; nothing when there is none.
+pub(crate) async fn lease_renewed_at(tx: &mut Tx, at: &LeaseAt) -> Result<Option<Timestamp>, StoreError> {
+    let row: Option<(Timestamp,)> = tx
+        .first(
+            "select renewed_at as value from leases where account_id = $1 and resource = $2 and holder = $3",
+            args![at.account, at.resource, at.holder],
+        )
+        .await?;
+    Ok(row.map(|(at,)| at))
+}
+
+/// The leases of `holder` whose resource begins so.
+pub(crate) async fn leases_of(tx: &mut Tx, holder: &str, begins: &str) -> Result<Vec<LeaseRow>, StoreError> {
+    tx.all(
+        "select account_id, resource from leases where holder = $1 and resource like $2 order by account_id, resource",
+        args![holder.to_owned(), format!("{begins}%")],
+    )
+    .await
+}
+
+/// A lease, by what it is of.
+pub(crate) struct LeaseRow {
     pub(crate) account_id: String,
     pub(crate) resource: String,
 }
 
-from_row!(RecalledRow { account_id, resource });
+from_row!(LeaseRow { account_id, resource });
 
-pub(crate) async fn recalled(tx: &mut Tx, holder: &str) -> Result<Vec<RecalledRow>, StoreError> {
+pub(crate) async fn recalled(tx: &mut Tx, holder: &str) -> Result<Vec<LeaseRow>, StoreError> {
     tx.all(
         "select account_id, resource from leases where holder = $1 and recalled = true order by account_id, resource",
         args![holder.to_owned()],
@@ -147,10 +172,10 @@ pub(crate) async fn recalled(tx: &mut Tx, holder: &str) -> Result<Vec<RecalledRo
 }
 
 /// Says that what was recalled is given back.
-pub(crate) async fn answer_recall(tx: &mut Tx, at: &LeaseAt) -> Result<(), StoreError> {
+pub(crate) async fn answer_recall(tx: &mut Tx, at: &LeaseAt, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
-        "update leases set recalled = false where account_id = $1 and resource = $2 and holder = $3",
-        args![at.account, at.resource, at.holder],
+        "update leases set recalled = false, renewed_at = $4 where account_id = $1 and resource = $2 and holder = $3",
+        args![at.account, at.resource, at.holder, now],
     )
     .await
     .map(drop)

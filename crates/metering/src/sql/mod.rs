@@ -85,9 +85,13 @@ pub(crate) async fn database_name(tx: &mut Tx, new: &str) -> Result<String, Stor
     Ok(name)
 }
 
-/// Closes a journal: nothing more will come of it, and it holds nothing.
-pub(crate) async fn close_journal(tx: &mut Tx, id: &str) -> Result<(), StoreError> {
-    tx.execute("delete from leases where holder = $1", args![id.to_owned()]).await?;
+/// Closes a journal: nothing more will come of it, and it holds no resource whose name begins with `units`.
+pub(crate) async fn close_journal(tx: &mut Tx, id: &str, units: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "delete from leases where holder = $1 and resource like $2",
+        args![id.to_owned(), format!("{units}%")],
+    )
+    .await?;
     tx.execute("delete from meter_journals where id = $1", args![id.to_owned()]).await.map(drop)
 }
 

@@ -1,7 +1,8 @@
 //! The log: to standard error, so that standard output is for answers.
 //!
 //! A line of every request would be a call of the kernel for every request. Lines are gathered instead, and a thread of
-//! its own writes them out every few milliseconds. What is a warning or worse goes out at once, with everything before it.
+//! its own writes them out: every few milliseconds, and at once when there is a warning or worse. Nobody waits for it: when
+//! whoever reads the log does not, lines are dropped and counted.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,8 +22,10 @@ use text::Text;
 
 /// How long a line waits at most.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// Beyond this, whoever has a line to write waits for the thread: a reader that is slow must not fill the memory.
-const GATHERED_BYTES_MAX: usize = 1 << 20;
+/// Beyond this, lines are dropped.
+const GATHERED_BYTES_MAX: usize = 4 << 20;
+/// How long the end of the program waits for the last lines to be taken.
+const LAST_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Begins to log as `config` says; others' chatter is kept to warnings. The log goes on until what this gives is dropped.
 pub(crate) fn begin(config: &Config) -> Log {
@@ -44,21 +47,31 @@ pub(crate) struct Log(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    gathered: Mutex<Vec<u8>>,
-    /// Told when there is something to write, and when there is much.
+    gathered: Mutex<Gathered>,
+    /// Told when there is something to write, and when it must not wait.
     more: Condvar,
-    /// Told when there is room again.
-    room: Condvar,
+    /// Told when everything is written.
+    written: Condvar,
+}
+
+#[derive(Default)]
+struct Gathered {
+    lines: Vec<u8>,
+    /// Lines that there was no room for.
+    dropped: u64,
+    /// Must it be written at once?
+    urgent: bool,
+    /// Is the thread writing?
+    writing: bool,
 }
 
 impl Log {
     fn start() -> Self {
         let shared = Arc::new(Shared::default());
-        let weak = Arc::downgrade(&shared);
+        let of_thread = shared.clone();
         std::thread::spawn(move || {
-            while let Some(shared) = weak.upgrade() {
-                shared.wait();
-                shared.write_out();
+            loop {
+                of_thread.write_out();
             }
         });
         Self(shared)
@@ -67,38 +80,52 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.0.write_out();
+        let mut gathered = self.0.gathered();
+        gathered.urgent = true;
+        self.0.more.notify_one();
+        let unwritten = |gathered: &mut Gathered| gathered.writing || !gathered.lines.is_empty();
+        let _ = self.0.written.wait_timeout_while(gathered, LAST_WAIT_MAX, unwritten).map(drop);
     }
 }
 
 impl Shared {
-    fn gathered(&self) -> MutexGuard<'_, Vec<u8>> {
+    fn gathered(&self) -> MutexGuard<'_, Gathered> {
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait(&self) {
-        let nothing = |gathered: &mut Vec<u8>| gathered.is_empty();
-        let gathered = self.more.wait_while(self.gathered(), nothing).unwrap_or_else(PoisonError::into_inner);
-        let little = |gathered: &mut Vec<u8>| gathered.len() < GATHERED_BYTES_MAX / 2;
-        let _ = self.more.wait_timeout_while(gathered, WAIT_MAX, little).map(drop);
-    }
-
+    /// Waits for lines, a little longer for others, and writes them.
     fn write_out(&self) {
-        // Held while it writes, so that lines stay in their order whoever writes them.
-        let mut stderr = io::stderr().lock();
-        let lines = std::mem::take(&mut *self.gathered());
-        self.room.notify_all();
+        let nothing = |gathered: &mut Gathered| gathered.lines.is_empty();
+        let gathered = self.more.wait_while(self.gathered(), nothing).unwrap_or_else(PoisonError::into_inner);
+        let early =
+            |gathered: &mut Gathered| !gathered.urgent && gathered.lines.len() < GATHERED_BYTES_MAX / 4;
+        let waited = self.more.wait_timeout_while(gathered, WAIT_MAX, early);
+        let (mut gathered, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut lines, dropped) =
+            (std::mem::take(&mut gathered.lines), std::mem::take(&mut gathered.dropped));
+        (gathered.urgent, gathered.writing) = (false, true);
+        drop(gathered);
+        if dropped > 0 {
+            lines.extend_from_slice(
+                format!("{dropped} lines of the log were dropped: nobody took them\n").as_bytes(),
+            );
+        }
         // There is nobody to tell that the log cannot be written.
-        let _ = stderr.write_all(&lines);
+        let _ = io::stderr().write_all(&lines);
+        self.gathered().writing = false;
+        self.written.notify_all();
     }
 
-    fn gather(&self, line: &[u8]) {
-        let full = |gathered: &mut Vec<u8>| gathered.len() >= GATHERED_BYTES_MAX;
-        let mut gathered =
-            self.room.wait_while(self.gathered(), full).unwrap_or_else(PoisonError::into_inner);
-        let first = gathered.is_empty();
-        gathered.extend_from_slice(line);
-        if first || gathered.len() >= GATHERED_BYTES_MAX / 2 {
+    fn gather(&self, line: &[u8], urgent: bool) {
+        let mut gathered = self.gathered();
+        if gathered.lines.len() + line.len() > GATHERED_BYTES_MAX {
+            gathered.dropped += 1;
+            return;
+        }
+        let wake = gathered.lines.is_empty() || gathered.lines.len() >= GATHERED_BYTES_MAX / 4 || urgent;
+        gathered.lines.extend_from_slice(line);
+        gathered.urgent |= urgent;
+        if wake {
             self.more.notify_one();
         }
     }
@@ -127,15 +154,11 @@ impl<'a> MakeWriter<'a> for Writer {
 
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.shared.gather(line);
-        if self.at_once {
-            self.shared.write_out();
-        }
+        self.shared.gather(line, self.at_once);
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.shared.write_out();
         Ok(())
     }
 }
