@@ -214,3 +214,42 @@ async fn a_limit_is_kept_by_three_servers_together() {
 async fn a_limit_can_be_used_at_one_of_three_servers() {
     one_limit(1).await;
 }
+
+/// Calls one after the other until it is refused; answers how many were admitted.
+async fn admitted_until_refused(server: &Server, target: &Target) -> usize {
+    let mut client = Client::connect(&server.api, target).await.unwrap();
+    for number in 0..=PER_MINUTE {
+        let answer = client.spend(1, &format!("one-{number}")).await.unwrap();
+        if answer.status != 200 {
+            answer.refused(Code::RateLimited);
+            return number;
+        }
+    }
+    PER_MINUTE + 1
+}
+
+/// What a server has admitted counts in the others' minutes after it was killed or stopped, and counts once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minute_outlives_one_of_several_servers() {
+    for killed in [true, false] {
+        let database = TestDatabase::create(Database::Postgres).await;
+        limit(&database, 1_000_000_000, u32::try_from(PER_MINUTE).unwrap());
+        let target = Target::create(&database);
+        let (stays, goes) = (Server::start(&database), Server::start(&database));
+        let mut client = Client::connect(&goes.api, &target).await.unwrap();
+        for number in 0..PER_MINUTE / 2 {
+            client.spend(1, &format!("first-{number}")).await.unwrap().ok();
+        }
+        drop(client);
+        if killed {
+            goes.kill();
+        } else {
+            assert_eq!(goes.stop().code(), Some(0));
+        }
+        let comes = Server::start(&database);
+        let admitted = PER_MINUTE / 2
+            + admitted_until_refused(&stays, &target).await
+            + admitted_until_refused(&comes, &target).await;
+        assert_eq!(admitted, PER_MINUTE, "killed: {killed}");
+    }
+}
