@@ -173,24 +173,35 @@ fn pack_one(requests: &[Logged<'_>], entropy: &dyn Entropy) -> Result<NewBlock, 
 }
 
 /// A piece that was read.
-pub(crate) struct Unpacked<'a>(Block<'a>);
+pub(crate) struct Unpacked<'a> {
+    block: Block<'a>,
+    /// Those of its words that are subjects.
+    subjects: Vec<Option<SubjectId>>,
+}
 
 impl<'a> Unpacked<'a> {
     pub(crate) fn new(body: &'a [u8]) -> Result<Self, StoreError> {
-        postcard::from_bytes(body).map(Self).map_err(damaged)
+        let block: Block<'a> = postcard::from_bytes(body).map_err(damaged)?;
+        let subjects = block.words.iter().map(|word| SubjectId::parse(word)).collect();
+        Ok(Self { block, subjects })
+    }
+
+    /// How many requests it has.
+    pub(crate) fn len(&self) -> usize {
+        self.block.requests.len()
     }
 
     /// Its requests, oldest first; those whose subject does not read are left out.
     pub(crate) fn requests(&self) -> impl Iterator<Item = Logged<'_>> {
-        let word = |at: u16| self.0.words.get(usize::from(at)).map_or("", AsRef::as_ref);
-        self.0.requests.iter().filter_map(move |packed| {
+        let word = |at: u16| self.block.words.get(usize::from(at)).map_or("", AsRef::as_ref);
+        self.block.requests.iter().filter_map(move |packed| {
             Some(Logged {
-                at: self.0.first_at.saturating_add_unsigned(packed.after),
+                at: self.block.first_at.saturating_add_unsigned(packed.after),
                 journal: word(packed.journal),
                 number: packed.number,
                 id: packed.id.clone(),
                 rpc: word(packed.rpc),
-                subject: SubjectId::parse(word(packed.subject))?,
+                subject: (*self.subjects.get(usize::from(packed.subject))?)?,
                 status: packed.status,
                 code: word(packed.code),
                 micros: packed.micros,

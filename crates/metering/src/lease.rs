@@ -91,6 +91,10 @@ impl Metering {
                 meter.set_unsettled(None);
                 return Ok(true);
             }
+            if need == 0 {
+                // It is known now that there is nothing; nobody waits for anything.
+                return Ok(true);
+            }
             let waited = engine.clock.now().since(began) >= limits::RECALL_TIME_MAX;
             if waited || look.others == 0 || look.free + look.others < more {
                 meter.set_spent(Some((engine.clock.now(), look.free + meter.room())));

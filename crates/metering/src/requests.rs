@@ -98,15 +98,22 @@ impl JsonSchema for SubjectFilter {
 }
 
 impl ListRequests {
-    /// Takes the request, if it is wanted.
-    fn take(&self, ctx: &Ctx, before: &At, logged: &Logged<'_>) -> Option<(At, LoggedRequest)> {
+    /// Takes the request, if it is wanted and stands before `before` and behind `floor`.
+    fn take(
+        &self,
+        ctx: &Ctx,
+        (floor, before): (Option<&At>, &At),
+        logged: &Logged<'_>,
+    ) -> Option<(At, LoggedRequest)> {
         let wanted = self.key_id.as_ref().is_none_or(|id| id.0 == logged.subject)
             && self.rpc.as_ref().is_none_or(|rpc| *rpc == logged.rpc)
             && self.status.is_none_or(|status| status == i32::from(logged.status))
             && self.since.is_none_or(|since| since.as_micros() <= logged.at);
-        let earlier = || (logged.at, logged.journal, logged.number) < (before.0, before.1.as_str(), before.2);
+        let own = (logged.at, logged.journal, logged.number);
+        let than = |at: &At| own.cmp(&(at.0, at.1.as_str(), at.2));
+        let fits = || than(before).is_lt() && floor.is_none_or(|floor| than(floor).is_gt());
         let at = || (logged.at, logged.journal.to_owned(), logged.number);
-        (wanted && earlier()).then(|| (at(), show(ctx, logged)))
+        (wanted && fits()).then(|| (at(), show(ctx, logged)))
     }
 
     /// Requests before `before`, newest first, beside those in `found`: at least `wanted` of them, if so many are found
@@ -130,14 +137,18 @@ impl ListRequests {
             for row in rows {
                 if i64::from(self.status.unwrap_or(0)) <= row.worst_status {
                     let unpacked = Unpacked::new(&row.body)?;
-                    requests += unpacked.requests().count();
-                    found.extend(unpacked.requests().filter_map(|logged| self.take(ctx, before, &logged)));
+                    requests += unpacked.len();
+                    // Of those that are found, no more than are wanted can be in the page.
+                    let floor = found.get(wanted.saturating_sub(1)).map(|(at, _)| at.clone());
+                    let range = (floor.as_ref(), before);
+                    found.extend(unpacked.requests().filter_map(|logged| self.take(ctx, range, &logged)));
+                    found.sort_by(|(a, _), (b, _)| b.cmp(a));
+                    found.truncate(wanted);
                 }
                 block = (row.last_at, row.id);
             }
             // What is not read yet came no later than this; what came later is in its final order.
             let border = if is_end { i64::MIN } else { block.0.as_micros() };
-            found.sort_by(|(a, _), (b, _)| b.cmp(a));
             let settled = found.partition_point(|((at, ..), _)| *at > border);
             // Never without a step back, however much lies in one moment.
             let enough = (blocks >= limits::BLOCKS_READ_MAX || requests >= limits::REQUESTS_READ_MAX)
@@ -170,8 +181,11 @@ impl Operation for ListRequests {
             // The first page begins in the future, because clocks of servers differ.
             None => ((ctx.now() + limits::BLOCK_SPAN_MAX).as_micros(), String::new(), 0),
         };
-        let found = tail.requests().filter_map(|logged| self.take(ctx, &before, &logged)).collect();
         let wanted = usize::try_from(request.rows()).unwrap_or(usize::MAX);
+        let range = (None, &before);
+        let mut found: Vec<_> = tail.requests().filter_map(|logged| self.take(ctx, range, &logged)).collect();
+        found.sort_by(|(a, _), (b, _)| b.cmp(a));
+        found.truncate(wanted);
         let (found, more) = self.find(ctx, &before, wanted, found).await?;
         let mut page = request.page(found, |(at, _)| cursor(at), |(_, request)| request);
         if page.next.is_none() {
