@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::{Names, Record, SubjectId};
 use crate::limits;
-use crate::sql::NewBlock;
+use crate::metering::new_name;
+use crate::sql::BlockRow;
 
 /// A request as the log keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +97,7 @@ struct Packed<'a> {
 pub(crate) fn pack(
     mut requests: Vec<Logged<'_>>,
     entropy: &dyn Entropy,
-) -> Result<Vec<NewBlock>, StoreError> {
+) -> Result<Vec<BlockRow>, StoreError> {
     requests.sort_by_key(|request| request.at);
     let mut blocks = Vec::new();
     let mut rest = &requests[..];
@@ -143,7 +144,7 @@ impl<'a> Words<'a> {
     }
 }
 
-fn pack_one(requests: &[Logged<'_>], entropy: &dyn Entropy) -> Result<NewBlock, StoreError> {
+fn pack_one(requests: &[Logged<'_>], entropy: &dyn Entropy) -> Result<BlockRow, StoreError> {
     let first_at = requests.iter().map(|request| request.at).min().unwrap_or(0);
     let last_at = requests.iter().map(|request| request.at).max().unwrap_or(0);
     let mut words = Words::default();
@@ -161,9 +162,8 @@ fn pack_one(requests: &[Logged<'_>], entropy: &dyn Entropy) -> Result<NewBlock, 
     });
     let packed = packed.collect();
     let block = Block { words: words.words, first_at, requests: packed };
-    let id: RequestId = entropy.id(Timestamp::from_micros(last_at));
-    Ok(NewBlock {
-        id: id.to_string().split_off(4),
+    Ok(BlockRow {
+        id: new_name(entropy, Timestamp::from_micros(last_at)),
         first_at: Timestamp::from_micros(first_at),
         last_at: Timestamp::from_micros(last_at),
         requests: i64::try_from(requests.len()).unwrap_or(i64::MAX),

@@ -43,7 +43,7 @@ impl Metering {
             let position = sql::journal_position(&mut engine.db.glance().await?, journal.id()).await?;
             let position =
                 position.ok_or_else(|| Problem::internal("the journal of this server was closed"))?;
-            *counted = Counted { position: u64::try_from(position).unwrap_or(0), unsure: false };
+            *counted = Counted { position, unsure: false };
         }
         if counted.position < journal.first() {
             // The database went back behind what was removed because it had it; the rest still counts.
@@ -77,8 +77,7 @@ impl Metering {
             let (count, accounts) = add_up(rest, limits::BATCH_ACCOUNTS_MAX);
             let to = at + count as u64;
             let mut ctx = Ctx::platform(engine);
-            let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-            if !sql::advance_journal(ctx.tx().await?, journal, signed(at), signed(to)).await? {
+            if !sql::advance_journal(ctx.tx().await?, journal, at, to).await? {
                 return Err(Problem::internal("a journal is counted by another server"));
             }
             for (account, batch) in accounts {
@@ -94,8 +93,7 @@ impl Metering {
 /// Says that the journal is counted up to `to`, though some of it is gone.
 pub(crate) async fn skip(engine: &Engine, journal: &str, from: u64, to: u64) -> Result<u64, Problem> {
     let mut tx = engine.db.write().await?;
-    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    sql::advance_journal(&mut tx, journal, signed(from), signed(to)).await?;
+    sql::advance_journal(&mut tx, journal, from, to).await?;
     tx.commit().await?;
     Ok(to)
 }

@@ -10,7 +10,6 @@ use portico_kernel::{AccountId, Code, Month, Problem, Timestamp};
 use portico_store::Tx;
 
 use crate::account::{AccountMeter, Unsettled};
-use crate::journal::SubjectId;
 use crate::sql::LeaseAt;
 use crate::subject::{Asked, Share, Subject, share};
 use crate::{Metering, limits, sql};
@@ -283,28 +282,6 @@ impl Metering {
         let mut tx = engine.db.write().await?;
         sql::set_lease(&mut tx, lease, used.into(), now).await?;
         Ok(tx.commit().await?)
-    }
-}
-
-impl Metering {
-    /// Leaves behind what a server that ends has admitted of callers' minutes, so that the others reckon with it until it
-    /// has left the 60 seconds; what it held beyond that goes.
-    pub(crate) async fn settle_minutes(
-        &self,
-        engine: &Arc<Engine>,
-        journal: &str,
-        admitted: impl Fn(SubjectId) -> Option<(u32, Timestamp)>,
-    ) -> Result<(), Problem> {
-        let rows = sql::leases_of(&mut engine.db.glance().await?, journal, MINUTE).await?;
-        for row in rows {
-            let subject = row.resource.strip_prefix(MINUTE).and_then(SubjectId::parse);
-            let (used, latest) = subject.and_then(&admitted).unwrap_or((0, Timestamp::from_micros(0)));
-            let at = LeaseAt { account: row.account_id, resource: row.resource, holder: journal.to_owned() };
-            let mut tx = engine.db.write().await?;
-            sql::set_lease(&mut tx, &at, used.into(), latest).await?;
-            tx.commit().await?;
-        }
-        Ok(())
     }
 }
 

@@ -20,6 +20,7 @@ mod journal;
 mod lease;
 pub mod limits;
 mod metering;
+mod minutes;
 mod numbers;
 mod operator;
 mod requests;

@@ -77,3 +77,5 @@ pub const GROUPED_DAYS_MAX: i64 = 92;
 
 /// The shares of the budget that are told.
 pub const THRESHOLDS: [i64; 2] = [80, 100];
+/// What a grant, and all grants of a month together, may come to: sums stay within 64 bits.
+pub const GRANT_UNITS_MAX: i64 = 1 << 53;

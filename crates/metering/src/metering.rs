@@ -8,10 +8,9 @@ use std::sync::{Arc, OnceLock};
 use dashmap::DashMap;
 use portico_engine::Engine;
 use portico_engine::ports::Directory;
-use portico_kernel::{AccountId, Caller, Code, Month, Problem, RequestId, Timestamp, seconds};
+use portico_kernel::{AccountId, Caller, Code, Entropy, Month, Problem, RequestId, Timestamp, seconds};
 
 use crate::account::AccountMeter;
-use crate::block::{Logged, Unpacked};
 use crate::flush::{Counted, skip};
 use crate::journal::{Journal, Left, Names, SubjectId};
 use crate::lease::{UNITS, units_of};
@@ -54,7 +53,7 @@ impl Metering {
     pub async fn start(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
         let now = engine.clock.now();
         let mut tx = engine.db.write().await?;
-        let database = sql::database_name(&mut tx, &new_name(engine, now)).await?;
+        let database = sql::database_name(&mut tx, &new_name(engine.entropy.as_ref(), now)).await?;
         tx.commit().await?;
         for left in Left::find(&self.folder).map_err(unreadable)? {
             self.take_over(engine, left, &database).await?;
@@ -68,8 +67,6 @@ impl Metering {
                 );
                 close(engine, &gone).await?;
             }
-        }
-        if !self.shared {
             self.restore_minutes(engine, now).await?;
         }
         let names = Names {
@@ -78,7 +75,7 @@ impl Metering {
             database,
         };
         let operations = (0..).zip(engine.registry.entries()).map(|(at, entry)| (entry.spec.name, at));
-        let id = new_name(engine, now);
+        let id = new_name(engine.entropy.as_ref(), now);
         let journal =
             Journal::create(&self.folder, id.clone(), names, limits::SEGMENTS_MAX).map_err(unreadable)?;
         let mut tx = engine.db.write().await?;
@@ -102,7 +99,7 @@ impl Metering {
         let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
         // Without a row it was counted to its end and closed; only its files are left.
         if let Some(position) = position {
-            let (mut at, mut calls) = (u64::try_from(position).unwrap_or(0), 0);
+            let (mut at, mut calls) = (position, 0);
             loop {
                 let there = left.skip_missing(at).map_err(unreadable)?;
                 if there > at {
@@ -113,69 +110,18 @@ impl Metering {
                 calls += places.iter().flatten().count();
                 let counted = self.count(engine, left.id(), &left.names, at, &places).await;
                 let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
-                let position = position.and_then(|position| u64::try_from(position).ok()).unwrap_or(at);
+                let position = position.unwrap_or(at);
                 // The last commit of the dead server may have come to be while this one looked: then it is ahead.
                 if position == at {
                     counted?;
                 }
                 at = position;
             }
-            let admitted = self.admitted_by(engine, left.id()).await?;
-            self.settle_minutes(engine, left.id(), |subject| admitted.get(&subject).copied()).await?;
+            self.settle_minutes_of_dead(engine, left.id()).await?;
             close(engine, left.id()).await?;
             tracing::info!(calls, "Counted the calls that a server before left in its journal");
         }
         left.remove().map_err(unreadable)
-    }
-
-    /// Fills the minutes of callers with what the server before admitted of them: a restart must not let a key pass its
-    /// limit. Where there are other servers, they reckon with it instead.
-    async fn restore_minutes(&self, engine: &Arc<Engine>, now: Timestamp) -> Result<(), Problem> {
-        let mut tx = engine.db.read().await?;
-        let since = now - limits::SHARE_LIFE;
-        for body in sql::blocks_since(&mut tx, since, limits::RESTORED_BLOCKS_MAX).await? {
-            // A piece of the log that does not read is no reason not to start.
-            let Ok(block) = Unpacked::new(&body) else { continue };
-            let admitted = |request: &Logged<'_>| {
-                request.at >= since.as_micros() && !REFUSED_BEFORE.contains(&request.code)
-            };
-            for request in block.requests().filter(admitted) {
-                let subject = self
-                    .subjects
-                    .entry(request.subject)
-                    .or_insert_with(|| Arc::new(Subject::new(request.subject)));
-                subject.minute().window.restore(now, Timestamp::from_micros(request.at));
-            }
-        }
-        Ok(tx.rollback().await?)
-    }
-
-    /// What a server that died admitted of callers' minutes, as the log has it.
-    async fn admitted_by(
-        &self,
-        engine: &Arc<Engine>,
-        journal: &str,
-    ) -> Result<HashMap<SubjectId, (u32, Timestamp)>, Problem> {
-        let mut admitted: HashMap<_, (u32, Timestamp)> = HashMap::new();
-        if !self.shared {
-            return Ok(admitted);
-        }
-        let since = engine.clock.now() - limits::SHARE_LIFE;
-        let mut tx = engine.db.glance().await?;
-        for body in sql::blocks_since(&mut tx, since, limits::RESTORED_BLOCKS_MAX).await? {
-            let Ok(block) = Unpacked::new(&body) else { continue };
-            let own = block.requests().filter(|request| {
-                request.journal == journal
-                    && request.at >= since.as_micros()
-                    && !REFUSED_BEFORE.contains(&request.code)
-            });
-            for request in own {
-                let at = Timestamp::from_micros(request.at);
-                let (count, latest) = admitted.entry(request.subject).or_insert((0, at));
-                (*count, *latest) = (*count + 1, at.max(*latest));
-            }
-        }
-        Ok(admitted)
     }
 
     /// Counts what is left and lets go of everything that was leased; after the last call. Calls whose callers have gone
@@ -272,13 +218,9 @@ impl Metering {
     }
 }
 
-/// The codes of calls that had no place in the minute, or gave it back.
-const REFUSED_BEFORE: [&str; 3] =
-    [Code::Forbidden.name(), Code::RateLimited.name(), Code::QuotaExceeded.name()];
-
 /// A name that nothing else has.
-fn new_name(engine: &Engine, now: Timestamp) -> String {
-    let id: RequestId = engine.entropy.id(now);
+pub(crate) fn new_name(entropy: &dyn Entropy, now: Timestamp) -> String {
+    let id: RequestId = entropy.id(now);
     // An id of the usual kind without its prefix, which would say that it is a request's.
     id.to_string().split_off(4)
 }

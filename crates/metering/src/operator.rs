@@ -6,10 +6,7 @@ use serde_json::json;
 
 use crate::lease::units_of;
 use crate::sql::LeaseAt;
-use crate::{Metering, sql};
-
-/// Grants are bounded so that sums stay within 64 bits.
-const GRANT_UNITS_MAX: i64 = 1 << 53;
+use crate::{Metering, limits, sql};
 
 /// What an account was granted.
 #[derive(Debug, Clone, Copy)]
@@ -24,13 +21,13 @@ impl Metering {
     /// Grants `units` beside the plan for this month; takes them away when there are fewer than none. Servers that hold
     /// units of the account give them back, so that the change counts from within a second.
     pub async fn grant(&self, ctx: &mut Ctx, account: AccountId, units: i64) -> Result<Granted, Problem> {
-        if !(-GRANT_UNITS_MAX..=GRANT_UNITS_MAX).contains(&units) {
+        if !(-limits::GRANT_UNITS_MAX..=limits::GRANT_UNITS_MAX).contains(&units) {
             return Err(Problem::field("units", "must be a number of units that can be"));
         }
         ctx.plan(account).await?;
         let month = Month::of(ctx.now());
         let row = sql::add_to_month(ctx.tx().await?, account, month, 0, units).await?;
-        if row.granted.unsigned_abs() > GRANT_UNITS_MAX.unsigned_abs() {
+        if row.granted.unsigned_abs() > limits::GRANT_UNITS_MAX.unsigned_abs() {
             return Err(Problem::field("units", "would make the month's grants more than can be"));
         }
         self.terms_changed(ctx, account).await?;

@@ -25,7 +25,7 @@ impl Metering {
         let from = self.numbers.counted();
         let read = journal.read_of(from, usize::MAX, Some(account));
         let counted = sql::journal_position(ctx.tx().await?, journal.id()).await?;
-        let counted = counted.and_then(|position| u64::try_from(position).ok()).unwrap_or(from);
+        let counted = counted.unwrap_or(from);
         let own = (from..).zip(read).filter(|(number, record)| *number >= counted && record.is_some());
         let (numbers, records) = own.unzip();
         Ok(Tail { journal, numbers, records })

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use portico_engine::{Ctx, Operation, Spec};
-use portico_kernel::{AccountId, Category, Int64, Month, PersonId, Problem, Scope};
+use portico_kernel::{AccountId, Category, Int64, Month, Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::MonthCounts;
 use crate::histogram::Histogram;
+use crate::journal::SubjectId;
 use crate::sql::{Counts, UsageRow};
 use crate::tail::Tail;
 use crate::{Metering, limits, sql};
@@ -152,8 +153,8 @@ impl UsageRow {
 }
 
 /// Is the subject a person, and not a key or an API token?
-pub(crate) fn is_person(subject: &str) -> bool {
-    subject.parse::<PersonId>().is_ok()
+fn is_person(subject: &str) -> bool {
+    SubjectId::parse(subject).is_some_and(SubjectId::is_person)
 }
 
 async fn name_of(

@@ -80,6 +80,18 @@ pub(crate) async fn held_minute(
     .await
 }
 
+/// A new lease, or a change of the one that is there.
+macro_rules! lease {
+    ($change:literal) => {
+        concat!(
+            "insert into leases (account_id, resource, holder, amount, recalled, renewed_at) ",
+            "values ($1, $2, $3, $4, false, $5) on conflict (account_id, resource, holder) do update set ",
+            "renewed_at = excluded.renewed_at, ",
+            $change
+        )
+    };
+}
+
 /// Gives `holder` a lease of `amount`, whatever it had before; from here on nothing of it is recalled.
 pub(crate) async fn set_lease(
     tx: &mut Tx,
@@ -88,9 +100,7 @@ pub(crate) async fn set_lease(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     tx.execute(
-        "insert into leases (account_id, resource, holder, amount, recalled, renewed_at) \
-         values ($1, $2, $3, $4, false, $5) on conflict (account_id, resource, holder) do update set \
-         amount = excluded.amount, recalled = false, renewed_at = excluded.renewed_at",
+        lease!("amount = excluded.amount, recalled = false"),
         args![at.account, at.resource, at.holder, amount, now],
     )
     .await
@@ -105,10 +115,10 @@ pub(crate) async fn extend_lease(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     tx.execute(
-        "insert into leases (account_id, resource, holder, amount, recalled, renewed_at) \
-         values ($1, $2, $3, $4, false, $5) on conflict (account_id, resource, holder) do update set \
-         amount = leases.amount + excluded.amount, renewed_at = excluded.renewed_at, \
-         recalled = case when excluded.amount > 0 then false else leases.recalled end",
+        lease!(
+            "amount = leases.amount + excluded.amount, \
+             recalled = case when excluded.amount > 0 then false else leases.recalled end"
+        ),
         args![at.account, at.resource, at.holder, amount, now],
     )
     .await

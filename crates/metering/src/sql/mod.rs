@@ -36,14 +36,15 @@ pub(crate) async fn insert_journal(tx: &mut Tx, id: &str, now: Timestamp) -> Res
 }
 
 /// How far the journal is counted; nothing when it was counted to its end and closed.
-pub(crate) async fn journal_position(tx: &mut Tx, id: &str) -> Result<Option<i64>, StoreError> {
+pub(crate) async fn journal_position(tx: &mut Tx, id: &str) -> Result<Option<u64>, StoreError> {
     let row: Option<(i64,)> =
         tx.first("select position as value from meter_journals where id = $1", args![id.to_owned()]).await?;
-    Ok(row.map(|(position,)| position))
+    Ok(row.map(|(position,)| u64::try_from(position).unwrap_or(0)))
 }
 
 /// Says that the journal is counted up to `to`; answers whether it was counted up to `from` until now.
-pub(crate) async fn advance_journal(tx: &mut Tx, id: &str, from: i64, to: i64) -> Result<bool, StoreError> {
+pub(crate) async fn advance_journal(tx: &mut Tx, id: &str, from: u64, to: u64) -> Result<bool, StoreError> {
+    let [from, to] = [from, to].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
     let rows = tx
         .execute(
             "update meter_journals set position = $3 where id = $1 and position = $2",

@@ -242,24 +242,27 @@ pub(crate) async fn spans(
 /// A piece of the log of requests.
 pub(crate) struct BlockRow {
     pub(crate) id: String,
-    pub(crate) last_at: Timestamp,
-    pub(crate) worst_status: i64,
-    pub(crate) body: Vec<u8>,
-}
-
-from_row!(BlockRow { id, last_at, worst_status, body });
-
-/// A piece that is to be kept.
-pub(crate) struct NewBlock {
-    pub(crate) id: String,
     pub(crate) first_at: Timestamp,
     pub(crate) last_at: Timestamp,
+    /// How many it has.
     pub(crate) requests: i64,
+    /// The highest status among them.
     pub(crate) worst_status: i64,
     pub(crate) body: Vec<u8>,
 }
 
-pub(crate) async fn insert_block(tx: &mut Tx, account: AccountId, block: NewBlock) -> Result<(), StoreError> {
+from_row!(BlockRow { id, first_at, last_at, requests, worst_status, body });
+
+macro_rules! blocks {
+    ($rest:literal) => {
+        concat!(
+            "select id, first_at, last_at, requests, worst_status, body from request_blocks where account_id = $1 ",
+            $rest
+        )
+    };
+}
+
+pub(crate) async fn insert_block(tx: &mut Tx, account: AccountId, block: BlockRow) -> Result<(), StoreError> {
     tx.execute(
         "insert into request_blocks (account_id, last_at, id, first_at, requests, worst_status, body) \
          values ($1, $2, $3, $4, $5, $6, $7)",
@@ -286,8 +289,10 @@ pub(crate) async fn blocks_before(
     most: i64,
 ) -> Result<Vec<BlockRow>, StoreError> {
     tx.all(
-        "select id, last_at, worst_status, body from request_blocks where account_id = $1 and last_at >= $2 \
-         and first_at <= $3 and (last_at, id) < ($4, $5) order by last_at desc, id desc limit $6",
+        blocks!(
+            "and last_at >= $2 and first_at <= $3 and (last_at, id) < ($4, $5) \
+             order by last_at desc, id desc limit $6"
+        ),
         args![account, since, until, before.0, before.1, most],
     )
     .await
@@ -315,32 +320,10 @@ pub(crate) async fn last_small_block(
     since: Timestamp,
     few: i64,
 ) -> Result<Option<BlockRow>, StoreError> {
-    let last: Option<LastBlock> = tx
-        .first(
-            "select id, last_at, worst_status, body, first_at, requests from request_blocks where account_id = $1 \
-             order by last_at desc, id desc limit 1",
-            args![account],
-        )
-        .await?;
-    let last = last.filter(|last| last.first_at > since && last.requests < few);
-    Ok(last.map(|last| BlockRow {
-        id: last.id,
-        last_at: last.last_at,
-        worst_status: last.worst_status,
-        body: last.body,
-    }))
+    let last: Option<BlockRow> =
+        tx.first(blocks!("order by last_at desc, id desc limit 1"), args![account]).await?;
+    Ok(last.filter(|last| last.first_at > since && last.requests < few))
 }
-
-struct LastBlock {
-    id: String,
-    last_at: Timestamp,
-    worst_status: i64,
-    body: Vec<u8>,
-    first_at: Timestamp,
-    requests: i64,
-}
-
-from_row!(LastBlock { id, last_at, worst_status, body, first_at, requests });
 
 /// Removes a piece; answers whether it was there.
 pub(crate) async fn delete_block(
