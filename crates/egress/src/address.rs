@@ -52,9 +52,16 @@ pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !NOT_PUBLIC_V4.iter().any(|range| is_in_v4(address, *range)),
         IpAddr::V6(address) => {
-            is_in_v6(address, GLOBAL_V6) && !NOT_PUBLIC_V6.iter().any(|range| is_in_v6(address, *range))
+            is_in_v6(address, GLOBAL_V6)
+                && !NOT_PUBLIC_V6.iter().any(|range| is_in_v6(address, *range))
+                && !is_isatap(address)
         }
     }
+}
+
+/// Does its last half say that an IPv4 address follows? A tunnel of the inside may lead there, below any prefix.
+fn is_isatap(address: Ipv6Addr) -> bool {
+    matches!(address.segments(), [_, _, _, _, 0 | 0x200, 0x5efe, _, _])
 }
 
 fn is_in_v4(address: Ipv4Addr, (first, prefix): (Ipv4Addr, u32)) -> bool {

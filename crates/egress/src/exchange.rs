@@ -1,91 +1,109 @@
-//! One request and its answer, over a connection of their own.
+//! One message and its answer.
 
-use std::error::Error;
-use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::Request;
-use http_body_util::{BodyExt, Full};
+use http::Response;
 use hyper::body::{Body, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::connection::{Connection, Message, Unanswered};
+use crate::pool::{Place, Pool};
 use crate::target::Target;
-use crate::{EgressError, Fetched, Limits};
+use crate::{EgressError, Fetched, Limits, Posted};
 
-/// What the head of an answer may take; hyper would take more.
-const HEAD_BYTES_MAX: usize = 64 << 10;
-
-/// Sends `request` to the first of `addresses` that takes a connection. The caller bounds the whole by time.
-pub(crate) async fn exchange(
+/// Over a connection of their own. The caller bounds the whole by time, here and below.
+pub(crate) async fn fetch(
     tls: &TlsConnector,
     target: &Target,
     addresses: &[SocketAddr],
-    request: Request<Full<Bytes>>,
+    message: Message,
     limits: Limits,
 ) -> Result<Fetched, EgressError> {
-    let stream = connect(addresses, limits.time).await?;
-    if !target.secure {
-        return talk(stream, request, limits.bytes).await;
-    }
-    let stream = tls.connect(target.server_name()?, stream).await.map_err(|error| tls_failure(&error))?;
-    talk(stream, request, limits.bytes).await
+    let (mut connection, _) = open(tls, target, addresses, limits).await?;
+    let answer = connection.send(message).await.map_err(Unanswered::into_error)?;
+    let (head, body) = answer.into_parts();
+    let body = read(&mut connection, body, limits.bytes).await?;
+    Ok(Fetched { status: head.status, headers: head.headers, body })
 }
 
-/// Each address gets its share of the time, so that one that keeps silent leaves some to the next.
-async fn connect(addresses: &[SocketAddr], time: Duration) -> Result<TcpStream, EgressError> {
-    let share = time / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-    for address in addresses {
-        if let Ok(Ok(stream)) = tokio::time::timeout(share, TcpStream::connect(address)).await {
-            return Ok(stream);
+/// Over a connection that waits in `pool`, or over a new one that waits there afterwards.
+pub(crate) async fn post(
+    tls: &TlsConnector,
+    pool: &Pool,
+    target: &Target,
+    addresses: &[SocketAddr],
+    mut message: Message,
+    limits: Limits,
+) -> Result<Posted, EgressError> {
+    if let Some((mut connection, place)) = pool.take(target, addresses).await {
+        match connection.send(message).await {
+            Ok(answer) => return finish(pool, place, connection, answer, limits.bytes).await,
+            // The other side hung up before anything was written. Had it been written, sending it again might make it
+            // count twice.
+            Err(Unanswered::Unsent(back)) => message = *back,
+            Err(Unanswered::Failed(error)) => return Err(error),
         }
     }
-    Err(EgressError::Connection)
+    let (mut connection, peer) = open(tls, target, addresses, limits).await?;
+    let answer = connection.send(message).await.map_err(Unanswered::into_error)?;
+    finish(pool, Place::new(target, peer), connection, answer, limits.bytes).await
 }
 
-fn tls_failure(error: &io::Error) -> EgressError {
-    let said_by_tls = error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>);
-    if said_by_tls { EgressError::Tls } else { EgressError::Connection }
+/// Apart from the caller's future, which would carry the state of a TLS handshake around for good.
+async fn open(
+    tls: &TlsConnector,
+    target: &Target,
+    addresses: &[SocketAddr],
+    limits: Limits,
+) -> Result<(Connection, SocketAddr), EgressError> {
+    Box::pin(Connection::open(tls, target, addresses, limits.time)).await
 }
 
-async fn talk<S>(stream: S, request: Request<Full<Bytes>>, bytes_max: usize) -> Result<Fetched, EgressError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let mut http = http1::Builder::new();
-    http.max_header_size(HEAD_BYTES_MAX);
-    let (mut sender, connection) =
-        http.handshake(TokioIo::new(stream)).await.map_err(|error| http_failure(&error))?;
-    let mut answer = pin!(async move {
-        let answer = sender.send_request(request).await.map_err(|error| http_failure(&error))?;
-        let (head, body) = answer.into_parts();
-        let body = read(body, bytes_max).await?;
-        Ok(Fetched { status: head.status, headers: head.headers, body })
-    });
-    // In one task: when the caller gives up, the connection goes with it.
-    tokio::select! {
-        biased;
-        answer = &mut answer => answer,
-        // The other side has hung up; what it said before is still to be read.
-        _ = connection => answer.await,
+/// Reads the rest of the answer away, and keeps the connection if that was all of it.
+async fn finish(
+    pool: &Pool,
+    place: Place,
+    mut connection: Connection,
+    answer: Response<Incoming>,
+    bytes_max: usize,
+) -> Result<Posted, EgressError> {
+    let (head, body) = answer.into_parts();
+    if skip(&mut connection, body, bytes_max).await? && connection.is_idle().await {
+        pool.keep(place, connection);
     }
+    Ok(Posted { status: head.status, headers: head.headers })
 }
 
-async fn read(mut body: Incoming, bytes_max: usize) -> Result<Bytes, EgressError> {
-    let declared = body.size_hint().lower();
-    if usize::try_from(declared).unwrap_or(usize::MAX) > bytes_max {
+/// Reads the body and forgets it. Says whether it has ended within `bytes_max`; what is longer is left unread.
+async fn skip(
+    connection: &mut Connection,
+    mut body: Incoming,
+    bytes_max: usize,
+) -> Result<bool, EgressError> {
+    let mut left = bytes_max;
+    if declares_more(&body, left) {
+        return Ok(false);
+    }
+    while let Some(data) = connection.piece(&mut body).await? {
+        match left.checked_sub(data.len()) {
+            Some(less) => left = less,
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+async fn read(
+    connection: &mut Connection,
+    mut body: Incoming,
+    bytes_max: usize,
+) -> Result<Bytes, EgressError> {
+    if declares_more(&body, bytes_max) {
         return Err(EgressError::TooLarge);
     }
     let mut read = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        // Trailers are of no use to anybody here.
-        let Ok(data) = frame.map_err(|error| http_failure(&error))?.into_data() else { continue };
+    while let Some(data) = connection.piece(&mut body).await? {
         if data.len() > bytes_max - read.len() {
             return Err(EgressError::TooLarge);
         }
@@ -94,12 +112,6 @@ async fn read(mut body: Incoming, bytes_max: usize) -> Result<Bytes, EgressError
     Ok(read.freeze())
 }
 
-fn http_failure(error: &hyper::Error) -> EgressError {
-    if error.is_parse_too_large() {
-        EgressError::TooLarge
-    } else if error.is_parse() {
-        EgressError::Protocol
-    } else {
-        EgressError::Connection
-    }
+fn declares_more(body: &Incoming, bytes_max: usize) -> bool {
+    usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX) > bytes_max
 }

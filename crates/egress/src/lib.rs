@@ -7,27 +7,33 @@
 //!
 //! Plain http, and names of the inside such as `localhost`, lead only to what the operator allows.
 //!
-//! Absent on purpose: connections that are kept. Each call resolves anew, so that none outlives a change of its name.
+//! [`Egress::post`] keeps its connections for the next call to the same place. That is safe because every call asks anew
+//! where its name leads (an answer counts for a second), checks everything it is told, and takes only a kept connection
+//! to an address that has just passed. A name that has come to lead elsewhere finds none, and is refused before any is
+//! looked for. A call that was given up closes its connection.
 //!
-//! Start reading at [`Egress::get`], then `resolve.rs`.
+//! Start reading at [`Egress::post`], then `resolve.rs`, `exchange.rs` and `pool.rs`.
 //!
 //! Invariant: no other crate opens a connection to an address that came from outside.
 
 pub mod address;
+mod connection;
 mod error;
 mod exchange;
+mod names;
 mod networks;
+mod pool;
 mod resolve;
 mod target;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONNECTION, HOST, USER_AGENT};
-use http::uri::PathAndQuery;
+use http::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use http_body_util::Full;
 use rustls::crypto::aws_lc_rs;
@@ -37,6 +43,9 @@ use tokio_rustls::TlsConnector;
 pub use error::EgressError;
 pub use networks::{Networks, NetworksError};
 
+use connection::Message;
+use names::{CACHE_LIFE, Names};
+use pool::Pool;
 use target::Target;
 
 /// How we call ourselves.
@@ -64,70 +73,112 @@ pub struct Fetched {
     pub body: Bytes,
 }
 
+/// Something to be sent, as a POST.
+#[derive(Debug, Clone)]
+pub struct Post<'a> {
+    /// Where to.
+    pub url: &'a str,
+    /// Beside those that every call has: `host`, `user-agent` and the length of the body.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// What the exchange may take. An answer that is longer is left unread from there on, and counts all the same.
+    pub limits: Limits,
+}
+
+/// What is kept of the answer to a [`Post`], whatever its status.
+#[derive(Debug, Clone)]
+pub struct Posted {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+}
+
 /// Calls the outside.
 pub struct Egress {
     allow: Networks,
+    names: Names,
     tls: TlsConnector,
-}
-
-/// A call before it is made.
-struct Request<'a> {
-    method: Method,
-    url: &'a str,
-    headers: HeaderMap,
-    body: Bytes,
-    limits: Limits,
+    pool: Pool,
 }
 
 impl Egress {
-    /// Calls public addresses, and those in `allow`.
+    /// Calls public addresses, and those in `allow`. The system says whom to ask for names.
     pub fn new(allow: Networks) -> Self {
-        Self::trusting(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(), allow)
+        Self::trusting(public_roots(), allow, Names::of_system())
+    }
+
+    /// As [`Egress::new`], but `servers` are asked for names, after the hosts file of the system.
+    pub fn with_name_servers(allow: Networks, servers: &[SocketAddr]) -> Self {
+        Self::trusting(public_roots(), allow, Names::of_servers(servers, CACHE_LIFE))
     }
 
     #[expect(
         clippy::expect_used,
         reason = "the provider named here speaks every version that rustls asks for"
     )]
-    fn trusting(roots: RootCertStore, allow: Networks) -> Self {
+    fn trusting(roots: RootCertStore, allow: Networks, names: Names) -> Self {
         let mut tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("the versions of TLS")
             .with_root_certificates(roots)
             .with_no_client_auth();
         tls.alpn_protocols = vec![ALPN.to_vec()];
-        Self { allow, tls: Arc::new(tls).into() }
+        Self { allow, names, tls: Arc::new(tls).into(), pool: Pool::default() }
+    }
+
+    /// Says of `url` what can be said without asking anybody. A call to it may still be refused: only then is it known
+    /// where a name leads.
+    pub fn check(&self, url: &str) -> Result<(), EgressError> {
+        let target = Target::parse(url)?;
+        if target.secure {
+            target.server_name()?;
+        }
+        resolve::check(&target, &self.allow)
     }
 
     /// Reads what is at `url`, as one of the media types in `accept`.
     pub async fn get(&self, url: &str, accept: &str, limits: Limits) -> Result<Fetched, EgressError> {
         let accept = HeaderValue::from_str(accept).map_err(|_| EgressError::Protocol)?;
         let headers = HeaderMap::from_iter([(ACCEPT, accept)]);
-        self.send(Request { method: Method::GET, url, headers, body: Bytes::new(), limits }).await
+        let target = Target::parse(url)?;
+        let mut message = message(&target, Method::GET, headers, Bytes::new());
+        message.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        let exchange = async {
+            let addresses = resolve::resolve(&target, &self.names, &self.allow).await?;
+            exchange::fetch(&self.tls, &target, &addresses, message, limits).await
+        };
+        tokio::time::timeout(limits.time, exchange).await.unwrap_or(Err(EgressError::Timeout))
     }
 
-    /// The way that every call takes.
-    async fn send(&self, request: Request<'_>) -> Result<Fetched, EgressError> {
-        let limits = request.limits;
-        let target = Target::parse(request.url)?;
-        let request = message(&target, request)?;
+    /// Sends a body, and reads the answer away. To drop the future is to hang up.
+    pub async fn post(&self, call: Post<'_>) -> Result<Posted, EgressError> {
+        let Post { url, headers, body, limits } = call;
+        let target = Target::parse(url)?;
+        let message = message(&target, Method::POST, headers, body);
         let exchange = async {
-            let addresses = resolve::resolve(&target, &self.allow).await?;
-            exchange::exchange(&self.tls, &target, &addresses, request, limits).await
+            let addresses = resolve::resolve(&target, &self.names, &self.allow).await?;
+            exchange::post(&self.tls, &self.pool, &target, &addresses, message, limits).await
         };
         tokio::time::timeout(limits.time, exchange).await.unwrap_or(Err(EgressError::Timeout))
     }
 }
 
-/// The call as it goes over the wire.
-fn message(target: &Target, request: Request<'_>) -> Result<http::Request<Full<Bytes>>, EgressError> {
-    let path: PathAndQuery = target.path.parse().map_err(|_| EgressError::BadAddress)?;
-    let host = HeaderValue::from_str(&target.authority).map_err(|_| EgressError::BadAddress)?;
-    let mut message = http::Request::new(Full::new(request.body));
-    *message.method_mut() = request.method;
-    *message.uri_mut() = Uri::from(path);
-    *message.headers_mut() = request.headers;
-    let close = HeaderValue::from_static("close");
-    message.headers_mut().extend([(HOST, host), (USER_AGENT, OUR_NAME), (CONNECTION, close)]);
-    Ok(message)
+fn public_roots() -> RootCertStore {
+    webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect()
+}
+
+/// The call as it goes over the wire. How long it is, and whether the connection stays, is not for `headers` to say.
+fn message(target: &Target, method: Method, mut headers: HeaderMap, body: Bytes) -> Message {
+    for ours in [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION] {
+        headers.remove(ours);
+    }
+    headers.insert(HOST, target.authority.clone());
+    headers.insert(USER_AGENT, OUR_NAME);
+    let mut message = Message::new(Full::new(body));
+    *message.method_mut() = method;
+    *message.uri_mut() = Uri::from(target.path.clone());
+    *message.headers_mut() = headers;
+    message
 }

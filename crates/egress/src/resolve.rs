@@ -5,36 +5,53 @@ use std::net::{IpAddr, SocketAddr};
 use url::Host;
 
 use crate::address::is_public;
+use crate::names::Names;
 use crate::target::Target;
 use crate::{EgressError, Networks};
 
 /// Asks once where `target` is. The caller connects to what this answers and to nothing else, so that a name cannot
 /// lead elsewhere between the check and the call.
-pub(crate) async fn resolve(target: &Target, allow: &Networks) -> Result<Vec<SocketAddr>, EgressError> {
-    // Nothing can come of it, and nobody shall learn from us which names the inside knows.
-    if target.only_if_allowed() && allow.is_empty() {
-        return Err(EgressError::Blocked);
-    }
-    let port = target.port;
+pub(crate) async fn resolve(
+    target: &Target,
+    names: &Names,
+    allow: &Networks,
+) -> Result<Vec<SocketAddr>, EgressError> {
+    check(target, allow)?;
     let found = match &target.host {
         Host::Ipv4(address) => vec![(*address).into()],
         Host::Ipv6(address) => vec![(*address).into()],
-        Host::Domain(name) => {
-            let found = tokio::net::lookup_host((name.as_str(), port)).await;
-            found.map_err(|_| EgressError::Dns)?.map(|address| address.ip()).collect()
-        }
+        // Apart from the caller's future, which most calls would carry it around in for nothing.
+        Host::Domain(name) => Box::pin(names.addresses(name)).await?,
     };
-    let addresses = check(found, target.only_if_allowed(), allow)?;
-    Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    let addresses = good(found, target.only_if_allowed(), allow)?;
+    Ok(addresses.into_iter().map(|address| SocketAddr::new(address, target.port)).collect())
+}
+
+/// What can be said before anybody is asked.
+pub(crate) fn check(target: &Target, allow: &Networks) -> Result<(), EgressError> {
+    let only_if_allowed = target.only_if_allowed();
+    // Nothing can come of it, and nobody shall learn from us which names the inside knows.
+    if only_if_allowed && allow.is_empty() {
+        return Err(EgressError::Blocked);
+    }
+    let is_good = match &target.host {
+        Host::Ipv4(address) => is_good((*address).into(), only_if_allowed, allow),
+        Host::Ipv6(address) => is_good((*address).into(), only_if_allowed, allow),
+        Host::Domain(_) => true,
+    };
+    if is_good { Ok(()) } else { Err(EgressError::Blocked) }
+}
+
+fn is_good(address: IpAddr, only_if_allowed: bool, allow: &Networks) -> bool {
+    allow.contains(address) || (!only_if_allowed && is_public(address))
 }
 
 /// All of them must be good: one that is not shows what the name is for.
-fn check(found: Vec<IpAddr>, only_if_allowed: bool, allow: &Networks) -> Result<Vec<IpAddr>, EgressError> {
+fn good(found: Vec<IpAddr>, only_if_allowed: bool, allow: &Networks) -> Result<Vec<IpAddr>, EgressError> {
     if found.is_empty() {
         return Err(EgressError::Dns);
     }
-    let is_good = |address| allow.contains(address) || (!only_if_allowed && is_public(address));
-    if found.iter().copied().all(is_good) {
+    if found.iter().all(|address| is_good(*address, only_if_allowed, allow)) {
         // What is called is what was looked at: the short form, without a zone.
         Ok(found.into_iter().map(|address| address.to_canonical()).collect())
     } else {
@@ -48,7 +65,7 @@ mod tests {
 
     fn checked(found: &[&str], only_if_allowed: bool, allow: &str) -> Result<Vec<IpAddr>, EgressError> {
         let found = found.iter().map(|address| address.parse().unwrap()).collect();
-        check(found, only_if_allowed, &allow.parse().unwrap())
+        good(found, only_if_allowed, &allow.parse().unwrap())
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! An address, taken apart.
 
+use http::HeaderValue;
+use http::uri::PathAndQuery;
 use rustls::pki_types::ServerName;
 use url::{Host, Position, Url};
 
@@ -16,9 +18,9 @@ pub(crate) struct Target {
     pub(crate) host: Host<String>,
     pub(crate) port: u16,
     /// What the `Host` header says.
-    pub(crate) authority: String,
+    pub(crate) authority: HeaderValue,
     /// Path and query.
-    pub(crate) path: String,
+    pub(crate) path: PathAndQuery,
 }
 
 impl Target {
@@ -43,7 +45,9 @@ impl Target {
         let port = url.port_or_known_default().ok_or(EgressError::BadAddress)?;
         // The parser drops a port that the scheme implies, and so does the header.
         let authority = url.port().map_or_else(|| host.to_string(), |port| format!("{host}:{port}"));
-        let path = url[Position::BeforePath..Position::AfterQuery].to_owned();
+        let authority = HeaderValue::from_str(&authority).map_err(|_| EgressError::BadAddress)?;
+        let path = url[Position::BeforePath..Position::AfterQuery].parse();
+        let path = path.map_err(|_| EgressError::BadAddress)?;
         Ok(Self { secure, host, port, authority, path })
     }
 
@@ -90,7 +94,7 @@ mod tests {
         ] {
             let target = Target::parse(text).unwrap();
             assert_eq!(
-                (target.authority.as_str(), target.port, target.path.as_str()),
+                (target.authority.to_str().unwrap(), target.port, target.path.as_str()),
                 (authority, port, path)
             );
         }

@@ -137,7 +137,7 @@ async fn a_certificate_is_checked() {
     let mut server = Server::with_tls("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(CERTIFICATE)).unwrap();
-    let trusting = Egress::trusting(roots, LOOPBACK.parse().unwrap());
+    let trusting = Egress::trusting(roots, LOOPBACK.parse().unwrap(), Names::of_system());
     let url = format!("https://localhost:{}/", server.address.port());
     assert_eq!(&trusting.get(&url, "*/*", LIMITS).await.unwrap().body[..], b"ok");
     assert!(server.heads.recv().await.unwrap().contains("host: localhost:"));
