@@ -52,9 +52,8 @@ impl Unanswered {
 /// it, it is closed.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    driver: Driver,
-    /// Has the driver come to its end? It must not be asked again then.
-    over: bool,
+    /// None once it has come to its end.
+    driver: Option<Driver>,
 }
 
 impl Connection {
@@ -82,13 +81,13 @@ impl Connection {
         http.max_header_size(HEAD_BYTES_MAX);
         let shaken = http.handshake(TokioIo::new(stream)).await;
         let (sender, driver) = shaken.map_err(|error| http_failure(&error))?;
-        Ok(Self { sender, driver: Box::pin(driver), over: false })
+        Ok(Self { sender, driver: Some(Box::pin(driver)) })
     }
 
     /// The head of the answer to `message`. What comes before it, such as "100 Continue", is skipped.
     pub(crate) async fn send(&mut self, message: Message) -> Result<Response<Incoming>, Unanswered> {
         let answer = self.sender.try_send_request(message);
-        let answer = run(&mut self.driver, &mut self.over, answer).await;
+        let answer = run(&mut self.driver, answer).await;
         answer.map_err(|mut error| match error.take_message() {
             Some(message) => Unanswered::Unsent(Box::new(message)),
             None => Unanswered::Failed(http_failure(error.error())),
@@ -98,7 +97,7 @@ impl Connection {
     /// The next piece of an answer's body, until it ends.
     pub(crate) async fn piece(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, EgressError> {
         loop {
-            let frame = run(&mut self.driver, &mut self.over, body.frame()).await;
+            let frame = run(&mut self.driver, body.frame()).await;
             match frame.transpose().map_err(|error| http_failure(&error))?.map(Frame::into_data) {
                 Some(Ok(data)) => return Ok(Some(data)),
                 // Trailers are of no use to anybody here.
@@ -111,23 +110,28 @@ impl Connection {
     /// Could it take a message now? It looks at the socket, and so finds out whether the other side has hung up.
     pub(crate) async fn is_idle(&mut self) -> bool {
         poll_fn(|cx| {
-            self.over = self.over || self.driver.as_mut().poll(cx).is_ready();
-            let is_ready = matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())));
-            Poll::Ready(is_ready && !self.over)
+            let is_over = |driver: &mut Driver| driver.as_mut().poll(cx).is_ready();
+            if self.driver.as_mut().is_none_or(is_over) {
+                self.driver = None;
+                return Poll::Ready(false);
+            }
+            Poll::Ready(matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(()))))
         })
         .await
     }
 }
 
 /// Waits for `work`, and moves the connection meanwhile.
-async fn run<T>(driver: &mut Driver, over: &mut bool, work: impl Future<Output = T>) -> T {
+async fn run<T>(driver: &mut Option<Driver>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
-    if !*over {
+    if let Some(moving) = driver {
         tokio::select! {
             biased;
             done = &mut work => return done,
-            _ = driver => *over = true,
+            _ = moving => {}
         }
+        // It gives back what it has not sent, or `work` would wait for good.
+        *driver = None;
     }
     // The other side has hung up; what it said before is still to be read.
     work.await

@@ -18,7 +18,7 @@ use crate::EgressError;
 pub(crate) const CACHE_LIFE: Duration = Duration::from_secs(1);
 /// What the cache holds: two answers for a name.
 const CACHED_MAX: u64 = 4096;
-/// For how long the addresses of one family are waited for. Some servers never answer for the family they lack.
+/// Some servers never answer for the family that they lack, and the other is not to wait for good.
 const FAMILY_TIME: Duration = Duration::from_secs(5);
 
 /// Whoever knows where names lead.
@@ -26,6 +26,8 @@ pub(crate) struct Names {
     hosts: Hosts,
     /// None where the system does not say whom to ask.
     servers: Option<TokioResolver>,
+    /// For how long the addresses of one family are waited for.
+    family_time: Duration,
 }
 
 impl Names {
@@ -36,7 +38,7 @@ impl Names {
             Ok((config, options)) => Self::new(hosts, config.name_servers, options, CACHE_LIFE),
             Err(error) => {
                 tracing::warn!(%error, "no name servers are known; names lead nowhere but by the hosts file");
-                Self { hosts, servers: None }
+                Self { hosts, servers: None, family_time: FAMILY_TIME }
             }
         }
     }
@@ -66,7 +68,7 @@ impl Names {
         if let Err(error) = &servers {
             tracing::warn!(%error, "the name servers cannot be asked");
         }
-        Self { hosts, servers: servers.ok() }
+        Self { hosts, servers: servers.ok(), family_time: FAMILY_TIME }
     }
 
     /// Every address of `name`, of both families. A family that has none, or whose answer does not come, leaves the
@@ -97,7 +99,7 @@ impl Names {
 
     async fn ask(&self, name: &Name, family: RecordType) -> Vec<IpAddr> {
         let Some(servers) = &self.servers else { return Vec::new() };
-        match tokio::time::timeout(FAMILY_TIME, servers.lookup(name.clone(), family)).await {
+        match tokio::time::timeout(self.family_time, servers.lookup(name.clone(), family)).await {
             Ok(Ok(found)) => found.answers().iter().filter_map(|record| record.data.ip_addr()).collect(),
             Ok(Err(_)) | Err(_) => Vec::new(),
         }
@@ -110,4 +112,96 @@ fn name_server(server: SocketAddr) -> NameServerConfig {
         connection
     });
     NameServerConfig::new(server.ip(), true, connections.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::dns::{Dns, Says};
+
+    fn texts(found: Result<Vec<IpAddr>, EgressError>) -> Vec<String> {
+        found.unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[tokio::test]
+    async fn one_family_does_not_need_the_other() {
+        for (family, address) in [(RecordType::A, "1.1.1.1"), (RecordType::AAAA, "2606:4700::1")] {
+            for other in [Says::Unknown, Says::Addresses(&[]), Says::Silence] {
+                let dns = Dns::start(move |_, asked, _| {
+                    let both = Says::Addresses(&["1.1.1.1", "2606:4700::1"]);
+                    if asked == family { both } else { other }
+                })
+                .await;
+                let names = Names::of_servers(&[dns.address], Duration::ZERO);
+                let names = Names { family_time: Duration::from_millis(200), ..names };
+                assert_eq!(texts(names.addresses("hook.example").await), [address]);
+            }
+        }
+        let both = Dns::saying(Says::Addresses(&["1.1.1.1", "2606:4700::1", "1.0.0.1"])).await;
+        let names = Names::of_servers(&[both.address], Duration::ZERO);
+        assert_eq!(texts(names.addresses("hook.example").await), ["1.1.1.1", "1.0.0.1", "2606:4700::1"]);
+    }
+
+    #[tokio::test]
+    async fn whoever_never_answers_is_not_waited_for() {
+        let dns = Dns::saying(Says::Silence).await;
+        let names = Names::of_servers(&[dns.address], Duration::ZERO);
+        let names = Names { family_time: Duration::from_millis(50), ..names };
+        assert_eq!(names.addresses("hook.example").await, Err(EgressError::Dns));
+    }
+
+    /// What the machine's configuration says of search lists is for people who type.
+    #[tokio::test]
+    async fn no_domain_is_added() {
+        let dns = Dns::start(|name, _, _| match name {
+            "hook.example.inner.example." => Says::Addresses(&["10.0.0.1"]),
+            _ => Says::Unknown,
+        })
+        .await;
+        let text = "nameserver 127.0.0.1\ndomain inner.example\nsearch inner.example\noptions ndots:15\n";
+        let (_, options) = system_conf::parse_resolv_conf(text).unwrap();
+        let servers = vec![name_server(dns.address)];
+        let names = Names::new(Hosts::default(), servers, options, Duration::ZERO);
+        assert_eq!(names.addresses("hook.example").await, Err(EgressError::Dns));
+        assert_eq!(dns.asked(), ["hook.example."]);
+    }
+
+    #[tokio::test]
+    async fn the_hosts_file_comes_first() {
+        let dns = Dns::saying(Says::Addresses(&["1.1.1.1", "2606:4700::1"])).await;
+        let mut hosts = Hosts::default();
+        let text =
+            "10.1.2.3 known.example other # not.example\nfd00::7 Both.example\n10.1.2.4 both.example\n";
+        hosts.read_hosts_conf(text.as_bytes()).unwrap();
+        let servers = vec![name_server(dns.address)];
+        let names = Names::new(hosts, servers, ResolverOpts::default(), Duration::ZERO);
+        assert_eq!(texts(names.addresses("known.example").await), ["10.1.2.3"]);
+        assert_eq!(texts(names.addresses("both.example").await), ["10.1.2.4", "fd00::7"]);
+        assert_eq!(dns.questions(), 0, "not even for the other family");
+        assert_eq!(texts(names.addresses("not.example").await), ["1.1.1.1", "2606:4700::1"]);
+    }
+
+    #[tokio::test]
+    async fn no_is_an_answer_for_as_short_a_time() {
+        let dns = Dns::saying(Says::Unknown).await;
+        let names = Names::of_servers(&[dns.address], CACHE_LIFE);
+        let servers = names.servers.as_ref().unwrap().options();
+        assert_eq!(
+            (servers.positive_max_ttl, servers.negative_max_ttl),
+            (Some(CACHE_LIFE), Some(CACHE_LIFE))
+        );
+        assert_eq!((servers.positive_min_ttl, servers.negative_min_ttl), (None, None));
+        for bad in ["hook.example", &"x".repeat(64), &"x.".repeat(200)] {
+            assert_eq!(names.addresses(bad).await, Err(EgressError::Dns));
+        }
+    }
+
+    #[tokio::test]
+    async fn without_servers_there_is_the_hosts_file() {
+        let mut hosts = Hosts::default();
+        hosts.read_hosts_conf(&b"10.1.2.3 known.example"[..]).unwrap();
+        let names = Names { hosts, servers: None, family_time: FAMILY_TIME };
+        assert_eq!(texts(names.addresses("known.example").await), ["10.1.2.3"]);
+        assert_eq!(names.addresses("hook.example").await, Err(EgressError::Dns));
+    }
 }

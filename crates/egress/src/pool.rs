@@ -102,6 +102,12 @@ impl Pool {
         }
     }
 
+    /// As the sweeper does when it comes round.
+    #[cfg(test)]
+    pub(crate) fn sweep(&self) {
+        lock(&self.0).old();
+    }
+
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         lock(&self.0).total

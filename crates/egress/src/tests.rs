@@ -1,5 +1,11 @@
 //! Calls to servers on this machine, and the ways around the rules that others had.
 
+pub(crate) mod dns;
+mod lookups;
+mod posts;
+mod receiver;
+mod registry;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,14 +77,7 @@ impl Server {
 
     /// With a certificate for `localhost`.
     async fn with_tls(answer: &'static str) -> Self {
-        let key = PrivatePkcs8KeyDer::from(KEY).into();
-        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)
-            .unwrap();
-        Self::start(answer, Some(Arc::new(config).into())).await
+        Self::start(answer, Some(localhost_tls())).await
     }
 
     fn url(&self) -> String {
@@ -88,6 +87,17 @@ impl Server {
     fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
+}
+
+fn localhost_tls() -> TlsAcceptor {
+    let key = PrivatePkcs8KeyDer::from(KEY).into();
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)
+        .unwrap();
+    Arc::new(config).into()
 }
 
 fn egress(allow: &str) -> Egress {
