@@ -104,7 +104,7 @@ impl Accounts {
             .on_conflict(|| Problem::new(Code::AlreadyExists, "The person is a member already."))?;
         ctx.audit("member.joined", &person)?;
         let actor = ctx.caller().subject.clone();
-        ctx.emit(&events::MemberJoined { user_id: person.to_string(), actor })
+        ctx.emit(&events::MemberJoined { user_id: person.to_string(), actor }).map(drop)
     }
 
     /// Holds back other changes to the account until the commit, and asks again whether the caller may act in it; 404

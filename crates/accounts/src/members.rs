@@ -188,6 +188,6 @@ impl Accounts {
         self.directory.left(tx, account, person, now).await?;
         ctx.audit("member.removed", &person)?;
         let actor = ctx.caller().subject.clone();
-        ctx.emit(&events::MemberRemoved { user_id: person.to_string(), actor })
+        ctx.emit(&events::MemberRemoved { user_id: person.to_string(), actor }).map(drop)
     }
 }

@@ -49,7 +49,7 @@ use pool::Pool;
 use target::Target;
 
 /// How we call ourselves.
-const OUR_NAME: HeaderValue = HeaderValue::from_static("Portico");
+pub const OUR_NAME: &str = "Portico";
 /// The only protocol that we speak inside of TLS.
 const ALPN: &[u8] = b"http/1.1";
 
@@ -175,7 +175,7 @@ fn message(target: &Target, method: Method, mut headers: HeaderMap, body: Bytes)
         headers.remove(ours);
     }
     headers.insert(HOST, target.authority.clone());
-    headers.insert(USER_AGENT, OUR_NAME);
+    headers.insert(USER_AGENT, HeaderValue::from_static(OUR_NAME));
     let mut message = Message::new(Full::new(body));
     *message.method_mut() = method;
     *message.uri_mut() = Uri::from(target.path.clone());

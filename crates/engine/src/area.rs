@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Entry, Event, EventType, Job, Operation, jobs};
+use crate::{Entry, Event, EventType, Job, Operation, Service, jobs};
 
 /// Lists what an area has, one line each.
 pub struct AreaBuilder<S> {
@@ -17,6 +17,7 @@ pub struct Area {
     pub(crate) entries: Vec<Entry>,
     pub(crate) events: Vec<EventType>,
     pub(crate) jobs: Vec<jobs::Entry>,
+    pub(crate) services: Vec<Arc<dyn Service>>,
     pub(crate) probe: Option<&'static str>,
     pub(crate) erasures: Vec<&'static str>,
 }
@@ -24,8 +25,16 @@ pub struct Area {
 impl Area {
     /// An area without anything yet; its operations share `state`.
     pub fn builder<S: Send + Sync + 'static>(name: &'static str, state: Arc<S>) -> AreaBuilder<S> {
-        let (entries, events, jobs) = (Vec::new(), Vec::new(), Vec::new());
-        AreaBuilder { state, area: Self { name, entries, events, jobs, probe: None, erasures: Vec::new() } }
+        let area = Self {
+            name,
+            entries: Vec::new(),
+            events: Vec::new(),
+            jobs: Vec::new(),
+            services: Vec::new(),
+            probe: None,
+            erasures: Vec::new(),
+        };
+        AreaBuilder { state, area }
     }
 }
 
@@ -48,6 +57,13 @@ impl<S: Send + Sync + 'static> AreaBuilder<S> {
     #[must_use]
     pub fn job<J: Job>(mut self, job: J) -> Self {
         self.area.jobs.push(jobs::Entry::new(job));
+        self
+    }
+
+    /// Adds work that goes on as long as the server does.
+    #[must_use]
+    pub fn service(mut self, service: Arc<dyn Service>) -> Self {
+        self.area.services.push(service);
         self
     }
 

@@ -3,13 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use portico_kernel::{AccountId, Caller, CallerKind, Id, Kind, Problem, Timestamp};
+use portico_kernel::{AccountId, Caller, CallerKind, EndpointId, EventId, Id, Kind, Problem, Timestamp};
 use portico_store::{StoreError, Tx};
 use serde_json::{Value, json};
 
 use crate::event::AuditWritten;
 use crate::paging::{self, Paging};
+use crate::ports::{AfterCommit, MadeEvent};
 use crate::{Admitted, Cursor, Engine, Event, Method, PageRequest, Spec, sql};
+
+/// What the data of an event may take; with its envelope a delivery stays within 64 KiB.
+const EVENT_BYTES_MAX: usize = 63 << 10;
 
 /// What an operation may use while it runs: the caller, the time, ids, and the transaction.
 pub struct Ctx {
@@ -22,15 +26,26 @@ pub struct Ctx {
     paging: Option<Paging>,
     tx: Option<Tx>,
     records: Vec<Record>,
+    after_commit: Vec<AfterCommit>,
     queries: u32,
 }
 
 /// Something to be written at the end of the transaction, numbered within its account.
 pub(crate) struct Record {
     pub(crate) account: AccountId,
+    pub(crate) id: EventId,
     pub(crate) event_type: &'static str,
-    pub(crate) data: Value,
+    pub(crate) data: String,
     pub(crate) audit: Option<AuditRecord>,
+    /// The one endpoint that it is for.
+    pub(crate) only_to: Option<EndpointId>,
+}
+
+impl Record {
+    fn made(&self, sequence: i64) -> MadeEvent {
+        let &Self { id, event_type, only_to, .. } = self;
+        MadeEvent { sequence, id, event_type, data: self.data.clone(), only_to }
+    }
 }
 
 /// The audit entry whose event the record is.
@@ -59,6 +74,7 @@ impl Ctx {
             paging: None,
             tx: None,
             records: Vec::new(),
+            after_commit: Vec::new(),
             queries: 0,
         }
     }
@@ -183,9 +199,19 @@ impl Ctx {
     }
 
     /// Sends an event of the account that the call acts in, with the commit.
-    pub fn emit<E: Event>(&mut self, event: &E) -> Result<(), Problem> {
-        let data = serde_json::to_value(event).map_err(Problem::internal)?;
-        self.record(E::TYPE, data, None)
+    pub fn emit<E: Event>(&mut self, event: &E) -> Result<EventId, Problem> {
+        self.record(event, None, None)
+    }
+
+    /// The same, to that endpoint alone, whatever it subscribes.
+    pub fn emit_to<E: Event>(&mut self, event: &E, endpoint: EndpointId) -> Result<EventId, Problem> {
+        self.record(event, None, Some(endpoint))
+    }
+
+    /// Does this once the transaction is committed, and not without it. Whoever relies on it looks again by itself: a
+    /// server may fail in between.
+    pub fn after_commit(&mut self, act: AfterCommit) {
+        self.after_commit.push(act);
     }
 
     /// Writes what was done to the audit log, with the commit.
@@ -206,7 +232,6 @@ impl Ctx {
             action: action.to_owned(),
             actor: self.caller.subject.clone(),
         };
-        let data = serde_json::to_value(event).map_err(Problem::internal)?;
         let mut metadata = metadata;
         // What an app did in a person's name says so.
         if let (CallerKind::Person, Some(_), Some(client)) =
@@ -215,20 +240,25 @@ impl Ctx {
             metadata["client_id"] = json!(client);
         }
         let audit = AuditRecord { id, action, target: target.to_string(), metadata };
-        self.record(AuditWritten::TYPE, data, Some(audit))
+        self.record(&event, Some(audit), None).map(drop)
     }
 
-    fn record(
+    fn record<E: Event>(
         &mut self,
-        event_type: &'static str,
-        data: Value,
+        event: &E,
         audit: Option<AuditRecord>,
-    ) -> Result<(), Problem> {
+        only_to: Option<EndpointId>,
+    ) -> Result<EventId, Problem> {
         let account = self
             .account
             .ok_or_else(|| Problem::internal("an event or audit entry outside of any account"))?;
-        self.records.push(Record { account, event_type, data, audit });
-        Ok(())
+        let data = serde_json::to_string(event).map_err(Problem::internal)?;
+        if data.len() > EVENT_BYTES_MAX {
+            return Err(Problem::internal(format!("an event of {} bytes", data.len())));
+        }
+        let id = self.new_id();
+        self.records.push(Record { account, id, event_type: E::TYPE, data, audit, only_to });
+        Ok(id)
     }
 
     /// Writes what was recorded. It comes last in the transaction, because it holds the account's sequence from here
@@ -251,6 +281,7 @@ impl Ctx {
             kind: self.caller.kind.name(),
             request_id: self.request_id.clone(),
         };
+        let mut after_commit = Vec::new();
         let tx = self.tx().await?;
         for of_one_account in records.chunk_by(|a, b| a.account == b.account) {
             let last = sql::take_sequence(tx, of_one_account[0].account, of_one_account.len()).await?;
@@ -260,8 +291,12 @@ impl Ctx {
                     sql::insert_audit(tx, record.account, sequence, now, &actor, audit).await?;
                 }
             }
-            sql::insert_events(tx, of_one_account, first, now, engine.entropy.as_ref()).await?;
+            sql::insert_events(tx, of_one_account, first, now).await?;
+            let account = of_one_account[0].account;
+            let made = (first..).zip(of_one_account).map(|(sequence, record)| record.made(sequence));
+            after_commit.extend(engine.outbox.fill(tx, account, now, made.collect()).await?);
         }
+        self.after_commit.extend(after_commit);
         Ok(())
     }
 
@@ -269,12 +304,17 @@ impl Ctx {
     pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
         let Some(tx) = self.tx.take() else { return Ok(()) };
         self.queries += tx.queries();
-        Box::pin(tx.commit()).await
+        Box::pin(tx.commit()).await?;
+        for act in self.after_commit.drain(..) {
+            act();
+        }
+        Ok(())
     }
 
     /// Ends the transaction, if one was begun, and forgets what it did.
     pub(crate) async fn rollback(&mut self) {
         self.records.clear();
+        self.after_commit.clear();
         let Some(tx) = self.tx.take() else { return };
         self.queries += tx.queries();
         if let Err(error) = Box::pin(tx.rollback()).await {

@@ -7,7 +7,7 @@ use portico_kernel::{Clock, Entropy, Plans};
 use portico_store::{Db, Keyring};
 
 use crate::Registry;
-use crate::ports::Memberships;
+use crate::ports::{Memberships, Outbox};
 
 /// The database, the clock, the source of randomness, the keyring, and who belongs where.
 pub struct Engine {
@@ -21,6 +21,8 @@ pub struct Engine {
     pub keyring: Keyring,
     /// Who belongs to which account.
     pub memberships: Arc<dyn Memberships>,
+    /// Where deliveries of events are made.
+    pub outbox: Arc<dyn Outbox>,
     /// What accounts may spend.
     pub plans: Plans,
     /// Every operation, event and job there is.

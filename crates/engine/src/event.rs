@@ -54,6 +54,20 @@ pub struct Envelope<D> {
     pub data: D,
 }
 
+/// The text of an envelope whose data is JSON already: what [`Envelope`] would be written as.
+pub fn envelope_text(
+    id: EventId,
+    event_type: &str,
+    occurred_at: Timestamp,
+    account: AccountId,
+    data: &str,
+) -> String {
+    // The names of types need no escapes.
+    format!(
+        r#"{{"id":"{id}","type":"{event_type}","occurred_at":"{occurred_at}","account_id":"{account}","data":{data}}}"#
+    )
+}
+
 /// An entry of the catalogue.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct EventType {
@@ -109,5 +123,25 @@ crate::events! {
         action: String = "key.created".to_owned(),
         /// Who did it.
         actor: String = example_id::<kind::Person>().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_the_envelope() {
+        let data = json!({ "key_id": "key_1", "actor": "a \"b\" \u{1f600}" });
+        let envelope = Envelope {
+            id: example_id(),
+            r#type: "key.created".to_owned(),
+            occurred_at: EXAMPLE_TIME,
+            account_id: example_id(),
+            data: data.clone(),
+        };
+        let text =
+            envelope_text(envelope.id, "key.created", EXAMPLE_TIME, envelope.account_id, &data.to_string());
+        assert_eq!(text, serde_json::to_string(&envelope).unwrap());
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use portico_kernel::Problem;
+use portico_kernel::{EventId, Problem};
 use tokio::sync::watch;
 
-use crate::{Engine, idempotency, timed_out};
+use crate::{Engine, idempotency, sql, timed_out};
 
 /// What a turn of a job found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,34 @@ impl Entry {
                 _ = stop.changed() => {}
             }
         }
+    }
+}
+
+/// Work that goes on as long as the server does: it is started with the jobs, told to stop, and waited for.
+pub trait Service: Send + Sync + 'static {
+    /// Runs until `stop` turns true, and then ends in order, within seconds.
+    fn run(&self, engine: Arc<Engine>, stop: watch::Receiver<bool>) -> BoxFuture<'_, ()>;
+}
+
+/// Removes events whose time is over.
+pub(crate) struct PruneEvents;
+
+impl PruneEvents {
+    const BATCH_MAX: i64 = 500;
+    /// Two days more than a delivery is on record, so that whatever is sent again last still finds its event.
+    const LIFE: Duration = Duration::from_hours(32 * 24);
+}
+
+impl Job for PruneEvents {
+    const NAME: &'static str = "engine.prune_events";
+    const EVERY: Duration = Duration::from_mins(5);
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        let before = EventId::from_parts(engine.clock.now() - Self::LIFE, [0; 10]);
+        let mut tx = engine.db.write().await?;
+        let removed = sql::prune_events(&mut tx, before, Self::BATCH_MAX).await?;
+        tx.commit().await?;
+        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { Turn::Again } else { Turn::Idle })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use portico_kernel::{AccountId, Code, PersonId, Problem, Role, ScopeSet, Timestamp};
+use portico_kernel::{AccountId, Code, EndpointId, EventId, PersonId, Problem, Role, ScopeSet, Timestamp};
 use portico_store::{StoreError, Tx};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -210,6 +210,37 @@ pub trait Enrolment: Send + Sync {
         tx: &'a mut Tx,
         person: PersonId,
     ) -> BoxFuture<'a, Result<Vec<Membership>, StoreError>>;
+}
+
+/// An event that was just written.
+#[derive(Debug, Clone)]
+pub struct MadeEvent {
+    /// Its number within the account.
+    pub sequence: i64,
+    /// Its id.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: &'static str,
+    /// Its data, as JSON.
+    pub data: String,
+    /// The one endpoint that it is for, whatever that subscribes.
+    pub only_to: Option<EndpointId>,
+}
+
+/// What is done once a transaction is committed, and not without it.
+pub type AfterCommit = Box<dyn FnOnce() + Send + Sync>;
+
+/// Deliveries of events to whoever asked for them. Kept by webhooks.
+pub trait Outbox: Send + Sync {
+    /// Makes the deliveries of these events of the account, which are in the order of their numbers, in the transaction
+    /// that made the events. If there are any, what it answers sends them.
+    fn fill<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        now: Timestamp,
+        events: Vec<MadeEvent>,
+    ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>>;
 }
 
 /// What a call costs its account. Kept by metering.

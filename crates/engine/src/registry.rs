@@ -10,14 +10,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::event::AuditWritten;
-use crate::jobs::PruneIdempotency;
-use crate::{Area, Engine, Entry, EventType, Method, Turn, jobs, sql};
+use crate::jobs::{PruneEvents, PruneIdempotency};
+use crate::{Area, Engine, Entry, EventType, Method, Service, Turn, jobs, sql};
 
 /// Every operation, event and job there is. All transports and documents walk it.
 pub struct Registry {
     entries: Vec<Arc<Entry>>,
     events: Vec<EventType>,
     jobs: Vec<Arc<jobs::Entry>>,
+    services: Vec<Arc<dyn Service>>,
     probes: BTreeMap<&'static str, &'static str>,
     erasures: Vec<&'static str>,
 }
@@ -39,6 +40,7 @@ impl Registry {
     pub fn new(areas: impl IntoIterator<Item = Area>) -> Result<Self, RegistryError> {
         let own = Area::builder("engine", Arc::new(()))
             .event::<AuditWritten>()
+            .job(PruneEvents)
             .job(PruneIdempotency)
             .probe(sql::PROBE)
             .erases(&sql::ERASE)
@@ -47,6 +49,7 @@ impl Registry {
             entries: Vec::new(),
             events: Vec::new(),
             jobs: Vec::new(),
+            services: Vec::new(),
             probes: BTreeMap::new(),
             erasures: Vec::new(),
         };
@@ -56,6 +59,7 @@ impl Registry {
             registry.entries.extend(area.entries.into_iter().map(Arc::new));
             registry.events.extend(area.events);
             registry.jobs.extend(area.jobs.into_iter().map(Arc::new));
+            registry.services.extend(area.services);
         }
         registry.entries.sort_by_key(|entry| (entry.spec.path, entry.spec.method));
         registry.events.sort_by_key(|event| event.r#type);
@@ -128,13 +132,27 @@ impl Registry {
         Some((job.turn)(engine.clone()).await)
     }
 
-    /// Starts every job; they end when `stop` turns true.
+    /// Starts every job and every service; they end when `stop` turns true.
     pub fn start_jobs(&self, engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         for job in &self.jobs {
             let (job, engine, stop) = (job.clone(), engine.clone(), stop.clone());
             tasks.spawn(async move { job.run(engine, stop).await });
         }
+        self.start_services(engine, stop, &mut tasks);
         tasks
+    }
+
+    /// Starts every service alone.
+    pub fn start_services(
+        &self,
+        engine: &Arc<Engine>,
+        stop: &watch::Receiver<bool>,
+        tasks: &mut JoinSet<()>,
+    ) {
+        for service in &self.services {
+            let (service, engine, stop) = (service.clone(), engine.clone(), stop.clone());
+            tasks.spawn(async move { service.run(engine, stop).await });
+        }
     }
 }

@@ -69,6 +69,8 @@ pub struct Spec {
     pub list: Option<&'static str>,
     /// Does the answer carry an `ETag`?
     pub etag: bool,
+    /// Does it take whatever is posted, up to so many bytes, instead of a JSON message?
+    pub anything: Option<usize>,
     /// Does it stand in the OpenAPI document?
     pub documented: bool,
 }
@@ -88,6 +90,7 @@ impl Spec {
             idempotency_key: false,
             list: None,
             etag: false,
+            anything: None,
             documented: true,
         }
     }
@@ -170,6 +173,13 @@ impl Spec {
     #[must_use]
     pub const fn etag(mut self) -> Self {
         self.etag = true;
+        self
+    }
+
+    /// Takes whatever is posted, up to `most` bytes, as a field [`Posted::FIELD`](crate::input::Posted::FIELD).
+    #[must_use]
+    pub const fn takes_anything(mut self, most: usize) -> Self {
+        self.anything = Some(most);
         self
     }
 

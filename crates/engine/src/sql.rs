@@ -1,6 +1,6 @@
 //! Every statement of the engine: the sequence of an account, events, audit entries, kept answers.
 
-use portico_kernel::{AccountId, AuditId, Entropy, EventId, Timestamp};
+use portico_kernel::{AccountId, AuditId, EventId, Timestamp};
 use portico_store::{StoreError, Tx, args, from_row};
 
 use crate::ctx::{AuditRecord, Record};
@@ -59,13 +59,11 @@ pub(crate) async fn insert_events(
     records: &[Record],
     first: i64,
     now: Timestamp,
-    entropy: &dyn Entropy,
 ) -> Result<(), StoreError> {
     let mut sequence = first..;
     for some in records.chunks(INSERT_EVENTS.len()) {
         let rows = some.iter().zip(&mut sequence).flat_map(|(record, sequence)| {
-            let id: EventId = entropy.id(now);
-            args![record.account, sequence, id, record.event_type.to_owned(), now, record.data.to_string()]
+            args![record.account, sequence, record.id, record.event_type.to_owned(), now, record.data.clone()]
         });
         tx.execute(INSERT_EVENTS[some.len() - 1], rows.collect()).await?;
     }
@@ -313,6 +311,15 @@ pub(crate) async fn release_claim(tx: &mut Tx, at: &RecordKey, claim: &str) -> R
 /// Lets go of every claim; right only where no other process can hold one.
 pub(crate) async fn release_all_claims(tx: &mut Tx) -> Result<u64, StoreError> {
     tx.execute("delete from idempotency_records where state = 'running'", args![]).await
+}
+
+/// Removes up to `most` events that are older than `before`, which is no real event's id.
+pub(crate) async fn prune_events(tx: &mut Tx, before: EventId, most: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "delete from events where id in (select id from events where id < $1 order by id limit $2)",
+        args![before, most],
+    )
+    .await
 }
 
 /// Removes up to `most` records whose time is up.

@@ -32,11 +32,4 @@ events! {
         /// The week, such as `2026-W14`.
         week: String = "2026-W14".to_owned(),
     }
-    /// A test event was requested.
-    WebhookTest = "webhook.test" {
-        /// The id of the endpoint that is tested.
-        endpoint_id: String = "whe_01KN2MGCG0B9D5MPJTB9D5MPJT".to_owned(),
-        /// Who asked for it.
-        actor: String = example_id::<kind::Person>().to_string(),
-    }
 }

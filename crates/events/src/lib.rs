@@ -22,7 +22,6 @@ pub fn area() -> Area {
         .event::<declared::DomainUnverified>()
         .event::<declared::DomainTransferred>()
         .event::<declared::RadarDigestPublished>()
-        .event::<declared::WebhookTest>()
         .probe(sql::PROBE)
         .build()
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, HeaderName};
+use http::{HeaderMap, HeaderValue};
 use hyper::body::Body;
-use portico_engine::input::{Fault, Fields, parse_object, parse_query};
+use portico_engine::input::{Fault, Fields, Node, Posted, parse_object, parse_query};
 use portico_engine::{Entry, IdempotencyKey};
 use portico_kernel::{Code, Problem};
 
@@ -22,7 +22,11 @@ pub(crate) async fn read<B>(
 where
     B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
 {
-    let variables = variables?;
+    let mut variables = variables?;
+    if let Some(most) = entry.spec.anything {
+        variables.insert(Posted::FIELD.to_owned(), read_anything(arrived, most).await?);
+        return Ok(variables);
+    }
     let query = parse_query(arrived.parts.uri.query().unwrap_or_default());
     let mut fields = if entry.spec.method.takes_body() {
         let fields = read_body(arrived).await?;
@@ -43,6 +47,17 @@ where
     };
     fields.extend(variables);
     Ok(fields)
+}
+
+/// Whatever was posted, of any type; what stands in the query is the sender's own business.
+async fn read_anything<B>(arrived: &mut Arrived<B>, most: usize) -> Result<Node, Problem>
+where
+    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
+{
+    let body = arrived.body.read(most).await?;
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = arrived.parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
+    Ok(Posted::node(arrived.parts.method.as_str(), headers, &body))
 }
 
 /// The body as a message. No body at all is an empty message.

@@ -91,14 +91,41 @@ impl Collector for Metered {
     }
 }
 
+/// What the sender of webhooks counts of itself.
+#[derive(Debug)]
+struct Sent(Arc<portico_webhooks::Numbers>);
+
+impl Collector for Sent {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let numbers = &self.0;
+        let mut counter = |name, help, value: u64| {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
+        };
+        counter("deliveries_taken", "Attempts at deliveries that were taken", numbers.delivered())?;
+        counter("deliveries_failed", "Attempts at deliveries that failed", numbers.failed())?;
+        let mut gauge = |name, help, value: i64| {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+        };
+        gauge("deliveries_in_flight", "Attempts at deliveries that are under way", numbers.in_flight())?;
+        let help = "Results of attempts that the database does not have yet";
+        gauge("deliveries_unwritten", help, numbers.unwritten())
+    }
+}
+
 /// From 0.1 ms to 13 s.
 fn buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.0, 18))
 }
 
 impl Metrics {
-    /// Numbers of the gateway for these operations, and those that metering keeps of itself.
-    pub fn new(operations: &Operations, numbers: &Arc<Numbers>) -> Self {
+    /// Numbers of the gateway for these operations, and those that metering and webhooks keep of themselves.
+    pub fn new(
+        operations: &Operations,
+        numbers: &Arc<Numbers>,
+        sent: &Arc<portico_webhooks::Numbers>,
+    ) -> Self {
         let mut registry = Registry::with_prefix("portico");
         let answers: Family<Answer, Counter> = Family::default();
         registry.register("answers", "Answers by operation and status", answers.clone());
@@ -120,6 +147,7 @@ impl Metrics {
             windows.clone(),
         );
         registry.register_collector(Box::new(Metered(numbers.clone())));
+        registry.register_collector(Box::new(Sent(sent.clone())));
         let of = |operation| OfOperation {
             ok: answers.get_or_create_owned(&Answer { operation, status: 200 }),
             seconds: seconds.get_or_create_owned(&Operation { operation }),

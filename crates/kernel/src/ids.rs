@@ -43,12 +43,22 @@ kinds! {
     Account = "acc", AccountId;
     /// an app
     App = "app", AppId;
+    /// an attempt of a delivery
+    Attempt = "wha", AttemptId;
     /// an audit entry
     AuditEntry = "aud", AuditId;
     /// an authorization
     Authorization = "aut", AuthorizationId;
+    /// a delivery
+    Delivery = "whd", DeliveryId;
+    /// a webhook endpoint
+    Endpoint = "whe", EndpointId;
     /// an event
     Event = "evt", EventId;
+    /// a test inbox
+    Inbox = "whi", InboxId;
+    /// a request that a test inbox received
+    InboxRequest = "whr", InboxRequestId;
     /// an invitation
     Invitation = "inv", InvitationId;
     /// an API key

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::{DirBuilder, Permissions};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
 use portico_metering::Metering;
 use portico_store::{Db, Keyring, KeyringError, StoreError};
+use portico_webhooks::Webhooks;
 
 use crate::config::Config;
 
@@ -30,6 +32,8 @@ pub struct Areas {
     pub mail: Arc<Mail>,
     /// Units, limits and usage.
     pub metering: Arc<Metering>,
+    /// Deliveries of events, and the test inbox.
+    pub webhooks: Arc<Webhooks>,
 }
 
 /// What the areas are told of the world outside.
@@ -45,10 +49,22 @@ pub struct Outside {
     pub trusted_proxies: Networks,
     /// What outgoing calls may reach beside the public networks.
     pub egress_allow: Networks,
+    /// Who is asked for names; nobody means whom the system asks.
+    pub name_servers: Vec<SocketAddr>,
     /// What sends mail.
     pub smtp: Option<Smtp>,
     /// Where the journal of calls is.
     pub journal: PathBuf,
+}
+
+impl Outside {
+    fn egress(&self) -> Egress {
+        if self.name_servers.is_empty() {
+            Egress::new(self.egress_allow.clone())
+        } else {
+            Egress::with_name_servers(self.egress_allow.clone(), &self.name_servers)
+        }
+    }
 }
 
 impl From<&Config> for Outside {
@@ -59,6 +75,7 @@ impl From<&Config> for Outside {
             console_url: config.console_url.clone(),
             trusted_proxies: config.trusted_proxies.clone(),
             egress_allow: config.egress_allow.clone(),
+            name_servers: config.egress_name_servers.clone(),
             smtp: config.smtp.clone(),
             journal: config.data_dir.join("journal"),
         }
@@ -75,6 +92,8 @@ pub struct App {
     pub accounts: Arc<Accounts>,
     /// Units, limits and usage.
     pub metering: Arc<Metering>,
+    /// Deliveries of events, and the test inbox.
+    pub webhooks: Arc<Webhooks>,
 }
 
 /// What the platform stands on.
@@ -171,12 +190,13 @@ impl Areas {
             base_url: outside.base_url.clone(),
             console_url: outside.console_url.clone(),
             trusted_proxies: outside.trusted_proxies.clone(),
-            egress: Egress::new(outside.egress_allow.clone()),
+            egress: outside.egress(),
             enrolment: accounts.clone(),
             mailer: mail.clone(),
         }));
         let metering = Arc::new(Metering::new(&outside.journal, shared, Arc::new(People)));
-        Ok(Self { identity, accounts, mail, metering })
+        let webhooks = Webhooks::new(outside.egress(), &outside.base_url);
+        Ok(Self { identity, accounts, mail, metering, webhooks })
     }
 
     /// Every area of the platform; `more` are those that only tests have.
@@ -188,6 +208,7 @@ impl Areas {
             portico_events::area(),
             portico_mail::area(&self.mail),
             portico_metering::area(&self.metering),
+            portico_webhooks::area(&self.webhooks),
             portico_gateway::area(&Arc::new(Platform::new(base_url))),
         ];
         Registry::new(areas.into_iter().chain(more))
@@ -218,19 +239,20 @@ impl App {
     pub async fn build(foundation: Foundation, more: Vec<Area>) -> Result<Self, OpenError> {
         let areas = Areas::new(&foundation.outside, foundation.db.file().is_none())?;
         let registry = areas.registry(&foundation.outside.base_url, more)?;
-        let Areas { identity, accounts, metering, .. } = areas;
+        let Areas { identity, accounts, metering, webhooks, .. } = areas;
         let engine = Arc::new(Engine {
             db: foundation.db,
             clock: foundation.clock,
             entropy: foundation.entropy,
             keyring: foundation.keyring,
             memberships: Arc::new(Members),
+            outbox: webhooks.clone(),
             plans: foundation.plans,
             registry,
             operation_time_max: foundation.operation_time_max,
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;
-        Ok(Self { engine, identity, accounts, metering })
+        Ok(Self { engine, identity, accounts, metering, webhooks })
     }
 }

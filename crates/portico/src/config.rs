@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -52,6 +53,9 @@ pub struct Settings {
     /// development [default: none]
     #[arg(long, env = "PORTICO_EGRESS_ALLOW", global = true, value_name = "NETWORKS")]
     pub egress_allow: Option<String>,
+    /// The name servers that outgoing calls ask, such as 10.0.0.53:53, with commas between them [default: the system's]
+    #[arg(long, env = "PORTICO_EGRESS_NAME_SERVERS", global = true, value_name = "HOST:PORT,…")]
+    pub egress_name_servers: Option<String>,
     /// The server that sends mail, such as `smtps://user:password@mail.example`; without one, links are shown instead
     #[arg(long, env = "PORTICO_SMTP_URL", global = true, value_name = "URL", hide_env_values = true)]
     pub smtp_url: Option<String>,
@@ -108,6 +112,8 @@ pub struct Config {
     pub trusted_proxies: Networks,
     /// What outgoing calls may reach beside the public networks.
     pub egress_allow: Networks,
+    /// Who outgoing calls ask for names; nobody means whom the system asks.
+    pub egress_name_servers: Vec<SocketAddr>,
     /// What sends mail.
     pub smtp: Option<Smtp>,
     /// Where the API listens.
@@ -152,7 +158,7 @@ impl Settings {
         let text = fs::read_to_string(path).map_err(|error| named(&error))?;
         let file: Self = toml::from_str(&text).map_err(|error| named(&error))?;
         fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins trusted_proxies
-            egress_allow smtp_url mail_from listen_api
+            egress_allow egress_name_servers smtp_url mail_from listen_api
             listen_auth listen_metrics log log_format plans);
         Ok(self)
     }
@@ -229,6 +235,7 @@ impl Config {
             allow_origins,
             trusted_proxies: networks("trusted_proxies", settings.trusted_proxies)?,
             egress_allow: networks("egress_allow", settings.egress_allow)?,
+            egress_name_servers: name_servers(settings.egress_name_servers.as_deref().unwrap_or_default())?,
             smtp: smtp(settings.smtp_url, settings.mail_from)?,
             listen_metrics: listen("listen_metrics", settings.listen_metrics, "127.0.0.1:8083")?,
             log: level(settings.log.as_deref().unwrap_or("info"))?,
@@ -253,6 +260,7 @@ impl Config {
             ("allow_origins", self.allow_origins.join(",")),
             ("trusted_proxies", self.trusted_proxies.to_string()),
             ("egress_allow", self.egress_allow.to_string()),
+            ("egress_name_servers", listed(&self.egress_name_servers)),
             ("smtp_url", self.smtp.as_ref().map(|smtp| without_password(&smtp.url)).unwrap_or_default()),
             ("mail_from", self.smtp.as_ref().map(|smtp| smtp.from.clone()).unwrap_or_default()),
             ("listen_api", listen(&self.listen_api)),
@@ -288,6 +296,19 @@ fn written_at(file: &Path) -> String {
 
 fn sqlite_in(folder: &Path) -> String {
     format!("sqlite:{}", folder.join("portico.db").display())
+}
+
+fn listed(servers: &[SocketAddr]) -> String {
+    servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn name_servers(text: &str) -> Result<Vec<SocketAddr>, ConfigError> {
+    let servers = text.split(',').map(str::trim).filter(|server| !server.is_empty());
+    let parse = |server: &str| {
+        let words = "egress_name_servers must be addresses with ports, such as 10.0.0.53:53";
+        server.parse().map_err(|_| ConfigError(format!("{words}, not {server:?}")))
+    };
+    servers.map(parse).collect()
 }
 
 fn level(name: &str) -> Result<tracing::Level, ConfigError> {

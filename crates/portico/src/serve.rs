@@ -70,7 +70,7 @@ impl Listeners {
 
 /// Everything that listens, and who answers there.
 async fn listeners(app: &App, config: &Config, stopping: &Stopping) -> Result<Listeners, Failure> {
-    let metrics = Arc::new(Metrics::new(&app.engine.registry, &app.metering.numbers));
+    let metrics = Arc::new(Metrics::new(&app.engine.registry, &app.metering.numbers, &app.webhooks.numbers));
     let origins: Origins = config.allow_origins.iter().chain([&config.console_url]).cloned().collect();
     let (engine, identity, metering) = (&app.engine, &app.identity, &app.metering);
     let gateway = Gateway::new(

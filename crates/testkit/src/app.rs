@@ -13,6 +13,8 @@ use portico_identity::{CreatedPerson, NewPerson};
 use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, Scope, ScopeSet, Secret, SystemEntropy};
 use portico_store::{Db, Keyring};
 use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::request::{Answer, Sent};
 use crate::{Database, FakeClock, TestDatabase, lab, log};
@@ -45,6 +47,9 @@ pub struct TestApp {
     /// What the lab's operations wait for and count.
     pub lab: Arc<lab::Lab>,
     errors_expected: bool,
+    /// What goes on as long as the test does.
+    services: JoinSet<()>,
+    stop: watch::Sender<bool>,
 }
 
 /// What a test may want otherwise.
@@ -120,7 +125,8 @@ impl TestApp {
         let app = Arc::new(App::build(foundation, vec![lab::area(&lab)]).await.unwrap());
         let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
         app.metering.start(&app.engine).await.unwrap();
-        let metrics = Arc::new(Metrics::new(&app.engine.registry, &app.metering.numbers));
+        let metrics =
+            Arc::new(Metrics::new(&app.engine.registry, &app.metering.numbers, &app.webhooks.numbers));
         let stopping = Stopping::default();
         let (engine, identity, metering) = (&app.engine, &app.identity, app.metering.clone());
         let gateway =
@@ -130,8 +136,22 @@ impl TestApp {
         let account = AccountId::from_parts(clock.now(), [0; 10]);
         let (gateway, auth) = (Arc::new(gateway), Arc::new(auth));
         let (token, errors_expected) = (String::new(), false);
-        let mut app =
-            Self { app, gateway, auth, stopping, clock, account, token, database, lab, errors_expected };
+        let (mut services, stop) = (JoinSet::new(), watch::Sender::new(false));
+        app.engine.registry.start_services(&app.engine, &stop.subscribe(), &mut services);
+        let mut app = Self {
+            app,
+            gateway,
+            auth,
+            stopping,
+            clock,
+            account,
+            token,
+            database,
+            lab,
+            errors_expected,
+            services,
+            stop,
+        };
         app.account = app.new_account("Acme").await;
         app.token = app.token_with(app.account, ScopeSet::all()).await;
         app
@@ -242,6 +262,17 @@ impl TestApp {
         self.app.identity.keys.refresh(&self.app.engine).await.unwrap();
         turn(self, "metering.keep_leases").await;
         self.app.metering.flush(&self.app.engine).await.unwrap();
+    }
+
+    /// Waits until everything that is due is sent, and what came of it is written.
+    pub async fn sent(&self) {
+        self.app.webhooks.settle(&self.app.engine).await.unwrap();
+    }
+
+    /// Ends what goes on by itself, in order.
+    pub async fn stop(&mut self) {
+        self.stop.send_replace(true);
+        while self.services.join_next().await.is_some() {}
     }
 
     /// Takes the folder away from the test, for another one to go on with.

@@ -8,6 +8,7 @@
 mod de;
 mod fingerprint;
 mod json;
+mod posted;
 mod query;
 mod text;
 
@@ -20,6 +21,7 @@ use portico_kernel::Problem;
 pub use de::read;
 pub use fingerprint::fingerprint;
 pub use json::parse_object;
+pub use posted::Posted;
 pub use query::{decode_form, decode_segment, parse_form, parse_query};
 
 /// How deep a message may nest.

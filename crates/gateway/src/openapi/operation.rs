@@ -26,7 +26,7 @@ pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
         "x-platform-public": spec.access != Access::Person,
     });
     if spec.method.takes_body() {
-        operation["requestBody"] = body(spec, input);
+        operation["requestBody"] = if spec.anything.is_some() { anything() } else { body(spec, input) };
     }
     if let Some(list) = spec.list {
         operation["x-platform-list"] = json!({ "items": list });
@@ -184,6 +184,11 @@ fn body(spec: &Spec, mut input: Map<String, Value>) -> Value {
     let mut schema = Value::Object(input);
     allow_null(&mut schema);
     json!({ "required": required, "content": { "application/json": { "schema": schema } } })
+}
+
+/// A body of any kind.
+fn anything() -> Value {
+    json!({ "required": false, "content": { "*/*": { "schema": {} } } })
 }
 
 /// In a body, a field that is null counts as left out; so whatever may be left out may be null.

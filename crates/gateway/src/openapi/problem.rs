@@ -123,8 +123,12 @@ pub(super) fn statuses(spec: &Spec) -> Vec<u16> {
     if spec.access != Access::Open {
         codes.extend([Code::Unauthenticated, Code::Forbidden, Code::RateLimited]);
     }
-    if spec.method.takes_body() {
-        codes.extend([Code::PayloadTooLarge, Code::UnsupportedMediaType]);
+    match spec.anything {
+        Some(_) => codes.extend([Code::PayloadTooLarge, Code::RateLimited]),
+        None if spec.method.takes_body() => {
+            codes.extend([Code::PayloadTooLarge, Code::UnsupportedMediaType]);
+        }
+        None => {}
     }
     if spec.idempotency_key {
         codes.extend([Code::Conflict, Code::Unprocessable]);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use portico_engine::ports::Memberships;
+use portico_engine::ports::{AfterCommit, MadeEvent, Memberships, Outbox};
 use portico_engine::{Engine, OPERATION_TIME_MAX, Registry};
 use portico_kernel::{AccountId, Clock, Entropy, Role, Sleep, SystemEntropy, Timestamp, hex};
 use portico_store::{Db, Keyring, StoreError, Tx, args};
@@ -51,6 +51,7 @@ impl Place {
             entropy: Arc::new(SystemEntropy),
             keyring,
             memberships: Arc::new(Nobody),
+            outbox: Arc::new(Nobody),
             plans: portico_kernel::Plans::default(),
             registry: Registry::new([portico_mail::area(&portico_mail::Mail::new(None).unwrap())]).unwrap(),
             operation_time_max: OPERATION_TIME_MAX,
@@ -105,6 +106,18 @@ impl Memberships for Nobody {
     }
 
     fn lock<'a>(&'a self, _: &'a mut Tx, _: AccountId) -> BoxFuture<'a, Result<Option<bool>, StoreError>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+impl Outbox for Nobody {
+    fn fill<'a>(
+        &'a self,
+        _: &'a mut Tx,
+        _: AccountId,
+        _: Timestamp,
+        _: Vec<MadeEvent>,
+    ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::{Level, Metadata};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -30,7 +31,11 @@ const LAST_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Begins to log as `config` says; others' chatter is kept to warnings. The log goes on until what this gives is dropped.
 pub(crate) fn begin(config: &Config) -> Log {
     let log = Log::start();
-    let filter = filter::Targets::new().with_default(Level::WARN).with_target("portico", config.log);
+    // The resolver names the names that it is asked for, and no log of ours says where a delivery went.
+    let filter = filter::Targets::new()
+        .with_default(Level::WARN)
+        .with_target("hickory", LevelFilter::OFF)
+        .with_target("portico", config.log);
     let stderr_is_terminal = io::stderr().is_terminal();
     let layer = fmt::layer().with_writer(Writer(log.0.clone())).with_ansi(stderr_is_terminal);
     let layer = match config.log_format {

@@ -1,0 +1,224 @@
+//! The operations on deliveries.
+
+use std::collections::HashMap;
+
+use portico_engine::{Ctx, Cursor, Operation, Page, PageRequest, Spec};
+use portico_kernel::{AttemptId, Category, DeliveryId, EndpointId, EventId, Problem, Scope, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::endpoints::{act_in, find, when};
+use crate::model::{Lane, Outcome, Status};
+use crate::recover::check_enabled;
+use crate::sql::{self, AttemptRow, DeliveryRow};
+use crate::{Webhooks, limits};
+
+/// Rows that are read at once while a filter is looked through.
+const CHUNK: i64 = 500;
+
+/// The delivery of one event to one endpoint.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Delivery {
+    /// The delivery's id.
+    id: DeliveryId,
+    /// The event, which is the `webhook-id` of every attempt.
+    event_id: EventId,
+    /// The event's type.
+    event_type: String,
+    /// The endpoint.
+    endpoint_id: EndpointId,
+    /// How it stands.
+    status: Status,
+    /// When it was made.
+    created_at: Timestamp,
+    /// When it is sent next; empty when it is not.
+    next_attempt_at: String,
+    /// What was tried, oldest first.
+    attempts: Vec<Attempt>,
+}
+
+/// An attempt at a delivery.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Attempt {
+    /// The attempt's id.
+    id: AttemptId,
+    /// Its number; the first is 1.
+    number: i32,
+    /// When it began.
+    at: Timestamp,
+    /// The status that the receiver answered with; 0 when it did not.
+    status_code: i32,
+    /// How long it took, in milliseconds.
+    duration_ms: i32,
+    /// How it ended.
+    outcome: Outcome,
+    /// When the next one was to follow; empty when none was.
+    next_retry_at: String,
+}
+
+fn small(number: i64) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+impl From<AttemptRow> for Attempt {
+    fn from(row: AttemptRow) -> Self {
+        Self {
+            id: row.id,
+            number: small(row.number),
+            at: row.at,
+            status_code: small(row.status_code),
+            duration_ms: small(row.duration_ms),
+            outcome: Outcome::from_name(&row.outcome).unwrap_or(Outcome::Connection),
+            next_retry_at: when(row.next_retry_at),
+        }
+    }
+}
+
+/// The deliveries with their attempts, in the order of the rows.
+async fn with_attempts(ctx: &mut Ctx, rows: &[DeliveryRow]) -> Result<Vec<Delivery>, Problem> {
+    let now = ctx.now();
+    let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
+    let mut attempts: HashMap<DeliveryId, Vec<Attempt>> = HashMap::new();
+    for row in sql::attempts(ctx.tx().await?, &ids, now).await? {
+        attempts.entry(row.delivery_id).or_default().push(row.into());
+    }
+    let delivery = |row: &DeliveryRow| Delivery {
+        id: row.id,
+        event_id: row.event_id,
+        event_type: row.event_type.clone(),
+        endpoint_id: row.endpoint_id,
+        status: Status::from_name(&row.status).unwrap_or(Status::Failed),
+        created_at: row.created_at,
+        next_attempt_at: when(row.next_at),
+        attempts: attempts.remove(&row.id).unwrap_or_default(),
+    };
+    Ok(rows.iter().map(delivery).collect())
+}
+
+/// List an endpoint's deliveries and their attempts, newest first. They are on record for 30 days. With a filter a page
+/// may be short, or empty, and still not be the last.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListDeliveries {
+    /// The endpoint.
+    endpoint_id: EndpointId,
+    /// Those that stand so alone.
+    #[serde(default)]
+    status: Option<Status>,
+    /// Those of this event type alone.
+    #[serde(default)]
+    event_type: Option<String>,
+    /// Those made from this time on.
+    #[serde(default)]
+    since: Option<Timestamp>,
+}
+
+/// Where a page ends: time and id of its last delivery.
+fn cursor(row: &DeliveryRow) -> Cursor {
+    Cursor(format!("{} {}", row.created_at.as_micros(), row.id))
+}
+
+fn read_cursor(page: &PageRequest) -> Result<(Timestamp, String), Problem> {
+    let Some(Cursor(text)) = &page.after else {
+        return Ok((Timestamp::from_micros(i64::MAX), String::new()));
+    };
+    let parts = text.split_once(' ').and_then(|(at, id)| Some((at.parse().ok()?, id.to_owned())));
+    let (at, id) = parts.ok_or_else(|| Problem::internal("a cursor that is none"))?;
+    Ok((Timestamp::from_micros(at), id))
+}
+
+impl ListDeliveries {
+    fn fits(&self, row: &DeliveryRow) -> bool {
+        self.status.is_none_or(|status| row.status == status.name())
+            && self.event_type.as_ref().is_none_or(|event_type| row.event_type == *event_type)
+    }
+}
+
+impl Operation for ListDeliveries {
+    const SPEC: Spec =
+        Spec::get("webhooks.deliveries.list", "/v1/webhooks/endpoints/{endpoint_id}/deliveries")
+            .scope(Scope::WebhooksRead)
+            .category(Category::List)
+            .list("deliveries");
+    type Area = Webhooks;
+    type Answer = Page<Delivery>;
+
+    async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Page<Delivery>, Problem> {
+        find(ctx, self.endpoint_id).await?;
+        let (page, oldest) = (ctx.page()?, ctx.now() - limits::HISTORY_LIFE);
+        let since = self.since.map_or(oldest, |since| since.max(oldest));
+        let filtered = self.status.is_some() || self.event_type.is_some();
+        let (wanted, chunk) = (page.rows(), if filtered { CHUNK } else { page.rows() });
+        let mut before = read_cursor(&page)?;
+        let (mut found, mut looked_at, mut next) = (Vec::new(), 0, None);
+        loop {
+            let tx = ctx.tx().await?;
+            let at = (before.0, before.1.as_str());
+            let rows = sql::deliveries_before(tx, self.endpoint_id, since, at, chunk).await?;
+            let (read, last) =
+                (rows.len(), rows.last().map(|row| (row.created_at, row.id.to_string(), cursor(row))));
+            found.extend(rows.into_iter().filter(|row| self.fits(row)));
+            looked_at += read;
+            let Some((created_at, id, cursor)) = last else { break };
+            before = (created_at, id);
+            if i64::try_from(read).is_ok_and(|read| read < chunk)
+                || found.len() as u64 >= wanted.unsigned_abs()
+            {
+                break;
+            }
+            if looked_at >= limits::LOOKED_AT_MAX {
+                next = Some(cursor);
+                break;
+            }
+        }
+        let whole = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_sub(1);
+        if found.len() > whole {
+            found.truncate(whole);
+            next = found.last().map(cursor);
+        }
+        let deliveries = with_attempts(ctx, &found).await?;
+        Ok(Page { items: found.iter().map(cursor).zip(deliveries).collect(), next })
+    }
+}
+
+/// Send a delivery again, with the same `webhook-id`: one attempt, at once. The schedule of a pending delivery goes on
+/// from there; one that has ended gets this attempt alone.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetryDelivery {
+    /// The delivery.
+    delivery_id: DeliveryId,
+}
+
+/// A delivery that is sent again.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Retried {
+    /// The delivery.
+    delivery: Delivery,
+}
+
+impl Operation for RetryDelivery {
+    const SPEC: Spec = Spec::post("webhooks.deliveries.retry", "/v1/webhooks/deliveries/{delivery_id}/retry")
+        .scope(Scope::WebhooksWrite)
+        .category(Category::Send)
+        .accepts_idempotency_key();
+    type Area = Webhooks;
+    type Answer = Retried;
+
+    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Retried, Problem> {
+        let missing = || Problem::not_found("delivery", self.delivery_id);
+        let now = ctx.now();
+        let row = sql::delivery(ctx.tx().await?, self.delivery_id).await?.ok_or_else(missing)?;
+        act_in(ctx, row.account_id, missing).await?;
+        let endpoint = sql::endpoint(ctx.tx().await?, row.endpoint_id).await?.ok_or_else(missing)?;
+        check_enabled(&endpoint)?;
+        let pending = row.status == Status::Pending.name();
+        // Only what waits keeps its order; what has ended is sent beside it.
+        let lane = if pending { Lane::of_type(&row.event_type) } else { Lane::First };
+        sql::send_now(ctx.tx().await?, row.id, lane, now).await?;
+        webhooks.look_after_commit(ctx, row.account_id);
+        let row = DeliveryRow { next_at: Some(now), ..row };
+        let delivery = with_attempts(ctx, &[row]).await?.pop().ok_or_else(missing)?;
+        Ok(Retried { delivery })
+    }
+}

@@ -1,0 +1,205 @@
+//! The operations on endpoints: reading and deleting them. `create.rs` and `update.rs` have the others.
+
+use std::collections::HashMap;
+
+use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec};
+use portico_kernel::{AccountId, Category, Code, EndpointId, Hour, Problem, Scope, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::sql::{self, EndpointRow, RecentRow};
+use crate::{Webhooks, jobs, limits};
+
+/// A webhook endpoint. Its secret is not part of it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Endpoint {
+    /// The endpoint's id.
+    pub(crate) id: EndpointId,
+    /// The address that deliveries are posted to.
+    pub(crate) url: String,
+    /// What its owner wrote about it.
+    pub(crate) description: String,
+    /// The event types that it subscribes.
+    pub(crate) event_types: Vec<String>,
+    /// Is anything sent to it?
+    pub(crate) enabled: bool,
+    /// Why nothing is; empty while it is enabled.
+    pub(crate) disabled_reason: String,
+    /// When it was made.
+    pub(crate) created_at: Timestamp,
+    /// When the last attempt ended; empty before the first.
+    pub(crate) last_delivery_at: String,
+    /// How the last attempt ended: `delivered` or `failed`; empty before the first.
+    pub(crate) last_delivery_status: String,
+    /// When its secret was last rotated; empty before the first time.
+    pub(crate) secret_rotated_at: String,
+    /// Attempts of the last 24 hours that failed, counted by whole hours.
+    pub(crate) failed_24h: i32,
+    /// Attempts of the last 24 hours that were taken, counted by whole hours.
+    pub(crate) succeeded_24h: i32,
+}
+
+/// A time that may be missing, as the wire has it.
+pub(crate) fn when(at: Option<Timestamp>) -> String {
+    at.map(|at| at.to_string()).unwrap_or_default()
+}
+
+impl Endpoint {
+    fn new(row: EndpointRow, event_types: Vec<String>, recent: Option<&RecentRow>) -> Self {
+        let count = |count: i64| i32::try_from(count).unwrap_or(i32::MAX);
+        Self {
+            id: row.id,
+            url: row.url,
+            description: row.description,
+            event_types,
+            enabled: row.enabled,
+            disabled_reason: row.disabled_reason,
+            created_at: row.created_at,
+            last_delivery_at: when(row.last_delivery_at),
+            last_delivery_status: row.last_delivery_status,
+            secret_rotated_at: when(row.secret_rotated_at),
+            failed_24h: count(recent.map_or(0, |recent| recent.failed)),
+            succeeded_24h: count(recent.map_or(0, |recent| recent.delivered)),
+        }
+    }
+}
+
+/// The first hour of the last 24.
+fn a_day_ago(now: Timestamp) -> i64 {
+    Hour::of(now - limits::RECENT).number()
+}
+
+/// The endpoint of that id, if the caller belongs to its account, which the call acts in from here on.
+pub(crate) async fn find(ctx: &mut Ctx, id: EndpointId) -> Result<EndpointRow, Problem> {
+    let missing = || Problem::not_found("webhook endpoint", id);
+    let row = sql::endpoint(ctx.tx().await?, id).await?.ok_or_else(missing)?;
+    act_in(ctx, row.account_id, missing).await?;
+    Ok(row)
+}
+
+/// The same, held until the commit, to be changed.
+pub(crate) async fn hold(ctx: &mut Ctx, id: EndpointId) -> Result<EndpointRow, Problem> {
+    find(ctx, id).await?;
+    let row = sql::hold_endpoint(ctx.tx().await?, id).await?;
+    row.ok_or_else(|| Problem::not_found("webhook endpoint", id))
+}
+
+/// Acts in the account that something was found in. Who does not belong to it does not learn that it is there.
+pub(crate) async fn act_in(
+    ctx: &mut Ctx,
+    account: AccountId,
+    missing: impl FnOnce() -> Problem,
+) -> Result<(), Problem> {
+    match ctx.account(Some(account)).await {
+        Ok(_) => Ok(()),
+        Err(problem) if problem.code() == Code::Forbidden => Err(missing()),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// The record of an endpoint as the wire has it.
+pub(crate) async fn record(ctx: &mut Ctx, row: EndpointRow) -> Result<Endpoint, Problem> {
+    let from = a_day_ago(ctx.now());
+    let tx = ctx.tx().await?;
+    let event_types = sql::subscriptions(tx, row.id).await?;
+    let recent = sql::recent(tx, row.account_id, from).await?;
+    let recent = recent.iter().find(|recent| recent.endpoint_id == row.id);
+    Ok(Endpoint::new(row, event_types, recent))
+}
+
+/// List the account's endpoints, newest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListEndpoints {
+    /// The team whose endpoints are listed; without it the caller's own account.
+    #[serde(default)]
+    account_id: Option<AccountId>,
+}
+
+impl Operation for ListEndpoints {
+    const SPEC: Spec = Spec::get("webhooks.endpoints.list", "/v1/webhooks/endpoints")
+        .scope(Scope::WebhooksRead)
+        .category(Category::List)
+        .list("endpoints");
+    type Area = Webhooks;
+    type Answer = Page<Endpoint>;
+
+    async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Page<Endpoint>, Problem> {
+        let account = ctx.account(self.account_id).await?;
+        let (page, from) = (ctx.page()?, a_day_ago(ctx.now()));
+        let tx = ctx.tx().await?;
+        let before = page.after.as_ref().map(|cursor| cursor.0.as_str());
+        let rows = sql::endpoints_before(tx, account, before, page.rows()).await?;
+        let mut event_types: HashMap<EndpointId, Vec<String>> = HashMap::new();
+        for row in sql::all_subscriptions(tx, account).await? {
+            event_types.entry(row.endpoint_id).or_default().push(row.event_type);
+        }
+        let recent = sql::recent(tx, account, from).await?;
+        Ok(page.page(
+            rows,
+            |row| Cursor(row.id.to_string()),
+            |row| {
+                let types = event_types.get(&row.id).cloned().unwrap_or_default();
+                let recent = recent.iter().find(|recent| recent.endpoint_id == row.id);
+                Endpoint::new(row, types, recent)
+            },
+        ))
+    }
+}
+
+/// Read an endpoint.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetEndpoint {
+    /// The endpoint.
+    endpoint_id: EndpointId,
+}
+
+impl Operation for GetEndpoint {
+    const SPEC: Spec = Spec::get("webhooks.endpoints.get", "/v1/webhooks/endpoints/{endpoint_id}")
+        .scope(Scope::WebhooksRead)
+        .category(Category::Read);
+    type Area = Webhooks;
+    type Answer = Endpoint;
+
+    async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Endpoint, Problem> {
+        let row = find(ctx, self.endpoint_id).await?;
+        record(ctx, row).await
+    }
+}
+
+/// Delete an endpoint and its delivery history. Nothing more is sent to it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteEndpoint {
+    /// The endpoint.
+    endpoint_id: EndpointId,
+}
+
+impl Operation for DeleteEndpoint {
+    const SPEC: Spec = Spec::delete("webhooks.endpoints.delete", "/v1/webhooks/endpoints/{endpoint_id}")
+        .scope(Scope::WebhooksWrite)
+        .category(Category::Write);
+    type Area = Webhooks;
+    type Answer = Done;
+
+    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Done, Problem> {
+        let row = hold(ctx, self.endpoint_id).await?;
+        let now = ctx.now();
+        sql::delete_endpoint(ctx.tx().await?, row.id, now).await?;
+        ctx.audit("endpoint.deleted", &row.id)?;
+        webhooks.look_after_commit(ctx, row.account_id);
+        let engine = ctx.engine().clone();
+        // From here on nobody sees its history, which may be long; should this not come to its end, a job goes on.
+        ctx.after_commit(Box::new(move || drop(tokio::spawn(jobs::forget_history(engine, row.id)))));
+        Ok(Done {})
+    }
+}
+
+impl Webhooks {
+    /// Lets the sender look at the account again once this is committed.
+    pub(crate) fn look_after_commit(&self, ctx: &mut Ctx, account: AccountId) {
+        let sender = self.sender.clone();
+        ctx.after_commit(Box::new(move || sender.look_at(account)));
+    }
+}

@@ -1,0 +1,84 @@
+//! What is past its time goes, a few rows at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use portico_engine::{Engine, Job, Turn};
+use portico_kernel::{DeliveryId, EndpointId, Hour, Problem, Timestamp};
+
+use crate::{limits, sql};
+
+/// Deleted endpoints whose history is removed in one turn.
+const ENDPOINTS_AT_ONCE: i64 = 20;
+
+fn turn(removed: u64) -> Turn {
+    if removed > 0 { Turn::Again } else { Turn::Idle }
+}
+
+/// Removes deliveries and attempts that are no longer on record, and the history of endpoints that were deleted.
+pub(crate) struct PruneHistory;
+
+impl Job for PruneHistory {
+    const NAME: &'static str = "webhooks.prune_history";
+    const EVERY: Duration = limits::PRUNE_EVERY;
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        let oldest = engine.clock.now() - limits::HISTORY_LIFE;
+        let (before, most) = (DeliveryId::from_parts(oldest, [0; 10]), limits::PRUNE_ROWS);
+        let mut tx = engine.db.write().await?;
+        let mut removed = sql::prune_deliveries(&mut tx, before, oldest, most).await?;
+        removed += sql::prune_stats(&mut tx, Hour::of(oldest).number(), most).await?;
+        tx.commit().await?;
+        let mut tx = engine.db.read().await?;
+        let deleted = sql::deleted_endpoints(&mut tx, ENDPOINTS_AT_ONCE).await?;
+        tx.rollback().await?;
+        for endpoint in deleted {
+            removed += forget_some(engine, endpoint, engine.clock.now()).await?;
+        }
+        Ok(turn(removed))
+    }
+}
+
+/// Removes some of the history of an endpoint that was deleted, and at last the endpoint; answers how much.
+async fn forget_some(engine: &Engine, endpoint: EndpointId, now: Timestamp) -> Result<u64, Problem> {
+    let mut tx = engine.db.write().await?;
+    let mut removed = sql::prune_deleted(&mut tx, endpoint, limits::PRUNE_ROWS).await?;
+    if removed == 0 {
+        // A call that was under way when it was deleted may still have made a delivery.
+        removed = sql::forget_endpoint(&mut tx, endpoint, now - limits::DELETED_LIFE).await?;
+    }
+    tx.commit().await?;
+    Ok(removed)
+}
+
+/// Removes the history of an endpoint that was just deleted.
+pub(crate) async fn forget_history(engine: Arc<Engine>, endpoint: EndpointId) {
+    loop {
+        match forget_some(&engine, endpoint, engine.clock.now()).await {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(problem) => {
+                tracing::warn!(%endpoint, %problem, "The history of a deleted endpoint stays until the next turn of the job");
+                return;
+            }
+        }
+    }
+}
+
+/// Removes test inboxes whose day is over.
+pub(crate) struct PruneInboxes;
+
+impl Job for PruneInboxes {
+    const NAME: &'static str = "webhooks.prune_inboxes";
+    const EVERY: Duration = limits::PRUNE_EVERY;
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        let mut tx = engine.db.write().await?;
+        let expired = sql::expired_inboxes(&mut tx, engine.clock.now(), limits::PRUNE_ROWS).await?;
+        for inbox in &expired {
+            sql::delete_inbox(&mut tx, *inbox).await?;
+        }
+        tx.commit().await?;
+        Ok(turn(expired.len() as u64))
+    }
+}

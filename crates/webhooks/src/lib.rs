@@ -1,0 +1,100 @@
+//! Webhooks: signed deliveries of an account's events to its endpoints, and the test inbox.
+//!
+//! A delivery is made in the commit of its event, one row for each endpoint that subscribes it, and ends delivered,
+//! abandoned after eight attempts, or failed with its endpoint. Servers share the work by account: one server at a time
+//! sends the deliveries of an account (`sender/`), which makes the bounds on what is under way exact and order easy.
+//! Results are written in batches, of those deliveries alone that are still claimed and as they were.
+//!
+//! Absent on purpose: the receiver's answer, which is read and thrown away; and the event and the address in any line
+//! of the log.
+//!
+//! Start reading at [`Webhooks`], then `sender/mod.rs`.
+//!
+//! Invariants: one row is one event for one endpoint, because its id is made of both. What is to be sent has a
+//! `next_at`, and nothing else has. No transaction is open during a call.
+
+mod address;
+mod create;
+mod deliveries;
+mod endpoints;
+mod events;
+mod inboxes;
+mod jobs;
+pub mod limits;
+mod model;
+mod numbers;
+mod outbox;
+mod receive;
+mod recover;
+mod secrets;
+mod sender;
+mod sql;
+mod stats;
+mod update;
+
+use std::sync::Arc;
+
+use portico_egress::Egress;
+use portico_engine::{Area, Engine};
+use portico_kernel::Problem;
+
+pub use numbers::Numbers;
+
+use sender::Sender;
+
+/// What the area holds.
+pub struct Webhooks {
+    /// Every call to a receiver goes through here.
+    egress: Egress,
+    /// Where the API is: the addresses of inboxes begin with it.
+    base_url: String,
+    sender: Arc<Sender>,
+    /// What the area counts of itself.
+    pub numbers: Arc<Numbers>,
+}
+
+impl Webhooks {
+    /// The area's state, for the API at `base_url`.
+    pub fn new(egress: Egress, base_url: &str) -> Arc<Self> {
+        let numbers = Arc::new(Numbers::default());
+        Arc::new_cyclic(|webhooks| Self {
+            egress,
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            sender: Arc::new(Sender::new(webhooks.clone())),
+            numbers,
+        })
+    }
+
+    /// Waits until nothing is under way and nothing is due; for tests.
+    pub async fn settle(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
+        self.sender.settle(engine).await
+    }
+}
+
+/// The area's operations, events, jobs and its sender.
+pub fn area(webhooks: &Arc<Webhooks>) -> Area {
+    Area::builder("webhooks", webhooks.clone())
+        .op::<endpoints::ListEndpoints>()
+        .op::<create::CreateEndpoint>()
+        .op::<endpoints::GetEndpoint>()
+        .op::<update::UpdateEndpoint>()
+        .op::<endpoints::DeleteEndpoint>()
+        .op::<secrets::RotateSecret>()
+        .op::<recover::TestEndpoint>()
+        .op::<recover::RecoverEndpoint>()
+        .op::<deliveries::ListDeliveries>()
+        .op::<deliveries::RetryDelivery>()
+        .op::<stats::GetStats>()
+        .op::<inboxes::ListInboxes>()
+        .op::<inboxes::CreateInbox>()
+        .op::<inboxes::ListRequests>()
+        .op::<inboxes::DeleteInbox>()
+        .op::<receive::Receive>()
+        .event::<events::WebhookTest>()
+        .job(jobs::PruneHistory)
+        .job(jobs::PruneInboxes)
+        .service(webhooks.sender.clone())
+        .probe(sql::PROBE)
+        .erases(&sql::ERASE)
+        .build()
+}

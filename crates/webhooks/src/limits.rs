@@ -1,0 +1,105 @@
+//! Every bound of the area (SPEC.md, Limits; API.md, section 4).
+
+use std::time::Duration;
+
+/// Endpoints of an account.
+pub const ENDPOINTS_MAX: i64 = 50;
+/// Characters of an address.
+pub const URL_CHARACTERS_MAX: usize = 2_048;
+/// Characters of a description.
+pub const DESCRIPTION_CHARACTERS_MAX: usize = 500;
+
+/// Attempts at a delivery; after the last it is abandoned.
+pub const ATTEMPTS_MAX: i64 = 8;
+/// The gap after each attempt but the last.
+pub const GAPS: [Duration; 7] = [
+    Duration::from_secs(5),
+    Duration::from_mins(5),
+    Duration::from_mins(30),
+    Duration::from_hours(2),
+    Duration::from_hours(5),
+    Duration::from_hours(10),
+    Duration::from_hours(10),
+];
+/// A gap grows by chance by up to this part of it,
+pub const JITTER_PART: u32 = 20;
+/// and at least by up to this.
+pub const JITTER_LEAST: Duration = Duration::from_secs(1);
+/// From the lookup of the name to the last byte of the answer.
+pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(15);
+/// How much of an answer is read, and thrown away.
+pub const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// An endpoint that only failed for so long is disabled.
+pub const FAILING_MAX: Duration = Duration::from_hours(5 * 24);
+
+/// How long the old secret signs beside the new one.
+pub const ROTATION_OVERLAP: Duration = Duration::from_hours(24);
+/// How far the clock of a signature may be off.
+pub const TIMESTAMP_TOLERANCE: Duration = Duration::from_mins(5);
+/// Bytes of a secret.
+pub const SECRET_BYTES: usize = 32;
+
+/// How long deliveries and their attempts are on record.
+pub const HISTORY_LIFE: Duration = Duration::from_hours(30 * 24);
+/// How far back an endpoint can recover what it missed.
+pub const RECOVER_LIFE: Duration = HISTORY_LIFE;
+/// Deliveries that one call recovers; whoever missed more calls again.
+pub const RECOVERED_MAX: i64 = 10_000;
+/// What `failed_24h` and `succeeded_24h` look back at.
+pub const RECENT: Duration = Duration::from_hours(24);
+/// Days of statistics in one answer.
+pub const STATS_DAYS_MAX: u64 = 31;
+/// Deliveries that are looked at for one page of a filtered list; a page may be shorter than asked for.
+pub const LOOKED_AT_MAX: usize = 5_000;
+
+/// Deliveries under way to one endpoint.
+pub const ENDPOINT_IN_FLIGHT_MAX: usize = 16;
+/// Deliveries under way of one account.
+pub const ACCOUNT_IN_FLIGHT_MAX: usize = 64;
+/// Deliveries under way from one server.
+pub const IN_FLIGHT_MAX: usize = 512;
+/// Of these, those to endpoints that failed the last time: the other half is always there for those that work.
+pub const FAILING_IN_FLIGHT_MAX: usize = 256;
+/// Deliveries of one endpoint that are read ahead.
+pub const READ_AHEAD: usize = 32;
+/// Deliveries of one account that are handed over with the commit; beyond that they are read from the database.
+pub const HANDED_MAX: usize = 1_024;
+/// Results of one account that wait to be written; beyond that nothing more is sent.
+pub const UNWRITTEN_MAX: usize = 1_024;
+/// Results that are written in one transaction.
+pub const RESULTS_MAX: usize = 256;
+/// How long to wait before results that could not be written are written again.
+pub const WRITE_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a server is alone with the deliveries of an account.
+pub const CLAIM_LIFE: Duration = Duration::from_secs(12);
+/// How often it says that it still is.
+pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
+/// How often a server looks for what is due, should nobody have told it.
+pub const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// It rests at least so many times as long as the last look took.
+pub const LOOK_REST: u32 = 20;
+/// For how long an endpoint is believed to be as it was read.
+pub const ENDPOINTS_LIFE: Duration = Duration::from_secs(1);
+/// After so long without anything to send a server lets go of an account.
+pub const IDLE_LIFE: Duration = Duration::from_secs(10);
+/// How long a server that stops waits for what is under way.
+pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// How long a test inbox lives.
+pub const INBOX_LIFE: Duration = Duration::from_hours(24);
+/// Requests that it keeps.
+pub const INBOX_REQUESTS_MAX: i64 = 50;
+/// The body of a request to it.
+pub const INBOX_BODY_BYTES_MAX: usize = 64 << 10;
+/// Requests that it takes in a minute.
+pub const INBOX_REQUESTS_PER_MINUTE: usize = 60;
+/// Characters of a header that it keeps.
+pub const INBOX_HEADER_CHARACTERS_MAX: usize = 4_096;
+
+/// How often what is past its time is removed.
+pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
+/// How long an endpoint that was deleted is still there, unseen: longer than any call takes.
+pub const DELETED_LIFE: Duration = Duration::from_mins(5);
+/// Rows that are removed, or ended, in one transaction.
+pub const PRUNE_ROWS: i64 = 500;

@@ -1,0 +1,111 @@
+//! Records, states and their moves, without a database.
+
+mod moves;
+mod pace;
+mod schedule;
+mod signature;
+mod steps;
+
+pub(crate) use moves::{After, Before, Ended, after};
+pub(crate) use pace::Pace;
+pub(crate) use schedule::next_gap;
+pub(crate) use signature::{SigningKey, Verdict, Webhook, verdict};
+pub(crate) use steps::{quantile, step_of};
+
+macro_rules! names {
+    ($(#[doc = $what:literal])+ $type:ident { $($(#[doc = $each:literal])+ $variant:ident = $name:literal,)+ }) => {
+        $(#[doc = $what])+
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+        )]
+        pub(crate) enum $type {
+            $($(#[doc = $each])+ #[serde(rename = $name)] $variant,)+
+        }
+
+        impl $type {
+            /// Its name on the wire and in the database.
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The one of that name.
+            pub(crate) fn from_name(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+use names;
+
+names! {
+    /// How a delivery stands.
+    Status {
+        /// It is to be sent, or sent again.
+        Pending = "pending",
+        /// The receiver took it.
+        Delivered = "delivered",
+        /// It was not taken, and is not sent again by itself, because the endpoint was disabled.
+        Failed = "failed",
+        /// It was not taken in eight attempts.
+        Abandoned = "abandoned",
+    }
+}
+
+names! {
+    /// How an attempt ended.
+    Outcome {
+        /// The receiver answered with 2xx.
+        Delivered = "delivered",
+        /// It answered with another status.
+        Status = "status",
+        /// It did not answer in time.
+        Timeout = "timeout",
+        /// It could not be reached, or broke off.
+        Connection = "connection",
+        /// No secure connection could be made.
+        Tls = "tls",
+        /// Its name is not known.
+        Dns = "dns",
+        /// Its address must not be called.
+        BlockedAddress = "blocked_address",
+        /// It answered with a redirect, which is not followed.
+        Redirect = "redirect",
+    }
+}
+
+/// The queue of an endpoint that a delivery stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Lane {
+    /// Not tried yet, or asked for by hand.
+    First,
+    /// Tried before.
+    Again,
+    /// One after the other.
+    InOrder,
+}
+
+impl Lane {
+    /// The one type whose deliveries keep their order (SPEC.md, Event types).
+    pub(crate) const ORDERED_TYPE: &'static str = "audit.event";
+
+    /// Where a new delivery of that type stands.
+    pub(crate) fn of_type(event_type: &str) -> Self {
+        if event_type == Self::ORDERED_TYPE { Self::InOrder } else { Self::First }
+    }
+
+    pub(crate) const fn number(self) -> i64 {
+        match self {
+            Self::First => 0,
+            Self::Again => 1,
+            Self::InOrder => 2,
+        }
+    }
+
+    pub(crate) const fn from_number(number: i64) -> Self {
+        match number {
+            0 => Self::First,
+            1 => Self::Again,
+            _ => Self::InOrder,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Signatures as the Standard Webhooks specification has them.
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use portico_kernel::{Entropy, Secret, Timestamp};
+
+use super::names;
+use crate::limits::{SECRET_BYTES, TIMESTAMP_TOLERANCE};
+
+/// What a secret begins with.
+const PREFIX: &str = "whsec_";
+/// What a signature with a secret that both sides know begins with.
+const VERSION: &str = "v1,";
+
+names! {
+    /// What the inbox found out about a signature.
+    Verdict {
+        /// An endpoint of the account that points here signed it.
+        Valid = "valid",
+        /// It is signed, and not by such an endpoint.
+        Invalid = "invalid",
+        /// It is not signed.
+        Unsigned = "unsigned",
+        /// It is signed, and no endpoint of the account points here.
+        NoEndpoint = "no_endpoint",
+    }
+}
+
+/// The key of an endpoint's signatures.
+pub(crate) struct SigningKey(Secret<Vec<u8>>);
+
+impl SigningKey {
+    pub(crate) fn new(key: Secret<Vec<u8>>) -> Self {
+        Self(key)
+    }
+
+    pub(crate) fn generate(entropy: &dyn Entropy) -> Self {
+        Self(Secret::new(entropy.bytes::<SECRET_BYTES>().to_vec()))
+    }
+
+    pub(crate) fn expose(&self) -> &[u8] {
+        self.0.expose()
+    }
+
+    /// The secret as its owner knows it.
+    pub(crate) fn text(&self) -> String {
+        format!("{PREFIX}{}", BASE64_STANDARD.encode(self.0.expose()))
+    }
+
+    /// An entry of `webhook-signature`.
+    pub(crate) fn sign(&self, content: &[u8]) -> String {
+        let tag = hmac::sign(&self.hmac(), content);
+        format!("{VERSION}{}", BASE64_STANDARD.encode(tag))
+    }
+
+    /// Is one of the entries ours?
+    fn verifies(&self, content: &[u8], entries: &str) -> bool {
+        let key = self.hmac();
+        entries.split(' ').filter_map(|entry| entry.strip_prefix(VERSION)).any(|signature| {
+            // It compares in constant time.
+            BASE64_STANDARD.decode(signature).is_ok_and(|tag| hmac::verify(&key, content, &tag).is_ok())
+        })
+    }
+
+    fn hmac(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, self.0.expose())
+    }
+}
+
+/// What is signed: id, time and body. A header that is not there is nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Webhook<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) timestamp: &'a str,
+    pub(crate) body: &'a [u8],
+}
+
+impl Webhook<'_> {
+    pub(crate) fn content(&self) -> Vec<u8> {
+        [self.id.as_bytes(), b".", self.timestamp.as_bytes(), b".", self.body].concat()
+    }
+
+    /// Is the time there, and near enough?
+    fn is_timely(&self, now: Timestamp) -> bool {
+        let digits = !self.timestamp.is_empty() && self.timestamp.bytes().all(|byte| byte.is_ascii_digit());
+        let Some(seconds) = self.timestamp.parse::<i64>().ok().filter(|_| digits) else { return false };
+        now.as_seconds().abs_diff(seconds) <= TIMESTAMP_TOLERANCE.as_secs()
+    }
+}
+
+/// What to say of a request with this `webhook-signature`, where these keys could have signed it.
+pub(crate) fn verdict(webhook: Webhook<'_>, signature: &str, keys: &[SigningKey], now: Timestamp) -> Verdict {
+    if signature.is_empty() {
+        return Verdict::Unsigned;
+    }
+    if keys.is_empty() {
+        return Verdict::NoEndpoint;
+    }
+    let content = webhook.content();
+    let signed = || keys.iter().any(|key| key.verifies(&content, signature));
+    if !webhook.id.is_empty() && webhook.is_timely(now) && signed() {
+        Verdict::Valid
+    } else {
+        Verdict::Invalid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::Ed25519KeyPair;
+
+    use super::*;
+
+    const ID: &str = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+    const TIME: i64 = 1_614_265_330;
+    const BODY: &[u8] = br#"{"test": 2432232314}"#;
+    const SECRET: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+
+    fn key(base64: &str) -> SigningKey {
+        SigningKey::new(Secret::new(BASE64_STANDARD.decode(base64).unwrap()))
+    }
+
+    fn message() -> Webhook<'static> {
+        Webhook { id: ID, timestamp: "1614265330", body: BODY }
+    }
+
+    fn of(webhook: Webhook<'_>, signature: &str) -> Verdict {
+        verdict(webhook, signature, &[key(SECRET)], Timestamp::from_seconds(TIME))
+    }
+
+    /// Published with the Standard Webhooks libraries.
+    #[test]
+    fn known_signatures_come_out() {
+        assert_eq!(key(SECRET).sign(&message().content()), SIGNATURE);
+        assert_eq!(key(SECRET).text(), format!("whsec_{SECRET}"));
+        let other = Webhook {
+            id: "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk",
+            timestamp: "1649367553",
+            body: br#"{"email":"test@example.com","username":"test_user"}"#,
+        };
+        let signature = key("C2FVsBQIhrscChlQIMV+b5sSYspob7oD").sign(&other.content());
+        assert_eq!(signature, "v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=");
+    }
+
+    /// The other scheme of the specification signs the same content. We neither make such entries nor take them for
+    /// ours.
+    #[test]
+    fn the_content_is_what_the_other_scheme_signs_too() {
+        let seed = "VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=";
+        let whole =
+            "6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg==";
+        for (private, signature) in [
+            (
+                seed,
+                "tQ9V2XOqn7jL/DQenEFpqIugdBVtiMmER5mhSkXBNwM0mkATuDe6KYYUuxqtaiHeYGb7KaaBRdM5WqyeFiL8Ag==",
+            ),
+            (
+                whole,
+                "hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg==",
+            ),
+        ] {
+            let private = BASE64_STANDARD.decode(private).unwrap();
+            let pair = Ed25519KeyPair::from_seed_unchecked(&private[..32]).unwrap();
+            assert_eq!(BASE64_STANDARD.encode(pair.sign(&message().content())), signature);
+            assert_eq!(of(message(), &format!("v1a,{signature}")), Verdict::Invalid);
+            assert_eq!(of(message(), &format!("v1a,{signature} {SIGNATURE}")), Verdict::Valid);
+        }
+    }
+
+    #[test]
+    fn one_good_entry_is_enough() {
+        assert_eq!(of(message(), SIGNATURE), Verdict::Valid);
+        let bad = "v1,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc=";
+        assert_eq!(of(message(), &format!("{bad} v2,{} {SIGNATURE} {bad}", &bad[3..])), Verdict::Valid);
+        assert_eq!(of(message(), bad), Verdict::Invalid);
+        assert_eq!(of(message(), "v1,"), Verdict::Invalid);
+        assert_eq!(of(message(), &SIGNATURE[..11]), Verdict::Invalid);
+        assert_eq!(
+            of(message(), &SIGNATURE.replace("v1,", "v2,")),
+            Verdict::Invalid,
+            "right, and of another kind"
+        );
+        assert_eq!(of(message(), ""), Verdict::Unsigned);
+    }
+
+    #[test]
+    fn id_time_and_body_must_be_those_that_were_signed() {
+        for webhook in [
+            Webhook { id: "", ..message() },
+            Webhook { id: "msg_other", ..message() },
+            Webhook { timestamp: "", ..message() },
+            Webhook { timestamp: "1614265331", ..message() },
+            Webhook { timestamp: "now", ..message() },
+            Webhook { timestamp: "+1614265330", ..message() },
+            Webhook { body: b"{}", ..message() },
+        ] {
+            assert_eq!(of(webhook, SIGNATURE), Verdict::Invalid, "{webhook:?}");
+        }
+    }
+
+    #[test]
+    fn five_minutes_are_near_enough_and_no_more() {
+        let at =
+            |off: i64| verdict(message(), SIGNATURE, &[key(SECRET)], Timestamp::from_seconds(TIME + off));
+        for near in [-300, -299, 0, 300] {
+            assert_eq!(at(near), Verdict::Valid, "{near}");
+        }
+        for far in [-301, 301, 86_400] {
+            assert_eq!(at(far), Verdict::Invalid, "{far}");
+        }
+    }
+
+    #[test]
+    fn either_of_two_secrets_will_do_and_none_is_said_so() {
+        let now = Timestamp::from_seconds(TIME);
+        let other = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+        assert_eq!(verdict(message(), SIGNATURE, &[key(other), key(SECRET)], now), Verdict::Valid);
+        assert_eq!(verdict(message(), SIGNATURE, &[key(other)], now), Verdict::Invalid);
+        assert_eq!(verdict(message(), SIGNATURE, &[], now), Verdict::NoEndpoint);
+    }
+}

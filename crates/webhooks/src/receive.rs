@@ -1,0 +1,108 @@
+//! Where senders post: the test inbox's own end.
+
+use std::collections::BTreeMap;
+
+use portico_engine::input::Posted;
+use portico_engine::{Ctx, Done, Engine, Operation, Spec};
+use portico_kernel::{Code, InboxId, InboxRequestId, Problem, Timestamp};
+use portico_store::Tx;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::model::{Verdict, Webhook, verdict};
+use crate::sql::{self, InboxRow, RequestRow};
+use crate::{Webhooks, limits};
+
+/// The headers of a delivery.
+pub(crate) const WEBHOOK_ID: &str = "webhook-id";
+pub(crate) const WEBHOOK_TIMESTAMP: &str = "webhook-timestamp";
+pub(crate) const WEBHOOK_SIGNATURE: &str = "webhook-signature";
+const CONTENT_TYPE: &str = "content-type";
+/// The headers that are kept; no others are.
+const KEPT: [&str; 5] = [WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, CONTENT_TYPE, "user-agent"];
+const MINUTE: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// Post to a test inbox. It takes any method of signing, content type and body, needs no token, and keeps what came.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Receive {
+    /// The inbox.
+    inbox_id: String,
+    #[schemars(skip)]
+    posted: Posted,
+}
+
+impl Operation for Receive {
+    const SPEC: Spec = Spec::post("webhooks.inboxes.receive", "/v1/webhooks/inboxes/{inbox_id}/receive")
+        .open()
+        .takes_anything(limits::INBOX_BODY_BYTES_MAX);
+    type Area = Webhooks;
+    type Answer = Done;
+
+    async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Done, Problem> {
+        let missing = || Problem::not_found("test inbox", &self.inbox_id);
+        // Whatever is no id is no inbox either.
+        let inbox: InboxId = self.inbox_id.parse().map_err(|_| missing())?;
+        let (engine, now) = (ctx.engine().clone(), ctx.now());
+        // Most of what is posted to nowhere is turned away without a turn at the writer.
+        let known = sql::inbox(&mut engine.db.glance().await?, inbox, now).await?;
+        known.ok_or_else(missing)?;
+        receive(&engine, ctx.tx().await?, inbox, &self.posted, now).await?.ok_or_else(missing)?;
+        Ok(Done {})
+    }
+}
+
+/// Keeps what was posted; nothing when there is no such inbox.
+pub(crate) async fn receive(
+    engine: &Engine,
+    tx: &mut Tx,
+    inbox: InboxId,
+    posted: &Posted,
+    now: Timestamp,
+) -> Result<Option<Verdict>, Problem> {
+    let Some(row) = sql::hold_inbox(tx, inbox, now).await? else { return Ok(None) };
+    let recent = count_in(&row, now)?;
+    let header = |name: &str| posted.headers.get(name).map(String::as_str).unwrap_or_default();
+    let mut keys = Vec::new();
+    for endpoint in sql::endpoints_of_inbox(tx, inbox).await? {
+        keys.extend(endpoint.keys(engine, now)?);
+    }
+    let webhook =
+        Webhook { id: header(WEBHOOK_ID), timestamp: header(WEBHOOK_TIMESTAMP), body: &posted.body };
+    let verdict = verdict(webhook, header(WEBHOOK_SIGNATURE), &keys, now);
+    let id: InboxRequestId = engine.entropy.id(now);
+    let request = RequestRow {
+        id,
+        received_at: now,
+        method: posted.method.clone(),
+        content_type: shortened(header(CONTENT_TYPE)),
+        headers: serde_json::to_string(&kept(posted)).map_err(Problem::internal)?,
+        body: posted.body.clone(),
+        verdict: verdict.name().to_owned(),
+    };
+    sql::insert_request(tx, inbox, &request, limits::INBOX_REQUESTS_MAX).await?;
+    sql::set_recent(tx, inbox, &recent).await?;
+    Ok(Some(verdict))
+}
+
+/// The listed headers that were sent.
+fn kept(posted: &Posted) -> BTreeMap<&'static str, String> {
+    KEPT.iter().filter_map(|name| Some((*name, shortened(posted.headers.get(*name)?)))).collect()
+}
+
+fn shortened(value: &str) -> String {
+    value.chars().take(limits::INBOX_HEADER_CHARACTERS_MAX).filter(|c| *c != '\0').collect()
+}
+
+/// The times of the last minute with this one; refuses one too many.
+fn count_in(row: &InboxRow, now: Timestamp) -> Result<String, Problem> {
+    let times = row.recent.split(',').filter_map(|at| at.parse().ok()).map(Timestamp::from_micros);
+    let mut recent: Vec<_> = times.filter(|at| now.since(*at) < MINUTE).collect();
+    if let Some(oldest) = recent.first().filter(|_| recent.len() >= limits::INBOX_REQUESTS_PER_MINUTE) {
+        let words = format!("A test inbox takes {} requests a minute.", limits::INBOX_REQUESTS_PER_MINUTE);
+        return Err(Problem::new(Code::RateLimited, words).retry_after((*oldest + MINUTE).since(now)));
+    }
+    recent.push(now);
+    let recent: Vec<_> = recent.iter().map(|at| at.as_micros().to_string()).collect();
+    Ok(recent.join(","))
+}

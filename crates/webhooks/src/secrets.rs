@@ -1,0 +1,54 @@
+//! Rotating an endpoint's secret, and the keys that sign.
+
+use portico_engine::{Ctx, Engine, Operation, Spec};
+use portico_kernel::{Category, EndpointId, Problem, Scope, Timestamp};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::create::{WithSecret, new_key, sealing};
+use crate::endpoints::{hold, record};
+use crate::model::SigningKey;
+use crate::sql::{self, EndpointRow};
+use crate::{Webhooks, limits};
+
+impl EndpointRow {
+    /// The keys that sign at `now`: the new one, and for a day after a rotation the one before.
+    pub(crate) fn keys(&self, engine: &Engine, now: Timestamp) -> Result<Vec<SigningKey>, Problem> {
+        let (account, id) = (self.account_id.to_string(), self.id.to_string());
+        let old = self.old_secret.as_ref().filter(|_| self.old_secret_until.is_some_and(|until| until > now));
+        let sealed = std::iter::once(&self.secret).chain(old);
+        sealed
+            .map(|sealed| engine.keyring.open(sealing(&account, &id), sealed).map(SigningKey::new))
+            .collect::<Result<_, _>>()
+            .map_err(Problem::internal)
+    }
+}
+
+/// Give an endpoint a new secret, which is in this answer only. For 24 hours every delivery is signed with the old one
+/// too.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RotateSecret {
+    /// The endpoint.
+    endpoint_id: EndpointId,
+}
+
+impl Operation for RotateSecret {
+    const SPEC: Spec = Spec::post("webhooks.endpoints.rotate", "/v1/webhooks/endpoints/{endpoint_id}/rotate")
+        .scope(Scope::WebhooksWrite)
+        .category(Category::Write);
+    type Area = Webhooks;
+    type Answer = WithSecret;
+
+    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<WithSecret, Problem> {
+        let row = hold(ctx, self.endpoint_id).await?;
+        let (account, now) = (row.account_id, ctx.now());
+        let (key, sealed) = new_key(ctx, account, row.id);
+        let until = now + limits::ROTATION_OVERLAP;
+        sql::rotate_secret(ctx.tx().await?, row.id, &sealed, now, until).await?;
+        ctx.audit("endpoint.secret_rotated", &row.id)?;
+        webhooks.look_after_commit(ctx, account);
+        let row = EndpointRow { secret_rotated_at: Some(now), ..row };
+        Ok(WithSecret::new(record(ctx, row).await?, &key))
+    }
+}

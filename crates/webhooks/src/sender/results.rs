@@ -1,0 +1,246 @@
+//! What came of attempts is written, many at once.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use portico_engine::{Ctx, Engine};
+use portico_kernel::{AccountId, DeliveryId, EndpointId, Hour, Problem, Timestamp};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+
+use super::attempt::Done;
+use super::lock;
+use crate::model::{After, Outcome, Status, step_of};
+use crate::sql::{self, Health, ResultRow, StatKey};
+use crate::{Webhooks, limits};
+
+/// Why an endpoint is disabled whose receiver said that it is gone.
+const GONE: &str = "The receiver answered 410 Gone.";
+/// Why one is that only failed.
+const FAILING: &str = "Every delivery failed for 5 days.";
+
+/// An attempt that is to be written.
+pub(super) struct Finished {
+    account: AccountId,
+    endpoint: EndpointId,
+    row: ResultRow,
+    ended_at: Timestamp,
+    gone: bool,
+}
+
+impl Finished {
+    pub(super) fn new(engine: &Engine, account: AccountId, done: Done, after: After) -> Self {
+        let Done { due, ended, began_at, duration_ms } = done;
+        Self {
+            account,
+            endpoint: due.endpoint,
+            row: ResultRow {
+                delivery: due.id,
+                tries: due.tries,
+                after,
+                attempt: engine.entropy.id(began_at),
+                at: began_at,
+                status_code: i64::from(ended.status_code),
+                duration_ms,
+                outcome: ended.outcome.name(),
+            },
+            ended_at: ended.at,
+            gone: ended.is_gone(),
+        }
+    }
+
+    fn is_delivered(&self) -> bool {
+        self.row.outcome == Outcome::Delivered.name()
+    }
+}
+
+/// Writes results until nobody makes any more. What cannot be written now is written later; once the server stops, it is
+/// tried once more and then left: the delivery is still due, and the next server sends it again.
+pub(super) async fn write(
+    webhooks: Arc<Webhooks>,
+    engine: Arc<Engine>,
+    claim: String,
+    mut results: mpsc::UnboundedReceiver<Finished>,
+    stop: watch::Receiver<bool>,
+) {
+    let mut batch = Vec::with_capacity(limits::RESULTS_MAX);
+    while results.recv_many(&mut batch, limits::RESULTS_MAX).await > 0 {
+        let written = loop {
+            match write_batch(&engine, &claim, &batch).await {
+                Ok(written) => break written,
+                Err(problem) => {
+                    tracing::warn!(%problem, cause = ?problem.cause(), count = batch.len(), "Results cannot be written yet");
+                    if *stop.borrow() {
+                        break Written::default();
+                    }
+                    engine.clock.sleep(limits::WRITE_PAUSE).await;
+                }
+            }
+        };
+        tell(&webhooks, &batch, &written.deliveries);
+        webhooks.numbers.to_write(-i64::try_from(batch.len()).unwrap_or(0));
+        batch.clear();
+        for (account, endpoint, reason) in written.to_disable {
+            if let Err(problem) = disable(&engine, account, endpoint, reason).await {
+                // The next attempt says so again.
+                tracing::error!(%endpoint, %problem, cause = ?problem.cause(), "An endpoint cannot be disabled");
+            }
+            webhooks.sender.look_at(account);
+        }
+        webhooks.sender.moved();
+    }
+}
+
+/// Tells couriers that their results are written. What was not was changed by another: they look at it again.
+fn tell(webhooks: &Webhooks, batch: &[Finished], written: &HashSet<DeliveryId>) {
+    let mut by_account: HashMap<AccountId, (Vec<DeliveryId>, bool)> = HashMap::new();
+    for finished in batch {
+        let (deliveries, look) = by_account.entry(finished.account).or_default();
+        deliveries.push(finished.row.delivery);
+        *look |= !written.contains(&finished.row.delivery);
+    }
+    let couriers = lock(&webhooks.sender.couriers);
+    for (account, (deliveries, look)) in by_account {
+        if let Some(mailbox) = couriers.get(&account) {
+            mailbox.written(deliveries, look);
+        }
+    }
+}
+
+/// What a batch came to.
+#[derive(Default)]
+struct Written {
+    deliveries: HashSet<DeliveryId>,
+    to_disable: Vec<(AccountId, EndpointId, &'static str)>,
+}
+
+async fn write_batch(engine: &Engine, claim: &str, batch: &[Finished]) -> Result<Written, Problem> {
+    let mut tx = engine.db.write().await?;
+    // Always in the same order, so that two transactions never wait for each other.
+    let mut rows: Vec<_> = batch.iter().map(|finished| &finished.row).collect();
+    rows.sort_by_key(|row| row.delivery);
+    let deliveries: HashSet<_> = sql::write_results(&mut tx, claim, &rows).await?.into_iter().collect();
+    rows.retain(|row| deliveries.contains(&row.delivery));
+    sql::insert_attempts(&mut tx, &rows).await?;
+    let kept: Vec<_> = batch.iter().filter(|each| deliveries.contains(&each.row.delivery)).collect();
+    let failing = sql::note_health(&mut tx, &health(&kept)).await?;
+    sql::count(&mut tx, &counts(&kept)).await?;
+    tx.commit().await?;
+    let gone = kept.iter().filter(|each| each.gone).map(|each| (each.account, each.endpoint, GONE));
+    let now = engine.clock.now();
+    let too_long = failing
+        .iter()
+        .filter(|row| row.failing_since.is_some_and(|since| now.since(since) >= limits::FAILING_MAX));
+    let to_disable = gone.chain(too_long.map(|row| (row.account_id, row.id, FAILING))).collect();
+    Ok(Written { deliveries, to_disable })
+}
+
+/// What the attempts say of each endpoint, in the order in which they ended.
+fn health(kept: &[&Finished]) -> Vec<Health> {
+    let mut ordered = kept.to_vec();
+    ordered.sort_by_key(|finished| finished.ended_at);
+    let mut by_endpoint: BTreeMap<EndpointId, Health> = BTreeMap::new();
+    for finished in ordered {
+        let (at, delivered) = (finished.ended_at, finished.is_delivered());
+        let health = by_endpoint.entry(finished.endpoint).or_insert(Health {
+            endpoint: finished.endpoint,
+            last_at: at,
+            last_status: "",
+            recovered: false,
+            failing_since: None,
+        });
+        health.last_at = at;
+        if delivered {
+            health.recovered = true;
+            health.failing_since = None;
+        } else {
+            // It began to fail when the attempt did.
+            health.failing_since.get_or_insert(finished.row.at);
+        }
+        health.last_status = if delivered { Status::Delivered.name() } else { Status::Failed.name() };
+    }
+    by_endpoint.into_values().collect()
+}
+
+fn counts(kept: &[&Finished]) -> Vec<(StatKey, i64)> {
+    let mut counts: BTreeMap<StatKey, i64> = BTreeMap::new();
+    for finished in kept {
+        let key = StatKey {
+            account: finished.account,
+            endpoint: finished.endpoint,
+            hour: Hour::of(finished.ended_at).number(),
+            outcome: finished.row.outcome,
+            step: step_of(finished.row.duration_ms),
+        };
+        *counts.entry(key).or_default() += 1;
+    }
+    counts.into_iter().collect()
+}
+
+/// Disables an endpoint by itself. What waits for it ends.
+async fn disable(
+    engine: &Arc<Engine>,
+    account: AccountId,
+    endpoint: EndpointId,
+    reason: &'static str,
+) -> Result<(), Problem> {
+    let mut ctx = Ctx::platform(engine);
+    ctx.act_in(account);
+    let tx = ctx.tx().await?;
+    if sql::disable_endpoint(tx, endpoint, reason).await? {
+        sql::end_pending(tx, account, endpoint, limits::PRUNE_ROWS).await?;
+        ctx.audit_with("endpoint.disabled", &endpoint, json!({ "reason": reason }))?;
+        tracing::info!(%account, %endpoint, reason, "Disabled an endpoint");
+    }
+    ctx.finish().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Lane;
+    use portico_engine::example_id;
+
+    fn finished(second: i64, outcome: Outcome) -> Finished {
+        let at = Timestamp::from_seconds(second);
+        let after = After { status: Status::Pending, attempts: 1, lane: Lane::Again, next_at: None };
+        Finished {
+            account: example_id(),
+            endpoint: example_id(),
+            row: ResultRow {
+                delivery: example_id(),
+                tries: 0,
+                after,
+                attempt: example_id(),
+                at,
+                status_code: 0,
+                duration_ms: 1,
+                outcome: outcome.name(),
+            },
+            ended_at: at,
+            gone: false,
+        }
+    }
+
+    fn of(attempts: &[(i64, Outcome)]) -> (bool, Option<i64>, &'static str) {
+        let all: Vec<_> = attempts.iter().map(|(at, outcome)| finished(*at, *outcome)).collect();
+        let health = health(&all.iter().collect::<Vec<_>>());
+        assert_eq!(health.len(), 1);
+        (health[0].recovered, health[0].failing_since.map(Timestamp::as_seconds), health[0].last_status)
+    }
+
+    #[test]
+    fn failing_begins_with_the_first_failure_after_the_last_success() {
+        use Outcome::{Delivered, Timeout};
+        assert_eq!(of(&[(1, Delivered)]), (true, None, "delivered"));
+        assert_eq!(of(&[(1, Timeout), (2, Timeout)]), (false, Some(1), "failed"));
+        assert_eq!(
+            of(&[(1, Timeout), (2, Delivered), (3, Timeout), (4, Timeout)]),
+            (true, Some(3), "failed")
+        );
+        assert_eq!(
+            of(&[(4, Timeout), (2, Delivered), (1, Timeout), (3, Timeout)]),
+            (true, Some(3), "failed")
+        );
+    }
+}

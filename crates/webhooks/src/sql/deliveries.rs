@@ -1,0 +1,236 @@
+//! How deliveries are made, read, and sent again by hand.
+
+use std::sync::LazyLock;
+
+use portico_kernel::{AccountId, AttemptId, DeliveryId, EndpointId, EventId, Timestamp};
+use portico_store::{StoreError, Tx, args, from_row};
+
+use super::ByRows;
+use crate::limits;
+use crate::model::Lane;
+
+/// A delivery that was just made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MadeRow {
+    pub(crate) id: DeliveryId,
+    pub(crate) endpoint_id: EndpointId,
+    pub(crate) sequence: i64,
+}
+
+from_row!(MadeRow { id, endpoint_id, sequence });
+
+/// The id is made of the event's, whose last three characters give way to the endpoint's tag.
+macro_rules! insert_deliveries {
+    ($rest:literal) => {
+        concat!(
+            "insert into webhook_deliveries (id, account_id, endpoint_id, sequence, event_id, event_type, created_at, \
+             status, attempts, tries, lane, next_at) \
+             select 'whd_' || substr(e.id, 5, 23) || p.tag, e.account_id, p.id, e.sequence, e.id, e.type, $1, \
+             'pending', 0, 0, case when e.type = $2 then 2 else 0 end, $1 from events e ",
+            $rest
+        )
+    };
+}
+
+/// Makes a delivery of each of the events for each enabled endpoint that subscribes its type.
+pub(crate) async fn fill(
+    tx: &mut Tx,
+    account: AccountId,
+    (first, last): (i64, i64),
+    now: Timestamp,
+) -> Result<Vec<MadeRow>, StoreError> {
+    tx.all(
+        insert_deliveries!(
+            "join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
+             join webhook_endpoints p on p.id = s.endpoint_id \
+             where e.account_id = $3 and e.sequence >= $4 and e.sequence <= $5 and p.enabled \
+             returning id, endpoint_id, sequence"
+        ),
+        args![now, Lane::ORDERED_TYPE.to_owned(), account, first, last],
+    )
+    .await
+}
+
+/// Makes a delivery of the event for that endpoint, if it is enabled, whatever it subscribes.
+pub(crate) async fn fill_one(
+    tx: &mut Tx,
+    account: AccountId,
+    sequence: i64,
+    endpoint: EndpointId,
+    now: Timestamp,
+) -> Result<Vec<MadeRow>, StoreError> {
+    tx.all(
+        insert_deliveries!(
+            "join webhook_endpoints p on p.account_id = e.account_id \
+             where e.account_id = $3 and e.sequence = $4 and p.id = $5 and p.enabled \
+             returning id, endpoint_id, sequence"
+        ),
+        args![now, Lane::ORDERED_TYPE.to_owned(), account, sequence, endpoint],
+    )
+    .await
+}
+
+/// Makes, of the account's events from `since` until `until`, those deliveries for the endpoint that were never made.
+pub(crate) async fn fill_missed(
+    tx: &mut Tx,
+    (account, endpoint): (AccountId, EndpointId),
+    (since, until): (Timestamp, Timestamp),
+    now: Timestamp,
+    most: i64,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        insert_deliveries!(
+            "join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
+             join webhook_endpoints p on p.id = s.endpoint_id \
+             where e.account_id = $3 and p.id = $4 and e.occurred_at >= $5 and e.occurred_at < $6 \
+             and not exists (select 1 from webhook_deliveries d where d.id = 'whd_' || substr(e.id, 5, 23) || p.tag) \
+             order by e.sequence limit $7"
+        ),
+        args![now, Lane::ORDERED_TYPE.to_owned(), account, endpoint, since, until, most],
+    )
+    .await
+}
+
+/// Sends what failed again: what has ended gets a schedule of its own anew, what waits is sent at once.
+pub(crate) async fn resend_failed(
+    tx: &mut Tx,
+    (account, endpoint): (AccountId, EndpointId),
+    (since, until): (Timestamp, Timestamp),
+    now: Timestamp,
+    most: i64,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        "update webhook_deliveries set attempts = case when status = 'pending' then attempts else 0 end, \
+         lane = case when event_type = $7 then 2 when status = 'pending' then 1 else 0 end, \
+         status = 'pending', next_at = $1 where id in (select d.id from webhook_deliveries d \
+         join events e on e.account_id = d.account_id and e.sequence = d.sequence \
+         where d.account_id = $2 and d.endpoint_id = $3 and d.created_at >= $4 \
+         and e.occurred_at >= $4 and e.occurred_at < $5 and (d.status = 'failed' or d.status = 'abandoned' \
+         or (d.status = 'pending' and d.attempts > 0 and d.next_at > $1)) order by d.created_at, d.id limit $6)",
+        args![now, account, endpoint, since, until, most, Lane::ORDERED_TYPE.to_owned()],
+    )
+    .await
+}
+
+/// Lets a delivery be sent at once.
+pub(crate) async fn send_now(
+    tx: &mut Tx,
+    id: DeliveryId,
+    lane: Lane,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update webhook_deliveries set next_at = $2, lane = $3 where id = $1",
+        args![id, now, lane.number()],
+    )
+    .await
+    .map(drop)
+}
+
+/// A delivery as it is on record.
+#[derive(Debug, Clone)]
+pub(crate) struct DeliveryRow {
+    pub(crate) id: DeliveryId,
+    pub(crate) account_id: AccountId,
+    pub(crate) endpoint_id: EndpointId,
+    pub(crate) event_id: EventId,
+    pub(crate) event_type: String,
+    pub(crate) created_at: Timestamp,
+    pub(crate) status: String,
+    pub(crate) next_at: Option<Timestamp>,
+}
+
+from_row!(DeliveryRow { id, account_id, endpoint_id, event_id, event_type, created_at, status, next_at });
+
+/// The delivery of that id, in whichever account.
+pub(crate) async fn delivery(tx: &mut Tx, id: DeliveryId) -> Result<Option<DeliveryRow>, StoreError> {
+    tx.first(
+        "select id, account_id, endpoint_id, event_id, event_type, created_at, status, next_at \
+         from webhook_deliveries where id = $1",
+        args![id],
+    )
+    .await
+}
+
+/// The endpoint's deliveries since `since` and before that one, newest first.
+pub(crate) async fn deliveries_before(
+    tx: &mut Tx,
+    endpoint: EndpointId,
+    since: Timestamp,
+    (before, before_id): (Timestamp, &str),
+    most: i64,
+) -> Result<Vec<DeliveryRow>, StoreError> {
+    tx.all(
+        "select id, account_id, endpoint_id, event_id, event_type, created_at, status, next_at \
+         from webhook_deliveries where endpoint_id = $1 and created_at >= $2 and (created_at, id) < ($3, $4) \
+         order by created_at desc, id desc limit $5",
+        args![endpoint, since, before, before_id.to_owned(), most],
+    )
+    .await
+}
+
+/// An attempt as it is on record.
+#[derive(Debug, Clone)]
+pub(crate) struct AttemptRow {
+    pub(crate) delivery_id: DeliveryId,
+    pub(crate) number: i64,
+    pub(crate) id: AttemptId,
+    pub(crate) at: Timestamp,
+    pub(crate) status_code: i64,
+    pub(crate) duration_ms: i64,
+    pub(crate) outcome: String,
+    pub(crate) next_retry_at: Option<Timestamp>,
+}
+
+from_row!(AttemptRow { delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at });
+
+static ATTEMPTS: LazyLock<ByRows> = LazyLock::new(|| {
+    ByRows::new(
+        "select delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at from webhook_attempts \
+         where at > $1 and delivery_id in (",
+        "$a",
+        ") order by delivery_id, number",
+        1,
+    )
+});
+
+/// The attempts at these deliveries that are still on record.
+pub(crate) async fn attempts(
+    tx: &mut Tx,
+    deliveries: &[DeliveryId],
+    now: Timestamp,
+) -> Result<Vec<AttemptRow>, StoreError> {
+    let shared = args![now - limits::HISTORY_LIFE];
+    let mut all = Vec::new();
+    for (text, args) in ATTEMPTS.pieces(deliveries, &shared, |id| args![*id]) {
+        all.extend(tx.all(text, args).await?);
+    }
+    Ok(all)
+}
+
+/// Ends up to `most` deliveries of the endpoint that wait: it is disabled, or deleted.
+pub(crate) async fn end_pending(
+    tx: &mut Tx,
+    account: AccountId,
+    endpoint: EndpointId,
+    most: i64,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \
+         next_at = null where id in (select id from webhook_deliveries where account_id = $1 and endpoint_id = $2 \
+         and next_at is not null limit $3)",
+        args![account, endpoint, most],
+    )
+    .await
+}
+
+/// Ends a delivery whose event is gone.
+pub(crate) async fn end_one(tx: &mut Tx, id: DeliveryId) -> Result<(), StoreError> {
+    tx.execute(
+        "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \
+         next_at = null where id = $1",
+        args![id],
+    )
+    .await
+    .map(drop)
+}

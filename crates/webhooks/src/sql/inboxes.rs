@@ -1,0 +1,166 @@
+//! The test inbox and what it received.
+
+use portico_kernel::{AccountId, InboxId, InboxRequestId, Timestamp};
+use portico_store::{StoreError, Tx, args, from_row};
+
+/// An inbox as it is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct InboxRow {
+    pub(crate) id: InboxId,
+    pub(crate) account_id: AccountId,
+    pub(crate) created_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) recent: String,
+}
+
+from_row!(InboxRow { id, account_id, created_at, expires_at, recent });
+
+/// The account's inbox, if it lives.
+pub(crate) async fn inbox_of(
+    tx: &mut Tx,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Option<InboxRow>, StoreError> {
+    tx.first(
+        "select id, account_id, created_at, expires_at, recent from webhook_inboxes \
+         where account_id = $1 and expires_at > $2",
+        args![account, now],
+    )
+    .await
+}
+
+/// The inbox of that id, in whichever account, if it lives.
+pub(crate) async fn inbox(tx: &mut Tx, id: InboxId, now: Timestamp) -> Result<Option<InboxRow>, StoreError> {
+    tx.first(
+        "select id, account_id, created_at, expires_at, recent from webhook_inboxes \
+         where id = $1 and expires_at > $2",
+        args![id, now],
+    )
+    .await
+}
+
+/// The same, and holds it until the commit.
+pub(crate) async fn hold_inbox(
+    tx: &mut Tx,
+    id: InboxId,
+    now: Timestamp,
+) -> Result<Option<InboxRow>, StoreError> {
+    tx.first(
+        "update webhook_inboxes set recent = recent where id = $1 and expires_at > $2 \
+         returning id, account_id, created_at, expires_at, recent",
+        args![id, now],
+    )
+    .await
+}
+
+/// Makes the inbox, unless the account has one that lives.
+pub(crate) async fn insert_inbox(tx: &mut Tx, row: &InboxRow) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into webhook_inboxes (id, account_id, created_at, expires_at, recent) values ($1, $2, $3, $4, $5) \
+         on conflict (account_id) do nothing",
+        args![row.id, row.account_id, row.created_at, row.expires_at, row.recent],
+    )
+    .await
+    .map(drop)
+}
+
+pub(crate) async fn delete_inbox(tx: &mut Tx, id: InboxId) -> Result<(), StoreError> {
+    tx.execute("delete from webhook_requests where inbox_id = $1", args![id]).await?;
+    tx.execute("delete from webhook_inboxes where id = $1", args![id]).await.map(drop)
+}
+
+/// An inbox of the account whose time is over.
+pub(crate) async fn expired_inbox_of(
+    tx: &mut Tx,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Option<InboxId>, StoreError> {
+    let row: Option<(InboxId,)> = tx
+        .first(
+            "select id as value from webhook_inboxes where account_id = $1 and expires_at <= $2",
+            args![account, now],
+        )
+        .await?;
+    Ok(row.map(|(id,)| id))
+}
+
+/// Inboxes whose time is over.
+pub(crate) async fn expired_inboxes(
+    tx: &mut Tx,
+    now: Timestamp,
+    most: i64,
+) -> Result<Vec<InboxId>, StoreError> {
+    let rows: Vec<(InboxId,)> = tx
+        .all(
+            "select id as value from webhook_inboxes where expires_at <= $1 order by expires_at limit $2",
+            args![now, most],
+        )
+        .await?;
+    Ok(rows.into_iter().map(|(id,)| id).collect())
+}
+
+pub(crate) async fn set_recent(tx: &mut Tx, id: InboxId, recent: &str) -> Result<(), StoreError> {
+    tx.execute("update webhook_inboxes set recent = $2 where id = $1", args![id, recent.to_owned()])
+        .await
+        .map(drop)
+}
+
+/// A request as it is kept.
+pub(crate) struct RequestRow {
+    pub(crate) id: InboxRequestId,
+    pub(crate) received_at: Timestamp,
+    pub(crate) method: String,
+    pub(crate) content_type: String,
+    pub(crate) headers: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) verdict: String,
+}
+
+from_row!(RequestRow { id, received_at, method, content_type, headers, body, verdict });
+
+/// Keeps a request, and the newest beside it.
+pub(crate) async fn insert_request(
+    tx: &mut Tx,
+    inbox: InboxId,
+    row: &RequestRow,
+    most: i64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into webhook_requests (inbox_id, id, received_at, method, content_type, headers, body, verdict) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8)",
+        args![
+            inbox,
+            row.id,
+            row.received_at,
+            row.method,
+            row.content_type,
+            row.headers,
+            row.body,
+            row.verdict
+        ],
+    )
+    .await?;
+    tx.execute(
+        "delete from webhook_requests where inbox_id = $1 and id not in \
+         (select id from webhook_requests where inbox_id = $1 order by received_at desc, id desc limit $2)",
+        args![inbox, most],
+    )
+    .await
+    .map(drop)
+}
+
+pub(crate) async fn count_requests(tx: &mut Tx, inbox: InboxId) -> Result<i64, StoreError> {
+    let (count,) =
+        tx.one("select count(*) as value from webhook_requests where inbox_id = $1", args![inbox]).await?;
+    Ok(count)
+}
+
+/// What the inbox received, newest first.
+pub(crate) async fn requests(tx: &mut Tx, inbox: InboxId, most: i64) -> Result<Vec<RequestRow>, StoreError> {
+    tx.all(
+        "select id, received_at, method, content_type, headers, body, verdict from webhook_requests \
+         where inbox_id = $1 order by received_at desc, id desc limit $2",
+        args![inbox, most],
+    )
+    .await
+}

@@ -1,0 +1,167 @@
+//! How deliveries fared.
+
+use std::collections::BTreeMap;
+
+use portico_engine::{Ctx, Operation, Spec};
+use portico_kernel::{AccountId, Category, EndpointId, Hour, Problem, Scope, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::endpoints::find;
+use crate::model::{Outcome, quantile};
+use crate::sql::{self, StatRow};
+use crate::{Webhooks, limits};
+
+/// What a row of statistics spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum By {
+    /// An hour.
+    Hour,
+    /// A day.
+    Day,
+}
+
+const DAY_HOURS: i64 = 24;
+
+/// Read how deliveries fared: attempts that were taken and that failed, by hour or day, how long answers took, and why
+/// attempts failed. Hours and days without an attempt are left out.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetStats {
+    /// Of this endpoint alone.
+    #[serde(default)]
+    endpoint_id: Option<EndpointId>,
+    /// The team; without it the caller's own account, or the endpoint's.
+    #[serde(default)]
+    account_id: Option<AccountId>,
+    /// From the hour or day of this time on; without it the last 24 hours, or 30 days.
+    #[serde(default)]
+    from: Option<Timestamp>,
+    /// Up to this time, whose hour or day is in it; without it up to now.
+    #[serde(default)]
+    to: Option<Timestamp>,
+    /// What a row spans; without it an hour.
+    #[serde(default)]
+    by: Option<By>,
+}
+
+/// How deliveries fared.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Stats {
+    /// Oldest first.
+    rows: Vec<StatsRow>,
+    /// How many attempts ended how, over all rows.
+    outcomes: Vec<OutcomeCount>,
+}
+
+/// An hour or a day.
+#[derive(Serialize, JsonSchema)]
+struct StatsRow {
+    /// When it began.
+    at: Timestamp,
+    /// Attempts that were taken.
+    delivered: i32,
+    /// Attempts that failed.
+    failed: i32,
+    /// Half of the answers took at most so many milliseconds, to about a fifth.
+    p50_ms: i32,
+    /// 95 of 100 did.
+    p95_ms: i32,
+}
+
+/// How many attempts ended so.
+#[derive(Serialize, JsonSchema)]
+struct OutcomeCount {
+    /// How they ended.
+    outcome: Outcome,
+    /// How many they are.
+    count: i32,
+}
+
+fn small(count: i64) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+fn row(start: i64, rows: &[&StatRow]) -> StatsRow {
+    let taken = |row: &&&StatRow| row.outcome == Outcome::Delivered.name();
+    let delivered = rows.iter().filter(taken).map(|row| row.count).sum();
+    let all: i64 = rows.iter().map(|row| row.count).sum();
+    // How long an answer takes is told by those that came.
+    let answered = |outcome: &str| {
+        [Outcome::Delivered, Outcome::Status, Outcome::Redirect].iter().any(|each| each.name() == outcome)
+    };
+    let steps: Vec<_> =
+        rows.iter().filter(|row| answered(&row.outcome)).map(|row| (row.step, row.count)).collect();
+    let ms = |percent| i32::try_from(quantile(&steps, percent)).unwrap_or(i32::MAX);
+    StatsRow {
+        at: Hour::from_number(start).start(),
+        delivered: small(delivered),
+        failed: small(all - delivered),
+        p50_ms: ms(50),
+        p95_ms: ms(95),
+    }
+}
+
+impl GetStats {
+    /// The first hour and the one after the last.
+    fn span(&self, now: Timestamp, by: By) -> Result<(i64, i64), Problem> {
+        let to = self.to.unwrap_or(now);
+        let back = if by == By::Hour { limits::RECENT } else { limits::HISTORY_LIFE };
+        let from = self.from.unwrap_or(to - back);
+        if to < from {
+            return Err(Problem::field("to", "must not be before `from`"));
+        }
+        let days = limits::STATS_DAYS_MAX;
+        if to.since(from).as_secs() > days * 86_400 {
+            return Err(Problem::field("from", format!("must not be more than {days} days before `to`")));
+        }
+        let (first, last) = (Hour::of(from).number(), Hour::of(to).number());
+        Ok(match by {
+            By::Hour => (first, last + 1),
+            By::Day => {
+                (first.div_euclid(DAY_HOURS) * DAY_HOURS, (last.div_euclid(DAY_HOURS) + 1) * DAY_HOURS)
+            }
+        })
+    }
+}
+
+impl Operation for GetStats {
+    const SPEC: Spec = Spec::get("webhooks.stats.get", "/v1/webhooks/stats")
+        .scope(Scope::WebhooksRead)
+        .category(Category::Read);
+    type Area = Webhooks;
+    type Answer = Stats;
+
+    async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Stats, Problem> {
+        let by = self.by.unwrap_or(By::Hour);
+        let span = self.span(ctx.now(), by)?;
+        let account = match self.endpoint_id {
+            None => ctx.account(self.account_id).await?,
+            Some(id) => {
+                let account = find(ctx, id).await?.account_id;
+                if self.account_id.is_some_and(|named| named != account) {
+                    return Err(Problem::not_found("webhook endpoint", id));
+                }
+                account
+            }
+        };
+        let found = sql::stats(ctx.tx().await?, account, self.endpoint_id, span).await?;
+        let mut groups: BTreeMap<i64, Vec<&StatRow>> = BTreeMap::new();
+        let mut outcomes: BTreeMap<Outcome, i64> = BTreeMap::new();
+        for stat in &found {
+            let width = if by == By::Hour { 1 } else { DAY_HOURS };
+            groups.entry(stat.hour.div_euclid(width) * width).or_default().push(stat);
+            if let Some(outcome) = Outcome::from_name(&stat.outcome) {
+                *outcomes.entry(outcome).or_default() += stat.count;
+            }
+        }
+        Ok(Stats {
+            rows: groups.iter().map(|(start, rows)| row(*start, rows)).collect(),
+            outcomes: outcomes
+                .into_iter()
+                .map(|(outcome, count)| OutcomeCount { outcome, count: small(count) })
+                .collect(),
+        })
+    }
+}

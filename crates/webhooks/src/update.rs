@@ -1,0 +1,79 @@
+//! Changing an endpoint.
+
+use portico_engine::{Ctx, Operation, Spec};
+use portico_kernel::{Category, EndpointId, Problem, Scope};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::create::{description, event_types};
+use crate::endpoints::{Endpoint, hold, record};
+use crate::{Webhooks, limits, sql};
+
+/// Why an endpoint is disabled that its owner disabled.
+const BY_HAND: &str = "It was disabled by its owner.";
+
+/// Change an endpoint: its address, description, event types or state. What is left out stays. Disabling it ends the
+/// deliveries that wait; once it is enabled again, `recover` sends them.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpdateEndpoint {
+    /// The endpoint.
+    endpoint_id: EndpointId,
+    /// Another address.
+    #[serde(default)]
+    #[schemars(length(max = limits::URL_CHARACTERS_MAX))]
+    url: Option<String>,
+    /// Another description.
+    #[serde(default)]
+    #[schemars(length(max = limits::DESCRIPTION_CHARACTERS_MAX))]
+    description: Option<String>,
+    /// Other event types, at least one.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    event_types: Option<Vec<String>>,
+    /// Is anything to be sent to it?
+    #[serde(default)]
+    enabled: Option<bool>,
+}
+
+impl Operation for UpdateEndpoint {
+    const SPEC: Spec = Spec::patch("webhooks.endpoints.update", "/v1/webhooks/endpoints/{endpoint_id}")
+        .scope(Scope::WebhooksWrite)
+        .category(Category::Write);
+    type Area = Webhooks;
+    type Answer = Endpoint;
+
+    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Endpoint, Problem> {
+        let mut row = hold(ctx, self.endpoint_id).await?;
+        let (account, now) = (row.account_id, ctx.now());
+        if let Some(types) = &self.event_types {
+            let types = event_types(ctx, types)?;
+            sql::replace_subscriptions(ctx.tx().await?, account, row.id, &types).await?;
+        }
+        if let Some(text) = &self.description {
+            row.description = description(text)?;
+        }
+        if let Some(url) = &self.url {
+            let address = webhooks.address(ctx.tx().await?, account, url, now).await?;
+            (row.url, row.inbox_id) = (address.url, address.inbox);
+        }
+        match self.enabled {
+            Some(true) if !row.enabled => {
+                row.enabled = true;
+                row.disabled_reason.clear();
+                // Whoever mends a receiver gets the five days anew.
+                row.failing_since = None;
+            }
+            Some(false) if row.enabled => {
+                row.enabled = false;
+                // The sender ends what waits.
+                BY_HAND.clone_into(&mut row.disabled_reason);
+            }
+            _ => {}
+        }
+        sql::update_endpoint(ctx.tx().await?, &row).await?;
+        ctx.audit("endpoint.updated", &row.id)?;
+        webhooks.look_after_commit(ctx, account);
+        record(ctx, row).await
+    }
+}
