@@ -29,6 +29,10 @@ impl Target {
         if text.contains(|c: char| c.is_ascii_control() || c == ' ' || c == '\\') {
             return Err(EgressError::BadAddress);
         }
+        // It also takes an address without slashes, or with too many, for one with two.
+        if text.split_once("://").is_none_or(|(_, rest)| rest.starts_with('/')) {
+            return Err(EgressError::BadAddress);
+        }
         let url = Url::parse(text).map_err(|_| EgressError::BadAddress)?;
         let secure = match url.scheme() {
             "https" => true,
@@ -42,7 +46,7 @@ impl Target {
             Host::Domain(name) => Host::Domain(plain_name(name)?),
             other => other.to_owned(),
         };
-        let port = url.port_or_known_default().ok_or(EgressError::BadAddress)?;
+        let port = url.port_or_known_default().filter(|port| *port > 0).ok_or(EgressError::BadAddress)?;
         // The parser drops a port that the scheme implies, and so does the header.
         let authority = url.port().map_or_else(|| host.to_string(), |port| format!("{host}:{port}"));
         let authority = HeaderValue::from_str(&authority).map_err(|_| EgressError::BadAddress)?;
@@ -123,6 +127,10 @@ mod tests {
             "https://example..com/",
             "https://.example.com/",
             "https://example.com:99999/",
+            "https://example.com:0/",
+            "https:///example.com/",
+            "https:example.com/",
+            "https:/example.com/",
             "https://[fe80::1%25eth0]/",
             "https://[fe80::1%eth0]/",
             "https://[::1/",

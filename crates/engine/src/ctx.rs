@@ -1,6 +1,7 @@
 //! What an operation may use while it runs.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use portico_kernel::{AccountId, Caller, CallerKind, EndpointId, EventId, Id, Kind, Problem, Timestamp};
@@ -27,8 +28,12 @@ pub struct Ctx {
     tx: Option<Tx>,
     records: Vec<Record>,
     after_commit: Vec<AfterCommit>,
+    linger: Option<Linger>,
     queries: u32,
 }
+
+/// What is waited for between the commit and the answer.
+type Linger = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// Something to be written at the end of the transaction, numbered within its account.
 pub(crate) struct Record {
@@ -75,6 +80,7 @@ impl Ctx {
             tx: None,
             records: Vec::new(),
             after_commit: Vec::new(),
+            linger: None,
             queries: 0,
         }
     }
@@ -261,6 +267,12 @@ impl Ctx {
         Ok(id)
     }
 
+    /// Waits for this after the commit and before the answer: for what the caller will ask for next. It must end soon
+    /// by itself.
+    pub fn linger(&mut self, wait: impl Future<Output = ()> + Send + Sync + 'static) {
+        self.linger = Some(Box::pin(wait));
+    }
+
     /// Writes what was recorded. It comes last in the transaction, because it holds the account's sequence from here
     /// to the commit.
     pub(crate) async fn write_records(&mut self) -> Result<(), StoreError> {
@@ -308,6 +320,9 @@ impl Ctx {
         for act in self.after_commit.drain(..) {
             act();
         }
+        if let Some(wait) = self.linger.take() {
+            wait.await;
+        }
         Ok(())
     }
 
@@ -315,6 +330,7 @@ impl Ctx {
     pub(crate) async fn rollback(&mut self) {
         self.records.clear();
         self.after_commit.clear();
+        self.linger = None;
         let Some(tx) = self.tx.take() else { return };
         self.queries += tx.queries();
         if let Err(error) = Box::pin(tx.rollback()).await {

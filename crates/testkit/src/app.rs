@@ -11,7 +11,7 @@ use portico_engine::{Ctx, OPERATION_TIME_MAX, Turn};
 use portico_gateway::{AuthServer, Gateway, Metrics, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
 use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, Scope, ScopeSet, Secret, SystemEntropy};
-use portico_store::{Db, Keyring};
+use portico_store::{Db, Keyring, args};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -273,6 +273,19 @@ impl TestApp {
     pub async fn stop(&mut self) {
         self.stop.send_replace(true);
         while self.services.join_next().await.is_some() {}
+    }
+
+    /// What time it is, as the wire has it.
+    pub fn clock_text(&self) -> String {
+        self.clock.now().to_string()
+    }
+
+    /// How many rows the table has.
+    pub async fn count(&self, table: &str) -> i64 {
+        let text = format!("select count(*) as value from {table}");
+        let mut tx = self.app.engine.db.glance().await.unwrap();
+        let (count,) = tx.one(text.leak(), args![]).await.unwrap();
+        count
     }
 
     /// Takes the folder away from the test, for another one to go on with.

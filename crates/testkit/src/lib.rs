@@ -17,6 +17,7 @@ mod clock;
 mod database;
 pub mod lab;
 mod log;
+mod receiver;
 mod request;
 
 pub use app::{AUTH_URL, BASE_URL, CONSOLE_URL, TestApp, TestAppOptions, turn};
@@ -24,6 +25,7 @@ pub use browser::{Browser, form};
 pub use clock::FakeClock;
 pub use database::{Database, TestDatabase, kills};
 pub use log::{capture_log, captured_log};
+pub use receiver::{Answering, Received, Receiver};
 pub use request::{Answer, Sent};
 
 /// Makes of each story a test on SQLite and a test on PostgreSQL.

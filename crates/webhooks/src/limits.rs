@@ -39,6 +39,9 @@ pub const TIMESTAMP_TOLERANCE: Duration = Duration::from_mins(5);
 /// Bytes of a secret.
 pub const SECRET_BYTES: usize = 32;
 
+/// How long a test waits for its attempt to be on record.
+pub const TEST_WAIT_MAX: Duration = Duration::from_millis(250);
+
 /// How long deliveries and their attempts are on record.
 pub const HISTORY_LIFE: Duration = Duration::from_hours(30 * 24);
 /// How far back an endpoint can recover what it missed.

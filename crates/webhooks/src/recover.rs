@@ -28,7 +28,8 @@ fn delivery_id(event: EventId, tag: &str) -> Result<DeliveryId, Problem> {
     format!("whd_{kept}{tag}").parse().map_err(Problem::internal)
 }
 
-/// Send a `webhook.test` event to an endpoint, whatever it subscribes.
+/// Send a `webhook.test` event to an endpoint, whatever it subscribes. The answer comes once the first attempt is on
+/// record, or after a quarter of a second.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TestEndpoint {
@@ -53,13 +54,14 @@ impl Operation for TestEndpoint {
     type Area = Webhooks;
     type Answer = Tested;
 
-    async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Tested, Problem> {
+    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Tested, Problem> {
         let row = find(ctx, self.endpoint_id).await?;
         check_enabled(&row)?;
-        // The transaction of what only reads so far must be one that writes: the event comes with the commit.
         let (endpoint_id, actor) = (row.id.to_string(), ctx.caller().subject.clone());
         let event_id = ctx.emit_to(&WebhookTest { endpoint_id, actor }, row.id)?;
-        Ok(Tested { event_id, delivery_id: delivery_id(event_id, &row.tag)? })
+        let delivery_id = delivery_id(event_id, &row.tag)?;
+        ctx.linger(webhooks.sender.attempted(delivery_id));
+        Ok(Tested { event_id, delivery_id })
     }
 }
 

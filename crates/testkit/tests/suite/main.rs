@@ -39,6 +39,8 @@ mod signup;
 mod store;
 mod structure;
 mod tokens;
+mod webhooks;
+mod webhooks_inbox;
 mod wire;
 
 /// The root of the repository. Asked when the test runs: a path that was compiled in could be another clone's.

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use futures_util::future::BoxFuture;
 use portico_engine::{Engine, Service};
 use portico_kernel::{AccountId, DeliveryId, EndpointId, EventId, Problem, Timestamp};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 use crate::model::Before;
 use crate::{Webhooks, limits};
@@ -59,6 +59,8 @@ pub(crate) struct Sender {
     looks: AtomicU64,
     /// Moves whenever something came to an end; tests wait for it.
     progress: watch::Sender<u64>,
+    /// Those who wait for the result of a delivery.
+    waiting: Mutex<HashMap<DeliveryId, oneshot::Sender<()>>>,
     /// Places for attempts under way, and those of them that endpoints which failed may take.
     places: Arc<Semaphore>,
     failing_places: Arc<Semaphore>,
@@ -78,6 +80,7 @@ impl Sender {
             look_now: AtomicBool::new(false),
             looks: AtomicU64::new(0),
             progress: watch::Sender::new(0),
+            waiting: Mutex::default(),
             places: Arc::new(Semaphore::new(limits::IN_FLIGHT_MAX)),
             failing_places: Arc::new(Semaphore::new(limits::FAILING_IN_FLIGHT_MAX)),
         }
@@ -97,6 +100,19 @@ impl Sender {
         match lock(&self.couriers).get(&account) {
             Some(mailbox) => mailbox.look(),
             None => self.want(account),
+        }
+    }
+
+    /// Ends when an attempt at the delivery is on record, or after a moment.
+    pub(crate) fn attempted(
+        self: &Arc<Self>,
+        delivery: DeliveryId,
+    ) -> impl Future<Output = ()> + Send + Sync + use<> {
+        let (told, tell) = (oneshot::channel(), Waiting { sender: self.clone(), delivery });
+        lock(&self.waiting).insert(delivery, told.0);
+        async move {
+            let _ = tokio::time::timeout(limits::TEST_WAIT_MAX, told.1).await;
+            drop(tell);
         }
     }
 
@@ -134,6 +150,18 @@ impl Sender {
         lock(&self.wanted).is_empty()
             && numbers.is_none_or(|numbers| numbers.in_flight() == 0 && numbers.unwritten() == 0)
             && lock(&self.couriers).values().all(|mailbox| mailbox.is_at_rest())
+    }
+}
+
+/// Somebody waits for the result of the delivery.
+struct Waiting {
+    sender: Arc<Sender>,
+    delivery: DeliveryId,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        lock(&self.sender.waiting).remove(&self.delivery);
     }
 }
 

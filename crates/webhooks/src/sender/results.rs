@@ -78,7 +78,7 @@ pub(super) async fn write(
             }
         };
         tell(&webhooks, &batch, &written.deliveries);
-        webhooks.numbers.to_write(-i64::try_from(batch.len()).unwrap_or(0));
+        let count = i64::try_from(batch.len()).unwrap_or(0);
         batch.clear();
         for (account, endpoint, reason) in written.to_disable {
             if let Err(problem) = disable(&engine, account, endpoint, reason).await {
@@ -87,6 +87,7 @@ pub(super) async fn write(
             }
             webhooks.sender.look_at(account);
         }
+        webhooks.numbers.to_write(-count);
         webhooks.sender.moved();
     }
 }
@@ -98,6 +99,10 @@ fn tell(webhooks: &Webhooks, batch: &[Finished], written: &HashSet<DeliveryId>) 
         let (deliveries, look) = by_account.entry(finished.account).or_default();
         deliveries.push(finished.row.delivery);
         *look |= !written.contains(&finished.row.delivery);
+    }
+    for delivery in written {
+        // Whoever waited may have left.
+        lock(&webhooks.sender.waiting).remove(delivery).map(|waiting| waiting.send(()));
     }
     let couriers = lock(&webhooks.sender.couriers);
     for (account, (deliveries, look)) in by_account {
