@@ -182,7 +182,7 @@ impl Operation for ListDeliveries {
 }
 
 /// Send a delivery again, with the same `webhook-id`: one attempt, at once. The schedule of a pending delivery goes on
-/// from there; one that has ended gets this attempt alone.
+/// from there; one that has ended gets this attempt alone. While an attempt is under way, that is the one.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryDelivery {
@@ -208,7 +208,8 @@ impl Operation for RetryDelivery {
     async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Retried, Problem> {
         let missing = || Problem::not_found("delivery", self.delivery_id);
         let now = ctx.now();
-        let row = sql::delivery(ctx.tx().await?, self.delivery_id).await?.ok_or_else(missing)?;
+        let row = sql::delivery(ctx.tx().await?, self.delivery_id).await?;
+        let row = row.filter(|row| row.created_at >= now - limits::HISTORY_LIFE).ok_or_else(missing)?;
         act_in(ctx, row.account_id, missing).await?;
         let endpoint = sql::endpoint(ctx.tx().await?, row.endpoint_id).await?.ok_or_else(missing)?;
         check_enabled(&endpoint)?;

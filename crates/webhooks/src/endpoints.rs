@@ -102,9 +102,8 @@ pub(crate) async fn record(ctx: &mut Ctx, row: EndpointRow) -> Result<Endpoint, 
     let from = a_day_ago(ctx.now());
     let tx = ctx.tx().await?;
     let event_types = sql::subscriptions(tx, row.id).await?;
-    let recent = sql::recent(tx, row.account_id, from).await?;
-    let recent = recent.iter().find(|recent| recent.endpoint_id == row.id);
-    Ok(Endpoint::new(row, event_types, recent))
+    let recent = sql::recent(tx, row.account_id, Some(row.id), from).await?;
+    Ok(Endpoint::new(row, event_types, recent.first()))
 }
 
 /// List the account's endpoints, newest first.
@@ -134,7 +133,7 @@ impl Operation for ListEndpoints {
         for row in sql::all_subscriptions(tx, account).await? {
             event_types.entry(row.endpoint_id).or_default().push(row.event_type);
         }
-        let recent = sql::recent(tx, account, from).await?;
+        let recent = sql::recent(tx, account, None, from).await?;
         Ok(page.page(
             rows,
             |row| Cursor(row.id.to_string()),

@@ -76,6 +76,8 @@ pub const WRITE_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long a server is alone with the deliveries of an account.
 pub const CLAIM_LIFE: Duration = Duration::from_secs(12);
+/// How long it relies on that: less, because clocks differ.
+pub const CLAIM_TRUST: Duration = Duration::from_secs(10);
 /// How often it says that it still is.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
 /// How often a server looks for what is due, should nobody have told it.

@@ -44,9 +44,9 @@ impl Operation for Receive {
         // Whatever is no id is no inbox either.
         let inbox: InboxId = self.inbox_id.parse().map_err(|_| missing())?;
         let (engine, now) = (ctx.engine().clone(), ctx.now());
-        // Most of what is posted to nowhere is turned away without a turn at the writer.
+        // Who posts to nowhere, or too much, is turned away without a turn at the writer.
         let known = sql::inbox(&mut engine.db.glance().await?, inbox, now).await?;
-        known.ok_or_else(missing)?;
+        count_in(&known.ok_or_else(missing)?, now)?;
         receive(&engine, ctx.tx().await?, inbox, &self.posted, now).await?.ok_or_else(missing)?;
         Ok(Done {})
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use portico_engine::Engine;
 use portico_kernel::{AccountId, DeliveryId, EndpointId, Problem, Timestamp};
@@ -127,12 +128,14 @@ impl Courier {
         {
             self.read_endpoints(now).await?;
         }
-        loop {
+        // A server that stood still for long may have lost its claims; the next heartbeat tells.
+        while now.as_micros() < self.sender().claims_until.load(Ordering::SeqCst) {
             self.read_lanes(now).await?;
             if !self.begin_some() {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// Reads the account's endpoints, and forgets what was read of those that have changed.

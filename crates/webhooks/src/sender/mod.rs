@@ -17,7 +17,7 @@ mod results;
 mod run;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::BoxFuture;
@@ -57,6 +57,8 @@ pub(crate) struct Sender {
     /// Is the next look at everything to be at once?
     look_now: AtomicBool,
     looks: AtomicU64,
+    /// Until when this server can be sure of its claims, in microseconds.
+    claims_until: AtomicI64,
     /// Moves whenever something came to an end; tests wait for it.
     progress: watch::Sender<u64>,
     /// Those who wait for the result of a delivery.
@@ -79,6 +81,7 @@ impl Sender {
             wake: Notify::new(),
             look_now: AtomicBool::new(false),
             looks: AtomicU64::new(0),
+            claims_until: AtomicI64::new(0),
             progress: watch::Sender::new(0),
             waiting: Mutex::default(),
             places: Arc::new(Semaphore::new(limits::IN_FLIGHT_MAX)),

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AccountId, DeliveryId, EndpointId, Hour, Problem, Timestamp};
+use portico_kernel::{AccountId, Code, DeliveryId, EndpointId, Hour, Problem, Timestamp};
+use portico_store::StoreError;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
@@ -68,13 +69,14 @@ pub(super) async fn write(
         let written = loop {
             match write_batch(&engine, &claim, &batch).await {
                 Ok(written) => break written,
-                Err(problem) => {
+                Err(problem) if problem.code() == Code::Unavailable => {
                     tracing::warn!(%problem, cause = ?problem.cause(), count = batch.len(), "Results cannot be written yet");
                     if *stop.borrow() {
                         break Written::default();
                     }
                     engine.clock.sleep(limits::WRITE_PAUSE).await;
                 }
+                Err(_) => break write_singly(&engine, &claim, &batch).await,
             }
         };
         tell(&webhooks, &batch, &written.deliveries);
@@ -112,11 +114,43 @@ fn tell(webhooks: &Webhooks, batch: &[Finished], written: &HashSet<DeliveryId>) 
     }
 }
 
+/// One of the results cannot be written at all. The others are, and that delivery ends: were it left, it would be sent
+/// again and again.
+async fn write_singly(engine: &Engine, claim: &str, batch: &[Finished]) -> Written {
+    let mut written = Written::default();
+    for finished in batch {
+        let delivery = finished.row.delivery;
+        let one = std::slice::from_ref(finished);
+        if let Err(problem) = write_batch(engine, claim, one).await.map(|one| written.extend(one)) {
+            tracing::error!(%delivery, %problem, cause = ?problem.cause(), "A result cannot be written");
+            if problem.code() != Code::Unavailable
+                && let Err(error) = end(engine, delivery).await
+            {
+                tracing::error!(%delivery, %error, "Nor can the delivery be ended");
+            }
+        }
+    }
+    written
+}
+
+async fn end(engine: &Engine, delivery: DeliveryId) -> Result<(), StoreError> {
+    let mut tx = engine.db.write().await?;
+    sql::end_one(&mut tx, delivery).await?;
+    tx.commit().await
+}
+
 /// What a batch came to.
 #[derive(Default)]
 struct Written {
     deliveries: HashSet<DeliveryId>,
     to_disable: Vec<(AccountId, EndpointId, &'static str)>,
+}
+
+impl Written {
+    fn extend(&mut self, other: Self) {
+        self.deliveries.extend(other.deliveries);
+        self.to_disable.extend(other.to_disable);
+    }
 }
 
 async fn write_batch(engine: &Engine, claim: &str, batch: &[Finished]) -> Result<Written, Problem> {

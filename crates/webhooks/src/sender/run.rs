@@ -19,6 +19,14 @@ use super::results::{self, Finished};
 use super::{Sender, lock};
 use crate::{Webhooks, limits, sql};
 
+/// However long a look takes, the next comes after so long.
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// Is it time for what is done every so often? Also when the clock was set back.
+fn is_time(at: Timestamp, now: Timestamp, every: Duration) -> bool {
+    at <= now || at.since(now) > 2 * every
+}
+
 /// What the loop holds.
 struct Run {
     webhooks: Arc<Webhooks>,
@@ -83,42 +91,54 @@ impl Run {
 
     async fn turn(&mut self) -> Result<(), Problem> {
         let now = self.engine.clock.now();
-        if self.heartbeat_at <= now {
+        if is_time(self.heartbeat_at, now, limits::HEARTBEAT_EVERY) {
             self.heartbeat_at = now + limits::HEARTBEAT_EVERY;
             self.heartbeat(now).await?;
         }
-        if self.sender().look_now.swap(false, Ordering::SeqCst) || self.look_at <= now {
-            let watch = Stopwatch::start();
-            // Should it fail, not at once again.
-            self.look_at = now + limits::LOOK_EVERY;
-            let mut tx = self.engine.db.glance().await?;
-            let due = sql::due_accounts(&mut tx, &self.claim, now).await?;
-            drop(tx);
-            self.look_at = now + limits::LOOK_EVERY.max(watch.elapsed() * limits::LOOK_REST);
-            for account in due {
-                self.sender().look_at(account);
-            }
-            self.claim_wanted(now).await?;
-            self.sender().looks.fetch_add(1, Ordering::SeqCst);
+        let looks =
+            self.sender().look_now.swap(false, Ordering::SeqCst) || is_time(self.look_at, now, LONGEST_REST);
+        if looks {
+            self.look(now).await?;
         }
         self.claim_wanted(now).await?;
+        if looks {
+            self.sender().looks.fetch_add(1, Ordering::SeqCst);
+        }
         self.retire(now).await
+    }
+
+    /// Looks for everything that is due and that nobody else sends.
+    async fn look(&mut self, now: Timestamp) -> Result<(), Problem> {
+        let watch = Stopwatch::start();
+        // Should it fail, not at once again.
+        self.look_at = now + limits::LOOK_EVERY;
+        let mut tx = self.engine.db.glance().await?;
+        let due = sql::due_accounts(&mut tx, &self.claim, now).await?;
+        self.look_at = now + (watch.elapsed() * limits::LOOK_REST).clamp(limits::LOOK_EVERY, LONGEST_REST);
+        for account in due {
+            self.sender().look_at(account);
+        }
+        Ok(())
     }
 
     /// Says that the claims still stand. A courier whose claim does not must leave: another server sends.
     async fn heartbeat(&mut self, now: Timestamp) -> Result<(), Problem> {
-        if lock(&self.sender().couriers).is_empty() {
-            return Ok(());
+        let mut kept = HashSet::new();
+        if !lock(&self.sender().couriers).is_empty() {
+            let mut tx = self.engine.db.write().await?;
+            kept.extend(sql::keep_claims(&mut tx, &self.claim, now + limits::CLAIM_LIFE).await?);
+            tx.commit().await?;
         }
-        let mut tx = self.engine.db.write().await?;
-        let kept = sql::keep_claims(&mut tx, &self.claim, now + limits::CLAIM_LIFE).await?;
-        tx.commit().await?;
-        let kept: HashSet<_> = kept.into_iter().collect();
+        let late = self.sender().claims_until.swap((now + limits::CLAIM_TRUST).as_micros(), Ordering::SeqCst);
+        let late = Timestamp::from_micros(late) <= now;
         lock(&self.sender().couriers).retain(|account, mailbox| {
             let ours = kept.contains(account);
             if !ours {
                 tracing::warn!(%account, "Another server took over the deliveries of an account");
                 mailbox.order(Order::Leave);
+            } else if late {
+                // It held back, not knowing.
+                mailbox.look();
             }
             ours
         });
@@ -173,7 +193,8 @@ impl Run {
 
     async fn wait(&mut self, stop: &mut watch::Receiver<bool>) {
         let now = self.engine.clock.now();
-        let next = self.look_at.min(self.heartbeat_at).since(now).max(Duration::from_millis(1));
+        let next = self.look_at.min(self.heartbeat_at).since(now);
+        let next = next.clamp(Duration::from_millis(1), limits::HEARTBEAT_EVERY);
         let webhooks = self.webhooks.clone();
         tokio::select! {
             () = webhooks.sender.wake.notified() => {}

@@ -224,7 +224,7 @@ pub(crate) async fn end_pending(
     .await
 }
 
-/// Ends a delivery whose event is gone.
+/// Ends a delivery that cannot be sent.
 pub(crate) async fn end_one(tx: &mut Tx, id: DeliveryId) -> Result<(), StoreError> {
     tx.execute(
         "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \

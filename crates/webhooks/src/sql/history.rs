@@ -1,7 +1,16 @@
 //! Statistics, and what is past its time.
 
+use std::sync::LazyLock;
+
 use portico_kernel::{AccountId, DeliveryId, EndpointId, Timestamp};
 use portico_store::{StoreError, Tx, args, from_row};
+
+use super::ByRows;
+
+/// An endpoint, or nothing for all of them.
+fn or_all(endpoint: Option<EndpointId>) -> String {
+    endpoint.map(|id| id.to_string()).unwrap_or_default()
+}
 
 /// Attempts of one hour, one outcome and about one answer time.
 pub(crate) struct StatRow {
@@ -25,7 +34,7 @@ pub(crate) async fn stats(
          join webhook_endpoints p on p.id = s.endpoint_id and p.deleted_at is null \
          where s.account_id = $1 and s.hour >= $2 and s.hour < $3 and ($4 = '' or s.endpoint_id = $4) \
          group by s.hour, s.outcome, s.step order by s.hour, s.outcome, s.step",
-        args![account, from, to, endpoint.map(|id| id.to_string()).unwrap_or_default()],
+        args![account, from, to, or_all(endpoint)],
     )
     .await
 }
@@ -39,13 +48,18 @@ pub(crate) struct RecentRow {
 
 from_row!(RecentRow { endpoint_id, delivered, failed });
 
-/// What the account's endpoints did from that hour on.
-pub(crate) async fn recent(tx: &mut Tx, account: AccountId, from: i64) -> Result<Vec<RecentRow>, StoreError> {
+/// What the account's endpoints, or one of them, did from that hour on.
+pub(crate) async fn recent(
+    tx: &mut Tx,
+    account: AccountId,
+    endpoint: Option<EndpointId>,
+    from: i64,
+) -> Result<Vec<RecentRow>, StoreError> {
     tx.all(
         "select endpoint_id, cast(sum(case when outcome = 'delivered' then count else 0 end) as bigint) as delivered, \
          cast(sum(case when outcome = 'delivered' then 0 else count end) as bigint) as failed from webhook_stats \
-         where account_id = $1 and hour >= $2 group by endpoint_id",
-        args![account, from],
+         where account_id = $1 and hour >= $2 and ($3 = '' or endpoint_id = $3) group by endpoint_id",
+        args![account, from, or_all(endpoint)],
     )
     .await
 }
@@ -82,10 +96,16 @@ pub(crate) async fn prune_deleted(tx: &mut Tx, endpoint: EndpointId, most: i64) 
     remove(tx, &ids).await
 }
 
+static REMOVE_ATTEMPTS: LazyLock<ByRows> =
+    LazyLock::new(|| ByRows::new("delete from webhook_attempts where delivery_id in (", "$a", ")", 0));
+static REMOVE: LazyLock<ByRows> =
+    LazyLock::new(|| ByRows::new("delete from webhook_deliveries where id in (", "$a", ")", 0));
+
 async fn remove(tx: &mut Tx, ids: &[(DeliveryId,)]) -> Result<u64, StoreError> {
-    for (id,) in ids {
-        tx.execute("delete from webhook_attempts where delivery_id = $1", args![*id]).await?;
-        tx.execute("delete from webhook_deliveries where id = $1", args![*id]).await?;
+    for statement in [&REMOVE_ATTEMPTS, &REMOVE] {
+        for (text, args) in statement.pieces(ids, &[], |(id,)| args![*id]) {
+            tx.execute(text, args).await?;
+        }
     }
     Ok(ids.len() as u64)
 }
