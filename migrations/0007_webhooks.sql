@@ -58,17 +58,18 @@ create table webhook_deliveries (
     lane bigint not null,
     -- When it is tried next; null when it is not.
     next_at bigint,
+    -- Its place in the lane: by time, or by number where order is kept.
+    place bigint generated always as (case when lane = 2 then sequence else next_at end) stored,
     last_at bigint
 );
--- What is to be sent, and nothing else: however long the history, these stay small.
-create index webhook_deliveries_due on webhook_deliveries (account_id, endpoint_id, lane, next_at, sequence)
+-- What is to be sent, and nothing else: however long the history, it stays small.
+create index webhook_deliveries_due on webhook_deliveries (account_id, endpoint_id, lane, place)
     where next_at is not null;
-create index webhook_deliveries_in_order on webhook_deliveries (account_id, endpoint_id, sequence)
-    where lane = 2 and next_at is not null;
 create index webhook_deliveries_by_endpoint on webhook_deliveries (endpoint_id, created_at, id);
 
 create table webhook_attempts (
-    delivery_id text not null,
+    -- An attempt that is written while its delivery is removed goes with it.
+    delivery_id text not null references webhook_deliveries (id) on delete cascade,
     number bigint not null,
     id text not null,
     at bigint not null,

@@ -190,7 +190,9 @@ impl Operation for DeleteEndpoint {
         webhooks.look_after_commit(ctx, row.account_id);
         let engine = ctx.engine().clone();
         // From here on nobody sees its history, which may be long; should this not come to its end, a job goes on.
-        ctx.after_commit(Box::new(move || drop(tokio::spawn(jobs::forget_history(engine, row.id)))));
+        ctx.after_commit(Box::new(move || {
+            drop(tokio::spawn(jobs::forget_history(engine, row.account_id, row.id)));
+        }));
         Ok(Done {})
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_engine::{Engine, Job, Turn};
-use portico_kernel::{DeliveryId, EndpointId, Hour, Problem, Timestamp};
+use portico_kernel::{AccountId, DeliveryId, EndpointId, Hour, Problem, Timestamp};
 
 use crate::{limits, sql};
 
@@ -25,36 +25,42 @@ impl Job for PruneHistory {
     async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
         let oldest = engine.clock.now() - limits::HISTORY_LIFE;
         let (before, most) = (DeliveryId::from_parts(oldest, [0; 10]), limits::PRUNE_ROWS);
-        let mut tx = engine.db.write().await?;
-        let mut removed = sql::prune_deliveries(&mut tx, before, oldest, most).await?;
-        removed += sql::prune_stats(&mut tx, Hour::of(oldest).number(), most).await?;
-        tx.commit().await?;
+        // Looked for before the writer's turn: what is past its time comes back only by a call that finds it gone.
         let mut tx = engine.db.read().await?;
+        let past = sql::past_deliveries(&mut tx, before, oldest, most).await?;
         let deleted = sql::deleted_endpoints(&mut tx, ENDPOINTS_AT_ONCE).await?;
         tx.rollback().await?;
-        for endpoint in deleted {
-            removed += forget_some(engine, endpoint, engine.clock.now()).await?;
+        let mut tx = engine.db.write().await?;
+        let mut removed = sql::remove_deliveries(&mut tx, &past).await?;
+        removed += sql::prune_stats(&mut tx, Hour::of(oldest).number(), most).await?;
+        tx.commit().await?;
+        for row in deleted {
+            removed += forget_some(engine, (row.account_id, row.id), engine.clock.now()).await?;
         }
         Ok(turn(removed))
     }
 }
 
 /// Removes some of the history of an endpoint that was deleted, and at last the endpoint; answers how much.
-async fn forget_some(engine: &Engine, endpoint: EndpointId, now: Timestamp) -> Result<u64, Problem> {
+async fn forget_some(
+    engine: &Engine,
+    endpoint: (AccountId, EndpointId),
+    now: Timestamp,
+) -> Result<u64, Problem> {
     let mut tx = engine.db.write().await?;
     let mut removed = sql::prune_deleted(&mut tx, endpoint, limits::PRUNE_ROWS).await?;
     if removed == 0 {
         // A call that was under way when it was deleted may still have made a delivery.
-        removed = sql::forget_endpoint(&mut tx, endpoint, now - limits::DELETED_LIFE).await?;
+        removed = sql::forget_endpoint(&mut tx, endpoint.1, now - limits::DELETED_LIFE).await?;
     }
     tx.commit().await?;
     Ok(removed)
 }
 
 /// Removes the history of an endpoint that was just deleted.
-pub(crate) async fn forget_history(engine: Arc<Engine>, endpoint: EndpointId) {
+pub(crate) async fn forget_history(engine: Arc<Engine>, account: AccountId, endpoint: EndpointId) {
     loop {
-        match forget_some(&engine, endpoint, engine.clock.now()).await {
+        match forget_some(&engine, (account, endpoint), engine.clock.now()).await {
             Ok(0) => return,
             Ok(_) => {}
             Err(problem) => {

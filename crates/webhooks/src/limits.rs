@@ -61,8 +61,12 @@ pub const ENDPOINT_IN_FLIGHT_MAX: usize = 16;
 pub const ACCOUNT_IN_FLIGHT_MAX: usize = 64;
 /// Deliveries under way from one server.
 pub const IN_FLIGHT_MAX: usize = 512;
-/// Of these, those to endpoints that failed the last time: the other half is always there for those that work.
-pub const FAILING_IN_FLIGHT_MAX: usize = 256;
+/// Of these, those to endpoints that failed the last time, or took long: the other half is always there for the others.
+pub const SLOW_IN_FLIGHT_MAX: usize = 256;
+/// How long is long.
+pub const SLOW_MS: i64 = 1_000;
+/// Deliveries under way to an endpoint of which nothing is known yet.
+pub const FIRST_IN_FLIGHT: usize = 2;
 /// Deliveries of one endpoint that are read ahead.
 pub const READ_AHEAD: usize = 32;
 /// Deliveries of one account that are handed over with the commit; beyond that they are read from the database.

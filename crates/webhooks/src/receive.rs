@@ -44,45 +44,63 @@ impl Operation for Receive {
         // Whatever is no id is no inbox either.
         let inbox: InboxId = self.inbox_id.parse().map_err(|_| missing())?;
         let (engine, now) = (ctx.engine().clone(), ctx.now());
-        // Who posts to nowhere, or too much, is turned away without a turn at the writer.
-        let known = sql::inbox(&mut engine.db.glance().await?, inbox, now).await?;
-        count_in(&known.ok_or_else(missing)?, now)?;
-        receive(&engine, ctx.tx().await?, inbox, &self.posted, now).await?.ok_or_else(missing)?;
-        Ok(Done {})
+        let verdict = judge(&engine, inbox, &self.posted, now).await?.ok_or_else(missing)?;
+        let kept = keep(&engine, ctx.tx().await?, inbox, &self.posted, verdict, now).await?;
+        if kept { Ok(Done {}) } else { Err(missing()) }
     }
 }
 
-/// Keeps what was posted; nothing when there is no such inbox.
-pub(crate) async fn receive(
+fn header<'a>(posted: &'a Posted, name: &str) -> &'a str {
+    posted.headers.get(name).map(String::as_str).unwrap_or_default()
+}
+
+/// Says whether it was signed as it should be; nothing when there is no such inbox. Who posts to nowhere, or too much,
+/// is turned away here, and signatures are checked here: all without a turn at the writer.
+pub(crate) async fn judge(
     engine: &Engine,
-    tx: &mut Tx,
     inbox: InboxId,
     posted: &Posted,
     now: Timestamp,
 ) -> Result<Option<Verdict>, Problem> {
-    let Some(row) = sql::hold_inbox(tx, inbox, now).await? else { return Ok(None) };
-    let recent = count_in(&row, now)?;
-    let header = |name: &str| posted.headers.get(name).map(String::as_str).unwrap_or_default();
+    let mut tx = engine.db.glance().await?;
+    let Some(row) = sql::inbox(&mut tx, inbox, now).await? else { return Ok(None) };
+    count_in(&row, now)?;
+    let signature = header(posted, WEBHOOK_SIGNATURE);
+    if signature.is_empty() {
+        return Ok(Some(Verdict::Unsigned));
+    }
     let mut keys = Vec::new();
-    for endpoint in sql::endpoints_of_inbox(tx, inbox).await? {
+    for endpoint in sql::endpoints_of_inbox(&mut tx, inbox).await? {
         keys.extend(endpoint.keys(engine, now)?);
     }
-    let webhook =
-        Webhook { id: header(WEBHOOK_ID), timestamp: header(WEBHOOK_TIMESTAMP), body: &posted.body };
-    let verdict = verdict(webhook, header(WEBHOOK_SIGNATURE), &keys, now);
+    let (id, timestamp) = (header(posted, WEBHOOK_ID), header(posted, WEBHOOK_TIMESTAMP));
+    Ok(Some(verdict(Webhook { id, timestamp, body: &posted.body }, signature, &keys, now)))
+}
+
+/// Keeps what was posted; false when there is no such inbox.
+pub(crate) async fn keep(
+    engine: &Engine,
+    tx: &mut Tx,
+    inbox: InboxId,
+    posted: &Posted,
+    verdict: Verdict,
+    now: Timestamp,
+) -> Result<bool, Problem> {
+    let Some(row) = sql::hold_inbox(tx, inbox, now).await? else { return Ok(false) };
+    let recent = count_in(&row, now)?;
     let id: InboxRequestId = engine.entropy.id(now);
     let request = RequestRow {
         id,
         received_at: now,
         method: posted.method.clone(),
-        content_type: shortened(header(CONTENT_TYPE)),
+        content_type: shortened(header(posted, CONTENT_TYPE)),
         headers: serde_json::to_string(&kept(posted)).map_err(Problem::internal)?,
         body: posted.body.clone(),
         verdict: verdict.name().to_owned(),
     };
     sql::insert_request(tx, inbox, &request, limits::INBOX_REQUESTS_MAX).await?;
     sql::set_recent(tx, inbox, &recent).await?;
-    Ok(Some(verdict))
+    Ok(true)
 }
 
 /// The listed headers that were sent.

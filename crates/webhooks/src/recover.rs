@@ -5,7 +5,7 @@ use portico_kernel::{Category, DeliveryId, EndpointId, EventId, Problem, Scope, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::find;
+use crate::endpoints::{act_in, find};
 use crate::events::WebhookTest;
 use crate::sql::EndpointRow;
 use crate::{Webhooks, limits, sql};
@@ -104,20 +104,23 @@ impl Operation for RecoverEndpoint {
         if until <= self.since {
             return Err(Problem::field("until", "must be after `since`"));
         }
-        let row = find(ctx, self.endpoint_id).await?;
-        check_enabled(&row)?;
-        let (place, span) = ((row.account_id, row.id), (self.since, until));
+        let (engine, span) = (ctx.engine().clone(), (self.since, until));
+        // A month may be long to look through, so that is done beside the writer.
+        let mut look = engine.db.read().await?;
+        let account = sql::endpoint(&mut look, self.endpoint_id).await?.map(|row| row.account_id);
+        let missing = || Problem::not_found("webhook endpoint", self.endpoint_id);
+        let place = (account.ok_or_else(missing)?, self.endpoint_id);
+        act_in(ctx, place.0, missing).await?;
+        let failed = sql::failed(&mut look, place, span, now, limits::RECOVERED_MAX).await?;
+        let left = limits::RECOVERED_MAX - i64::try_from(failed.len()).unwrap_or(0);
+        let missed = sql::missed(&mut look, place, span, left).await?;
+        look.rollback().await?;
+        check_enabled(&find(ctx, self.endpoint_id).await?)?;
         let tx = ctx.tx().await?;
-        let most = limits::RECOVERED_MAX;
-        let again = sql::resend_failed(tx, place, span, now, most).await?;
-        let again = i64::try_from(again).unwrap_or(most);
-        let never_made = if again < most {
-            i64::try_from(sql::fill_missed(tx, place, span, now, most - again).await?).unwrap_or(0)
-        } else {
-            0
-        };
-        webhooks.look_after_commit(ctx, row.account_id);
-        Ok(Recovered { recovered: i32::try_from(again + never_made).unwrap_or(i32::MAX) })
+        let recovered =
+            sql::resend(tx, &failed, now).await? + sql::fill_missed(tx, place, &missed, now).await?;
+        webhooks.look_after_commit(ctx, place.0);
+        Ok(Recovered { recovered: i32::try_from(recovered).unwrap_or(i32::MAX) })
     }
 }
 

@@ -6,7 +6,7 @@ mod schedule;
 mod signature;
 mod steps;
 
-pub(crate) use moves::{After, Before, Ended, after};
+pub(crate) use moves::{After, Before, Ended, GONE, after};
 pub(crate) use pace::Pace;
 pub(crate) use schedule::next_gap;
 pub(crate) use signature::{SigningKey, Verdict, Webhook, verdict};

@@ -7,7 +7,7 @@ use portico_kernel::Timestamp;
 use super::{Lane, Outcome, Status, next_gap};
 
 /// The status that says: never again (SPEC.md, Answering and retries).
-const GONE: u16 = 410;
+pub(crate) const GONE: u16 = 410;
 
 /// A delivery before the attempt.
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +25,9 @@ pub(crate) struct Ended {
     /// The answer's status; 0 for none.
     pub(crate) status_code: u16,
     pub(crate) retry_after: Option<Duration>,
+    /// Did the receiver say, of the endpoint as it is, that it wants nothing more?
+    pub(crate) gone: bool,
     pub(crate) at: Timestamp,
-}
-
-impl Ended {
-    /// Did the receiver say that it wants nothing more?
-    pub(crate) fn is_gone(&self) -> bool {
-        self.status_code == GONE
-    }
 }
 
 /// The delivery after it.
@@ -56,7 +51,7 @@ pub(crate) fn after(before: Before, ended: Ended, chance: u32) -> After {
     }
     let attempts = attempts + 1;
     // It can only mean the endpoint, which is disabled; with it everything that waits.
-    if ended.is_gone() {
+    if ended.gone {
         return After { status: Status::Failed, attempts, lane, next_at: None };
     }
     let lane = if lane == Lane::First { Lane::Again } else { lane };
@@ -74,7 +69,7 @@ mod tests {
     const AT: Timestamp = Timestamp::from_seconds(1_000);
 
     fn ended(outcome: Outcome, status_code: u16) -> Ended {
-        Ended { outcome, status_code, retry_after: None, at: AT }
+        Ended { outcome, status_code, retry_after: None, gone: status_code == GONE, at: AT }
     }
 
     fn pending(attempts: i64) -> Before {

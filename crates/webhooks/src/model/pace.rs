@@ -1,33 +1,33 @@
 //! How many deliveries an endpoint is sent at once.
 
 use super::Outcome;
-use crate::limits::ENDPOINT_IN_FLIGHT_MAX;
+use crate::limits::{ENDPOINT_IN_FLIGHT_MAX, FIRST_IN_FLIGHT, SLOW_MS};
 
-/// How many deliveries may be under way to an endpoint: half as many after each that hung or could not be made, one
-/// more after each that was taken. So an endpoint that hangs soon holds one place and not sixteen.
+/// How many deliveries may be under way to an endpoint: two at first, one more after each that was taken, half as many
+/// after each that hung or could not be made. So a good one soon has all its places, and one that hangs never had many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pace {
     most: usize,
-    failing: bool,
+    slow: bool,
 }
 
 impl Pace {
     /// Of an endpoint that fails, or does not, as far as is known.
     pub(crate) fn new(failing: bool) -> Self {
-        Self { most: if failing { 1 } else { ENDPOINT_IN_FLIGHT_MAX }, failing }
+        Self { most: if failing { 1 } else { FIRST_IN_FLIGHT }, slow: failing }
     }
 
     pub(crate) fn most(self) -> usize {
         self.most
     }
 
-    /// Did the last attempt fail?
-    pub(crate) fn is_failing(self) -> bool {
-        self.failing
+    /// Did the last attempt fail, or take long?
+    pub(crate) fn is_slow(self) -> bool {
+        self.slow
     }
 
-    pub(crate) fn ended(&mut self, outcome: Outcome) {
-        self.failing = outcome != Outcome::Delivered;
+    pub(crate) fn ended(&mut self, outcome: Outcome, duration_ms: i64) {
+        self.slow = outcome != Outcome::Delivered || duration_ms >= SLOW_MS;
         self.most = match outcome {
             Outcome::Delivered => (self.most + 1).min(ENDPOINT_IN_FLIGHT_MAX),
             // It answers; that it says no costs nobody else anything.
@@ -46,12 +46,18 @@ mod tests {
     #[test]
     fn one_that_hangs_soon_holds_one_place() {
         let mut pace = Pace::new(false);
-        for most in [8, 4, 2, 1, 1] {
-            pace.ended(Outcome::Timeout);
-            assert_eq!((pace.most(), pace.is_failing()), (most, true));
+        for most in 3..=ENDPOINT_IN_FLIGHT_MAX {
+            pace.ended(Outcome::Delivered, 1);
+            assert_eq!((pace.most(), pace.is_slow()), (most, false));
         }
-        pace.ended(Outcome::Delivered);
-        assert_eq!((pace.most(), pace.is_failing()), (2, false));
+        for most in [8, 4, 2, 1, 1] {
+            pace.ended(Outcome::Timeout, 15_000);
+            assert_eq!((pace.most(), pace.is_slow()), (most, true));
+        }
+        pace.ended(Outcome::Delivered, SLOW_MS);
+        assert_eq!((pace.most(), pace.is_slow()), (2, true), "taken, and slow");
+        pace.ended(Outcome::Delivered, 1);
+        assert_eq!((pace.most(), pace.is_slow()), (3, false));
     }
 
     proptest! {
@@ -59,7 +65,8 @@ mod tests {
         fn there_is_always_a_place_and_never_too_many(failing: bool, ended in proptest::collection::vec(0..4u8, 0..100)) {
             let mut pace = Pace::new(failing);
             for outcome in ended {
-                pace.ended([Outcome::Delivered, Outcome::Timeout, Outcome::Status, Outcome::Dns][usize::from(outcome)]);
+                let outcome = [Outcome::Delivered, Outcome::Timeout, Outcome::Status, Outcome::Dns][usize::from(outcome)];
+                pace.ended(outcome, 1);
                 prop_assert!((1..=ENDPOINT_IN_FLIGHT_MAX).contains(&pace.most()));
             }
         }

@@ -14,8 +14,8 @@ use portico_kernel::{AccountId, Code, InboxId, Timestamp, seconds};
 
 use super::Due;
 use super::receiver::Target;
-use crate::model::{Ended, Outcome, SigningKey, Webhook};
-use crate::receive::{WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, receive};
+use crate::model::{Ended, GONE, Outcome, SigningKey, Webhook};
+use crate::receive::{WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, judge, keep};
 use crate::{Webhooks, limits};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -23,6 +23,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// An attempt that came to its end.
 pub(super) struct Done {
     pub(super) due: Due,
+    /// The version of the endpoint that it was sent to.
+    pub(super) version: i64,
     pub(super) ended: Ended,
     pub(super) began_at: Timestamp,
     pub(super) duration_ms: i64,
@@ -97,8 +99,9 @@ pub(super) async fn attempt(
         ms = duration_ms,
         "Sent a delivery"
     );
-    let ended = Ended { outcome, status_code, retry_after, at: began_at + elapsed };
-    Done { due, ended, began_at, duration_ms }
+    let ended =
+        Ended { outcome, status_code, retry_after, gone: status_code == GONE, at: began_at + elapsed };
+    Done { due, version: target.row.version, ended, began_at, duration_ms }
 }
 
 fn sign(keys: &[SigningKey], webhook: Webhook<'_>) -> String {
@@ -150,14 +153,16 @@ async fn to_inbox(
     let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(ours);
     let posted = Posted { method: "POST".to_owned(), headers: headers.collect(), body: body.into_bytes() };
     let receiving = async {
+        let now = engine.clock.now();
+        let Some(verdict) = judge(engine, inbox, &posted, now).await? else { return Ok(false) };
         let mut tx = engine.db.write().await?;
-        let verdict = receive(engine, &mut tx, inbox, &posted, engine.clock.now()).await?;
+        let kept = keep(engine, &mut tx, inbox, &posted, verdict, now).await?;
         tx.commit().await?;
-        Ok(verdict)
+        Ok(kept)
     };
     match tokio::time::timeout(limits::ATTEMPT_TIME_MAX, receiving).await {
-        Ok(Ok(Some(_))) => Said::status(StatusCode::OK, None),
-        Ok(Ok(None)) => Said::status(StatusCode::NOT_FOUND, None),
+        Ok(Ok(true)) => Said::status(StatusCode::OK, None),
+        Ok(Ok(false)) => Said::status(StatusCode::NOT_FOUND, None),
         Ok(Err(problem)) => refused(&problem),
         Err(_) => Said::nothing(Outcome::Timeout),
     }

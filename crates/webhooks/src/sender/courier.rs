@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use portico_engine::Engine;
 use portico_kernel::{AccountId, DeliveryId, EndpointId, Problem, Timestamp};
@@ -83,7 +82,7 @@ impl Courier {
                         // The database cannot be asked; the next look at everything tries again.
                         let account = self.account;
                         tracing::warn!(%account, %problem, cause = ?problem.cause(), "Deliveries cannot be read");
-                        self.look = false;
+                        (self.look, self.next_at) = (false, None);
                     }
                 }
             }
@@ -128,14 +127,12 @@ impl Courier {
         {
             self.read_endpoints(now).await?;
         }
-        // A server that stood still for long may have lost its claims; the next heartbeat tells.
-        while now.as_micros() < self.sender().claims_until.load(Ordering::SeqCst) {
+        loop {
             self.read_lanes(now).await?;
             if !self.begin_some() {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Reads the account's endpoints, and forgets what was read of those that have changed.
@@ -152,7 +149,7 @@ impl Courier {
             match rows.remove(id) {
                 Some(row) if row.version == receiver.target.row.version && !overlap_ended(receiver, now) => {}
                 Some(row) => {
-                    receiver.target = target(&self.engine, row, now)?;
+                    receiver.target = target(&self.engine, row, now);
                     receiver.forget_queued();
                 }
                 None => {
@@ -163,7 +160,7 @@ impl Courier {
             }
         }
         for (id, row) in rows {
-            self.receivers.insert(id, Receiver::new(target(&self.engine, row, now)?));
+            self.receivers.insert(id, Receiver::new(target(&self.engine, row, now)));
         }
         Ok(())
     }
@@ -198,8 +195,8 @@ impl Courier {
     }
 
     async fn read_lanes(&mut self, now: Timestamp) -> Result<(), Problem> {
-        let enabled = self.receivers.iter().filter(|(_, receiver)| receiver.target.row.enabled);
-        let lanes: Vec<_> = enabled
+        let usable = self.receivers.iter().filter(|(_, receiver)| receiver.target.is_usable());
+        let lanes: Vec<_> = usable
             .flat_map(|(id, receiver)| receiver.to_read().into_iter().map(|(lane, most)| (*id, lane, most)))
             .collect();
         for (endpoint, lane, most) in lanes {
@@ -253,7 +250,7 @@ impl Courier {
                     (self.webhooks.clone(), self.engine.clone(), self.account),
                     receiver.target.clone(),
                     due,
-                    receiver.is_failing(),
+                    receiver.is_slow(),
                 );
                 self.under_way.insert(self.attempts.spawn(task).id(), (*id, delivery));
                 (begun, again) = (true, true);
@@ -301,14 +298,16 @@ impl Courier {
         };
         let Some((endpoint, delivery)) = self.under_way.remove(&task) else { return };
         let Some(receiver) = self.receivers.get_mut(&endpoint) else { return };
-        let Ok((_, done)) = ended else {
+        let Ok((_, mut done)) = ended else {
             tracing::error!(account = %self.account, %delivery, "An attempt came to no end");
             receiver.lost(delivery);
             return;
         };
         let outcome = done.ended.outcome;
-        receiver.ended(delivery, outcome);
-        if done.ended.is_gone() {
+        receiver.ended(delivery, outcome, done.duration_ms);
+        // An endpoint that was changed meanwhile is not the one that is gone.
+        done.ended.gone &= done.version == receiver.target.row.version;
+        if done.ended.gone {
             // Nothing more is sent, even before the database knows.
             let row = EndpointRow { enabled: false, ..receiver.target.row.clone() };
             receiver.target = Arc::new(Target { row, keys: Vec::new() });
@@ -332,9 +331,13 @@ fn overlap_ended(receiver: &Receiver, now: Timestamp) -> bool {
     receiver.target.keys.len() > 1 && receiver.target.row.old_secret_until.is_some_and(|until| until <= now)
 }
 
-fn target(engine: &Engine, row: EndpointRow, now: Timestamp) -> Result<Arc<Target>, Problem> {
-    let keys = row.keys(engine, now)?;
-    Ok(Arc::new(Target { row, keys }))
+fn target(engine: &Engine, row: EndpointRow, now: Timestamp) -> Arc<Target> {
+    let keys = row.keys(engine, now).unwrap_or_else(|problem| {
+        // What it is owed waits; the account's other endpoints do not.
+        tracing::error!(endpoint = %row.id, cause = ?problem.cause(), "The secret of an endpoint does not open");
+        Vec::new()
+    });
+    Arc::new(Target { row, keys })
 }
 
 /// The delivery that was read; nothing when its event is gone.
@@ -353,17 +356,18 @@ fn due(row: DueRow, lane: Lane) -> Option<Due> {
     })
 }
 
-/// An attempt that waits for its place: endpoints that failed share a part of them.
+/// An attempt that waits for its place: endpoints that are slow share a part of them.
 async fn in_its_place(
     (webhooks, engine, account): (Arc<Webhooks>, Arc<Engine>, AccountId),
     target: Arc<Target>,
     due: Due,
-    failing: bool,
+    slow: bool,
 ) -> Done {
     let sender = webhooks.sender.clone();
     // Neither is ever closed.
-    let _failing = if failing { sender.failing_places.acquire().await.ok() } else { None };
+    let _slow = if slow { sender.slow_places.acquire().await.ok() } else { None };
     let _place = sender.places.acquire().await.ok();
+    sender.is_sure(&engine).await;
     let _counted = webhooks.numbers.begin();
     attempt(&webhooks, &engine, account, &target, due).await
 }

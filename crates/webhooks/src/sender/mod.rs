@@ -17,7 +17,7 @@ mod results;
 mod run;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::BoxFuture;
@@ -57,15 +57,15 @@ pub(crate) struct Sender {
     /// Is the next look at everything to be at once?
     look_now: AtomicBool,
     looks: AtomicU64,
-    /// Until when this server can be sure of its claims, in microseconds.
-    claims_until: AtomicI64,
+    /// Until when this server can be sure of its claims.
+    claims: watch::Sender<Timestamp>,
     /// Moves whenever something came to an end; tests wait for it.
     progress: watch::Sender<u64>,
     /// Those who wait for the result of a delivery.
     waiting: Mutex<HashMap<DeliveryId, oneshot::Sender<()>>>,
-    /// Places for attempts under way, and those of them that endpoints which failed may take.
+    /// Places for attempts under way, and those of them that endpoints which are slow may take.
     places: Arc<Semaphore>,
-    failing_places: Arc<Semaphore>,
+    slow_places: Arc<Semaphore>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -81,11 +81,11 @@ impl Sender {
             wake: Notify::new(),
             look_now: AtomicBool::new(false),
             looks: AtomicU64::new(0),
-            claims_until: AtomicI64::new(0),
+            claims: watch::Sender::new(Timestamp::from_seconds(0)),
             progress: watch::Sender::new(0),
             waiting: Mutex::default(),
             places: Arc::new(Semaphore::new(limits::IN_FLIGHT_MAX)),
-            failing_places: Arc::new(Semaphore::new(limits::FAILING_IN_FLIGHT_MAX)),
+            slow_places: Arc::new(Semaphore::new(limits::SLOW_IN_FLIGHT_MAX)),
         }
     }
 
@@ -117,6 +117,14 @@ impl Sender {
             let _ = tokio::time::timeout(limits::TEST_WAIT_MAX, told.1).await;
             drop(tell);
         }
+    }
+
+    /// Waits, if it must, until this server is sure of its claims. One that stood still for long may have lost them, and
+    /// finds out with its next heartbeat.
+    async fn is_sure(&self, engine: &Engine) {
+        let mut claims = self.claims.subscribe();
+        // It lives as long as we do.
+        let _ = claims.wait_for(|until| engine.clock.now() < *until).await;
     }
 
     fn want(&self, account: AccountId) {

@@ -16,6 +16,13 @@ pub(super) struct Target {
     pub(super) keys: Vec<SigningKey>,
 }
 
+impl Target {
+    /// Can anything be sent to it? Nothing goes out unsigned.
+    pub(super) fn is_usable(&self) -> bool {
+        self.row.enabled && !self.keys.is_empty()
+    }
+}
+
 /// Of so many deliveries at least one is a retry, when there are any.
 const RETRY_EVERY: u64 = 8;
 
@@ -132,7 +139,7 @@ impl Receiver {
 
     /// Takes what is to be sent next, if the endpoint may be sent more. `most` is its fair share of the account's.
     pub(super) fn next(&mut self, most: usize) -> Option<Due> {
-        if !self.target.row.enabled || self.in_flight >= self.pace.most().min(most) {
+        if !self.target.is_usable() || self.in_flight >= self.pace.most().min(most) {
             return None;
         }
         let retry_first = self.begun.is_multiple_of(RETRY_EVERY);
@@ -156,14 +163,14 @@ impl Receiver {
         self.in_flight
     }
 
-    pub(super) fn is_failing(&self) -> bool {
-        self.pace.is_failing()
+    pub(super) fn is_slow(&self) -> bool {
+        self.pace.is_slow()
     }
 
     /// An attempt ended. It stays known until its result is written.
-    pub(super) fn ended(&mut self, id: DeliveryId, outcome: Outcome) {
+    pub(super) fn ended(&mut self, id: DeliveryId, outcome: Outcome, duration_ms: i64) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.pace.ended(outcome);
+        self.pace.ended(outcome, duration_ms);
         if self.waited_for == Some(id) && outcome == Outcome::Delivered {
             self.waited_for = None;
         }
@@ -198,6 +205,7 @@ impl Receiver {
 
     /// Is anything queued, under way or not written yet?
     pub(super) fn is_busy(&self) -> bool {
-        !self.known.is_empty() || self.first.more || self.again.more || self.in_order.more
+        let more = self.first.more || self.again.more || self.in_order.more;
+        !self.known.is_empty() || (more && self.target.row.enabled)
     }
 }

@@ -26,18 +26,20 @@ pub(super) struct Finished {
     endpoint: EndpointId,
     row: ResultRow,
     ended_at: Timestamp,
+    version: i64,
     gone: bool,
 }
 
 impl Finished {
     pub(super) fn new(engine: &Engine, account: AccountId, done: Done, after: After) -> Self {
-        let Done { due, ended, began_at, duration_ms } = done;
+        let Done { due, version, ended, began_at, duration_ms } = done;
         Self {
             account,
             endpoint: due.endpoint,
             row: ResultRow {
                 delivery: due.id,
                 tries: due.tries,
+                was: due.before.status.name(),
                 after,
                 attempt: engine.entropy.id(began_at),
                 at: began_at,
@@ -46,7 +48,8 @@ impl Finished {
                 outcome: ended.outcome.name(),
             },
             ended_at: ended.at,
-            gone: ended.is_gone(),
+            version,
+            gone: ended.gone,
         }
     }
 
@@ -82,11 +85,7 @@ pub(super) async fn write(
         tell(&webhooks, &batch, &written.deliveries);
         let count = i64::try_from(batch.len()).unwrap_or(0);
         batch.clear();
-        for (account, endpoint, reason) in written.to_disable {
-            if let Err(problem) = disable(&engine, account, endpoint, reason).await {
-                // The next attempt says so again.
-                tracing::error!(%endpoint, %problem, cause = ?problem.cause(), "An endpoint cannot be disabled");
-            }
+        for account in written.disabled_in {
             webhooks.sender.look_at(account);
         }
         webhooks.numbers.to_write(-count);
@@ -116,7 +115,7 @@ fn tell(webhooks: &Webhooks, batch: &[Finished], written: &HashSet<DeliveryId>) 
 
 /// One of the results cannot be written at all. The others are, and that delivery ends: were it left, it would be sent
 /// again and again.
-async fn write_singly(engine: &Engine, claim: &str, batch: &[Finished]) -> Written {
+async fn write_singly(engine: &Arc<Engine>, claim: &str, batch: &[Finished]) -> Written {
     let mut written = Written::default();
     for finished in batch {
         let delivery = finished.row.delivery;
@@ -143,35 +142,45 @@ async fn end(engine: &Engine, delivery: DeliveryId) -> Result<(), StoreError> {
 #[derive(Default)]
 struct Written {
     deliveries: HashSet<DeliveryId>,
-    to_disable: Vec<(AccountId, EndpointId, &'static str)>,
+    /// The accounts in which an endpoint was disabled.
+    disabled_in: Vec<AccountId>,
 }
 
 impl Written {
     fn extend(&mut self, other: Self) {
         self.deliveries.extend(other.deliveries);
-        self.to_disable.extend(other.to_disable);
+        self.disabled_in.extend(other.disabled_in);
     }
 }
 
-async fn write_batch(engine: &Engine, claim: &str, batch: &[Finished]) -> Result<Written, Problem> {
-    let mut tx = engine.db.write().await?;
+async fn write_batch(engine: &Arc<Engine>, claim: &str, batch: &[Finished]) -> Result<Written, Problem> {
+    // What disables an endpoint is written with it, and with the audit entry.
+    let mut ctx = Ctx::platform(engine);
+    let tx = ctx.tx().await?;
     // Always in the same order, so that two transactions never wait for each other.
     let mut rows: Vec<_> = batch.iter().map(|finished| &finished.row).collect();
     rows.sort_by_key(|row| row.delivery);
-    let deliveries: HashSet<_> = sql::write_results(&mut tx, claim, &rows).await?.into_iter().collect();
+    let deliveries: HashSet<_> = sql::write_results(tx, claim, &rows).await?.into_iter().collect();
     rows.retain(|row| deliveries.contains(&row.delivery));
-    sql::insert_attempts(&mut tx, &rows).await?;
+    sql::insert_attempts(tx, &rows).await?;
     let kept: Vec<_> = batch.iter().filter(|each| deliveries.contains(&each.row.delivery)).collect();
-    let failing = sql::note_health(&mut tx, &health(&kept)).await?;
-    sql::count(&mut tx, &counts(&kept)).await?;
-    tx.commit().await?;
-    let gone = kept.iter().filter(|each| each.gone).map(|each| (each.account, each.endpoint, GONE));
+    let failing = sql::note_health(tx, &health(&kept)).await?;
+    sql::count(tx, &counts(&kept)).await?;
+    let mut disabled_in = Vec::new();
     let now = engine.clock.now();
+    let gone = kept.iter().filter(|each| each.gone);
+    let gone = gone.map(|each| (each.account, (each.endpoint, each.version), GONE));
     let too_long = failing
         .iter()
-        .filter(|row| row.failing_since.is_some_and(|since| now.since(since) >= limits::FAILING_MAX));
-    let to_disable = gone.chain(too_long.map(|row| (row.account_id, row.id, FAILING))).collect();
-    Ok(Written { deliveries, to_disable })
+        .filter(|row| row.failing_since.is_some_and(|since| now.since(since) >= limits::FAILING_MAX))
+        .map(|row| (row.account_id, (row.id, row.version), FAILING));
+    for (account, endpoint, reason) in gone.chain(too_long) {
+        if disable(&mut ctx, account, endpoint, reason).await? {
+            disabled_in.push(account);
+        }
+    }
+    ctx.finish().await?;
+    Ok(Written { deliveries, disabled_in })
 }
 
 /// What the attempts say of each endpoint, in the order in which they ended.
@@ -216,22 +225,22 @@ fn counts(kept: &[&Finished]) -> Vec<(StatKey, i64)> {
     counts.into_iter().collect()
 }
 
-/// Disables an endpoint by itself. What waits for it ends.
+/// Disables an endpoint, if it is still as it was when the attempt was made. What waits for it ends.
 async fn disable(
-    engine: &Arc<Engine>,
+    ctx: &mut Ctx,
     account: AccountId,
-    endpoint: EndpointId,
+    (endpoint, version): (EndpointId, i64),
     reason: &'static str,
-) -> Result<(), Problem> {
-    let mut ctx = Ctx::platform(engine);
-    ctx.act_in(account);
+) -> Result<bool, Problem> {
     let tx = ctx.tx().await?;
-    if sql::disable_endpoint(tx, endpoint, reason).await? {
+    let disabled = sql::disable_endpoint(tx, endpoint, version, reason).await?;
+    if disabled {
         sql::end_pending(tx, account, endpoint, limits::PRUNE_ROWS).await?;
+        ctx.act_in(account);
         ctx.audit_with("endpoint.disabled", &endpoint, json!({ "reason": reason }))?;
         tracing::info!(%account, %endpoint, reason, "Disabled an endpoint");
     }
-    ctx.finish().await
+    Ok(disabled)
 }
 
 #[cfg(test)]
@@ -249,6 +258,7 @@ mod tests {
             row: ResultRow {
                 delivery: example_id(),
                 tries: 0,
+                was: Status::Pending.name(),
                 after,
                 attempt: example_id(),
                 at,
@@ -257,6 +267,7 @@ mod tests {
                 outcome: outcome.name(),
             },
             ended_at: at,
+            version: 1,
             gone: false,
         }
     }

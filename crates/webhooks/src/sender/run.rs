@@ -129,19 +129,15 @@ impl Run {
             kept.extend(sql::keep_claims(&mut tx, &self.claim, now + limits::CLAIM_LIFE).await?);
             tx.commit().await?;
         }
-        let late = self.sender().claims_until.swap((now + limits::CLAIM_TRUST).as_micros(), Ordering::SeqCst);
-        let late = Timestamp::from_micros(late) <= now;
         lock(&self.sender().couriers).retain(|account, mailbox| {
             let ours = kept.contains(account);
             if !ours {
                 tracing::warn!(%account, "Another server took over the deliveries of an account");
                 mailbox.order(Order::Leave);
-            } else if late {
-                // It held back, not knowing.
-                mailbox.look();
             }
             ours
         });
+        self.sender().claims.send_replace(now + limits::CLAIM_TRUST);
         Ok(())
     }
 

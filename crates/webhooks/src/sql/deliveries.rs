@@ -70,46 +70,95 @@ pub(crate) async fn fill_one(
     .await
 }
 
-/// Makes, of the account's events from `since` until `until`, those deliveries for the endpoint that were never made.
+/// The numbers of those of the account's events, in that time, of which a delivery for the endpoint was never made.
+pub(crate) async fn missed(
+    tx: &mut Tx,
+    (account, endpoint): (AccountId, EndpointId),
+    (since, until): (Timestamp, Timestamp),
+    most: i64,
+) -> Result<Vec<i64>, StoreError> {
+    let rows: Vec<(i64,)> = tx
+        .all(
+            "select e.sequence as value from events e \
+             join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
+             join webhook_endpoints p on p.id = s.endpoint_id \
+             where e.account_id = $1 and p.id = $2 and e.occurred_at >= $3 and e.occurred_at < $4 and not exists \
+             (select 1 from webhook_deliveries d where d.id = 'whd_' || substr(e.id, 5, 23) || p.tag) \
+             order by e.occurred_at, e.sequence limit $5",
+            args![account, endpoint, since, until, most],
+        )
+        .await?;
+    Ok(rows.into_iter().map(|(sequence,)| sequence).collect())
+}
+
+static FILL_MISSED: LazyLock<ByRows> = LazyLock::new(|| {
+    ByRows::new(
+        insert_deliveries!(
+            "join webhook_endpoints p on p.account_id = e.account_id \
+             where e.account_id = $3 and p.id = $4 and p.enabled and e.sequence in ("
+        ),
+        "$a",
+        ") on conflict (id) do nothing",
+        4,
+    )
+});
+
+/// Makes deliveries of the events of these numbers for the endpoint, whatever it subscribes.
 pub(crate) async fn fill_missed(
     tx: &mut Tx,
     (account, endpoint): (AccountId, EndpointId),
-    (since, until): (Timestamp, Timestamp),
+    sequences: &[i64],
     now: Timestamp,
-    most: i64,
 ) -> Result<u64, StoreError> {
-    tx.execute(
-        insert_deliveries!(
-            "join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
-             join webhook_endpoints p on p.id = s.endpoint_id \
-             where e.account_id = $3 and p.id = $4 and e.occurred_at >= $5 and e.occurred_at < $6 \
-             and not exists (select 1 from webhook_deliveries d where d.id = 'whd_' || substr(e.id, 5, 23) || p.tag) \
-             order by e.sequence limit $7"
-        ),
-        args![now, Lane::ORDERED_TYPE.to_owned(), account, endpoint, since, until, most],
-    )
-    .await
+    let shared = args![now, Lane::ORDERED_TYPE.to_owned(), account, endpoint];
+    let mut made = 0;
+    for (text, args) in FILL_MISSED.pieces(sequences, &shared, |sequence| args![*sequence]) {
+        made += tx.execute(text, args).await?;
+    }
+    Ok(made)
 }
 
-/// Sends what failed again: what has ended gets a schedule of its own anew, what waits is sent at once.
-pub(crate) async fn resend_failed(
+/// The endpoint's deliveries of events in that time that failed: they have ended, or wait to be tried again.
+pub(crate) async fn failed(
     tx: &mut Tx,
     (account, endpoint): (AccountId, EndpointId),
     (since, until): (Timestamp, Timestamp),
     now: Timestamp,
     most: i64,
-) -> Result<u64, StoreError> {
-    tx.execute(
+) -> Result<Vec<DeliveryId>, StoreError> {
+    let rows: Vec<(DeliveryId,)> = tx
+        .all(
+            "select d.id as value from webhook_deliveries d \
+             join events e on e.account_id = d.account_id and e.sequence = d.sequence \
+             where d.account_id = $1 and d.endpoint_id = $2 and d.created_at >= $3 and e.occurred_at >= $3 \
+             and e.occurred_at < $4 and (d.status = 'failed' or d.status = 'abandoned' \
+             or (d.status = 'pending' and d.attempts > 0 and d.next_at > $5)) order by d.created_at, d.id limit $6",
+            args![account, endpoint, since, until, now, most],
+        )
+        .await?;
+    Ok(rows.into_iter().map(|(id,)| id).collect())
+}
+
+static RESEND: LazyLock<ByRows> = LazyLock::new(|| {
+    ByRows::new(
         "update webhook_deliveries set attempts = case when status = 'pending' then attempts else 0 end, \
-         lane = case when event_type = $7 then 2 when status = 'pending' then 1 else 0 end, \
-         status = 'pending', next_at = $1 where id in (select d.id from webhook_deliveries d \
-         join events e on e.account_id = d.account_id and e.sequence = d.sequence \
-         where d.account_id = $2 and d.endpoint_id = $3 and d.created_at >= $4 \
-         and e.occurred_at >= $4 and e.occurred_at < $5 and (d.status = 'failed' or d.status = 'abandoned' \
-         or (d.status = 'pending' and d.attempts > 0 and d.next_at > $1)) order by d.created_at, d.id limit $6)",
-        args![now, account, endpoint, since, until, most, Lane::ORDERED_TYPE.to_owned()],
+         lane = case when event_type = $2 then 2 when status = 'pending' then 1 else 0 end, \
+         status = 'pending', next_at = $1 where status <> 'delivered' and (next_at is null or next_at > $1) and id in (",
+        "$a",
+        ")",
+        2,
     )
-    .await
+});
+
+/// Sends these again, if they are not delivered yet: what has ended gets a schedule of its own anew, what waits is sent
+/// at once.
+pub(crate) async fn resend(tx: &mut Tx, ids: &[DeliveryId], now: Timestamp) -> Result<u64, StoreError> {
+    let shared = args![now, Lane::ORDERED_TYPE.to_owned()];
+    let mut sent = 0;
+    for (text, args) in RESEND.pieces(ids, &shared, |id| args![*id]) {
+        sent += tx.execute(text, args).await?;
+    }
+    Ok(sent)
 }
 
 /// Lets a delivery be sent at once.
@@ -208,7 +257,8 @@ pub(crate) async fn attempts(
     Ok(all)
 }
 
-/// Ends up to `most` deliveries of the endpoint that wait: it is disabled, or deleted.
+/// Ends up to `most` deliveries of the endpoint that wait, if it is disabled or deleted: whoever read so may not know that
+/// it was made, or enabled, since.
 pub(crate) async fn end_pending(
     tx: &mut Tx,
     account: AccountId,
@@ -218,7 +268,8 @@ pub(crate) async fn end_pending(
     tx.execute(
         "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \
          next_at = null where id in (select id from webhook_deliveries where account_id = $1 and endpoint_id = $2 \
-         and next_at is not null limit $3)",
+         and next_at is not null and not exists (select 1 from webhook_endpoints p where p.id = $2 and p.enabled) \
+         limit $3)",
         args![account, endpoint, most],
     )
     .await

@@ -176,13 +176,18 @@ pub(crate) async fn rotate_secret(
     .map(drop)
 }
 
-/// Disables an endpoint that is enabled; answers whether it was.
-pub(crate) async fn disable_endpoint(tx: &mut Tx, id: EndpointId, reason: &str) -> Result<bool, StoreError> {
+/// Disables an endpoint that is enabled and still of that version; answers whether it was.
+pub(crate) async fn disable_endpoint(
+    tx: &mut Tx,
+    id: EndpointId,
+    version: i64,
+    reason: &str,
+) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
             "update webhook_endpoints set enabled = $3, disabled_reason = $2, version = version + 1 \
-             where id = $1 and enabled and deleted_at is null",
-            args![id, reason.to_owned(), false],
+             where id = $1 and version = $4 and enabled and deleted_at is null",
+            args![id, reason.to_owned(), false, version],
         )
         .await?;
     Ok(rows == 1)

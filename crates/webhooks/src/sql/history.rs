@@ -7,11 +7,6 @@ use portico_store::{StoreError, Tx, args, from_row};
 
 use super::ByRows;
 
-/// An endpoint, or nothing for all of them.
-fn or_all(endpoint: Option<EndpointId>) -> String {
-    endpoint.map(|id| id.to_string()).unwrap_or_default()
-}
-
 /// Attempts of one hour, one outcome and about one answer time.
 pub(crate) struct StatRow {
     pub(crate) hour: i64,
@@ -22,21 +17,41 @@ pub(crate) struct StatRow {
 
 from_row!(StatRow { hour, outcome, step, count });
 
-/// The account's statistics of these hours, of all its endpoints or of one.
+/// Statistics of the account's endpoints from hour `$2` to before hour `$3`, each found by its own index range.
+macro_rules! of_endpoints {
+    ($columns:literal, $which:literal, $rest:literal) => {
+        concat!(
+            "select ",
+            $columns,
+            " from webhook_endpoints p join webhook_stats s on s.account_id = p.account_id and s.endpoint_id = p.id \
+             where p.account_id = $1 and p.deleted_at is null and s.hour >= $2 and s.hour < $3",
+            $which,
+            $rest
+        )
+    };
+}
+
+macro_rules! stats {
+    ($which:literal) => {
+        of_endpoints!(
+            "s.hour, s.outcome, s.step, cast(sum(s.count) as bigint) as count",
+            $which,
+            " group by s.hour, s.outcome, s.step order by s.hour, s.outcome, s.step"
+        )
+    };
+}
+
+/// The statistics of these hours, of all of the account's endpoints or of one.
 pub(crate) async fn stats(
     tx: &mut Tx,
     account: AccountId,
     endpoint: Option<EndpointId>,
     (from, to): (i64, i64),
 ) -> Result<Vec<StatRow>, StoreError> {
-    tx.all(
-        "select s.hour, s.outcome, s.step, cast(sum(s.count) as bigint) as count from webhook_stats s \
-         join webhook_endpoints p on p.id = s.endpoint_id and p.deleted_at is null \
-         where s.account_id = $1 and s.hour >= $2 and s.hour < $3 and ($4 = '' or s.endpoint_id = $4) \
-         group by s.hour, s.outcome, s.step order by s.hour, s.outcome, s.step",
-        args![account, from, to, or_all(endpoint)],
-    )
-    .await
+    match endpoint {
+        None => tx.all(stats!(""), args![account, from, to]).await,
+        Some(id) => tx.all(stats!(" and p.id = $4"), args![account, from, to, id]).await,
+    }
 }
 
 /// How many attempts of an endpoint ended how.
@@ -48,6 +63,17 @@ pub(crate) struct RecentRow {
 
 from_row!(RecentRow { endpoint_id, delivered, failed });
 
+macro_rules! recent {
+    ($which:literal) => {
+        of_endpoints!(
+            "s.endpoint_id, cast(sum(case when s.outcome = 'delivered' then s.count else 0 end) as bigint) as delivered, \
+             cast(sum(case when s.outcome = 'delivered' then 0 else s.count end) as bigint) as failed",
+            $which,
+            " group by s.endpoint_id"
+        )
+    };
+}
+
 /// What the account's endpoints, or one of them, did from that hour on.
 pub(crate) async fn recent(
     tx: &mut Tx,
@@ -55,70 +81,76 @@ pub(crate) async fn recent(
     endpoint: Option<EndpointId>,
     from: i64,
 ) -> Result<Vec<RecentRow>, StoreError> {
-    tx.all(
-        "select endpoint_id, cast(sum(case when outcome = 'delivered' then count else 0 end) as bigint) as delivered, \
-         cast(sum(case when outcome = 'delivered' then 0 else count end) as bigint) as failed from webhook_stats \
-         where account_id = $1 and hour >= $2 and ($3 = '' or endpoint_id = $3) group by endpoint_id",
-        args![account, from, or_all(endpoint)],
-    )
-    .await
+    match endpoint {
+        None => tx.all(recent!(""), args![account, from, i64::MAX]).await,
+        Some(id) => tx.all(recent!(" and p.id = $4"), args![account, from, i64::MAX, id]).await,
+    }
 }
 
-/// Removes deliveries that are past their time, and their attempts; answers how many rows that were. `before` is the
-/// id that a delivery of that time would have. What was sent again by hand stays as long as its last attempt.
-pub(crate) async fn prune_deliveries(
+/// Deliveries that are past their time. `before` is the id that a delivery of that time would have. What was sent again
+/// by hand stays as long as its last attempt.
+pub(crate) async fn past_deliveries(
     tx: &mut Tx,
     before: DeliveryId,
     last_before: Timestamp,
     most: i64,
-) -> Result<u64, StoreError> {
-    let ids = tx
-        .all::<(DeliveryId,)>(
+) -> Result<Vec<DeliveryId>, StoreError> {
+    let rows: Vec<(DeliveryId,)> = tx
+        .all(
             "select id as value from webhook_deliveries where id < $1 and next_at is null \
              and created_at < $2 and (last_at is null or last_at < $2) order by id limit $3",
             args![before, last_before, most],
         )
         .await?;
-    remove(tx, &ids).await
+    Ok(rows.into_iter().map(|(id,)| id).collect())
 }
 
-/// Removes deliveries of endpoints that were deleted, and their attempts.
-pub(crate) async fn prune_deleted(tx: &mut Tx, endpoint: EndpointId, most: i64) -> Result<u64, StoreError> {
-    let ids = tx
-        .all::<(DeliveryId,)>(
+/// Removes some of the history of an endpoint that was deleted; answers how many rows that were.
+pub(crate) async fn prune_deleted(
+    tx: &mut Tx,
+    (account, endpoint): (AccountId, EndpointId),
+    most: i64,
+) -> Result<u64, StoreError> {
+    let rows: Vec<(DeliveryId,)> = tx
+        .all(
             "select id as value from webhook_deliveries where endpoint_id = $1 order by created_at, id limit $2",
             args![endpoint, most],
         )
         .await?;
-    if ids.is_empty() {
-        return tx.execute("delete from webhook_stats where endpoint_id = $1", args![endpoint]).await;
+    if rows.is_empty() {
+        let delete = "delete from webhook_stats where account_id = $1 and endpoint_id = $2";
+        return tx.execute(delete, args![account, endpoint]).await;
     }
-    remove(tx, &ids).await
+    let ids: Vec<_> = rows.into_iter().map(|(id,)| id).collect();
+    remove_deliveries(tx, &ids).await
 }
 
-static REMOVE_ATTEMPTS: LazyLock<ByRows> =
-    LazyLock::new(|| ByRows::new("delete from webhook_attempts where delivery_id in (", "$a", ")", 0));
 static REMOVE: LazyLock<ByRows> =
     LazyLock::new(|| ByRows::new("delete from webhook_deliveries where id in (", "$a", ")", 0));
 
-async fn remove(tx: &mut Tx, ids: &[(DeliveryId,)]) -> Result<u64, StoreError> {
-    for statement in [&REMOVE_ATTEMPTS, &REMOVE] {
-        for (text, args) in statement.pieces(ids, &[], |(id,)| args![*id]) {
-            tx.execute(text, args).await?;
-        }
+/// Removes deliveries, and with them their attempts; answers how many deliveries.
+pub(crate) async fn remove_deliveries(tx: &mut Tx, ids: &[DeliveryId]) -> Result<u64, StoreError> {
+    for (text, args) in REMOVE.pieces(ids, &[], |id| args![*id]) {
+        tx.execute(text, args).await?;
     }
     Ok(ids.len() as u64)
 }
 
+/// An endpoint that was deleted.
+pub(crate) struct DeletedRow {
+    pub(crate) id: EndpointId,
+    pub(crate) account_id: AccountId,
+}
+
+from_row!(DeletedRow { id, account_id });
+
 /// Endpoints that were deleted.
-pub(crate) async fn deleted_endpoints(tx: &mut Tx, most: i64) -> Result<Vec<EndpointId>, StoreError> {
-    let rows: Vec<(EndpointId,)> = tx
-        .all(
-            "select id as value from webhook_endpoints where deleted_at is not null order by deleted_at limit $1",
-            args![most],
-        )
-        .await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+pub(crate) async fn deleted_endpoints(tx: &mut Tx, most: i64) -> Result<Vec<DeletedRow>, StoreError> {
+    tx.all(
+        "select id, account_id from webhook_endpoints where deleted_at is not null order by deleted_at limit $1",
+        args![most],
+    )
+    .await
 }
 
 /// Forgets an endpoint that was deleted before that time, and whose history is gone.

@@ -19,20 +19,12 @@ pub(crate) use results::*;
 /// Runs when the area can serve.
 pub(crate) const PROBE: &str = "select id from webhook_endpoints limit 1";
 
-/// The first deliveries of the first endpoint of the account that has any: found by an index, and the same ones as long
-/// as they are there.
-macro_rules! first_deliveries {
-    () => {
-        "select d.id from webhook_deliveries d where d.endpoint_id = (select p.id from webhook_endpoints p \
-         where p.account_id = $1 and exists (select 1 from webhook_deliveries x where x.endpoint_id = p.id) \
-         order by p.id limit 1) order by d.created_at, d.id limit $2"
-    };
-}
-
-/// Erases what the area keeps of an account: attempts before their deliveries, and these before their endpoints.
-pub(crate) const ERASE: [&str; 8] = [
-    concat!("delete from webhook_attempts where delivery_id in (", first_deliveries!(), ")"),
-    concat!("delete from webhook_deliveries where id in (", first_deliveries!(), ")"),
+/// Erases what the area keeps of an account: deliveries, with their attempts, before the endpoints they are found by.
+pub(crate) const ERASE: [&str; 7] = [
+    "delete from webhook_deliveries where id in (select d.id from webhook_deliveries d where d.endpoint_id = \
+     (select p.id from webhook_endpoints p where p.account_id = $1 \
+     and exists (select 1 from webhook_deliveries x where x.endpoint_id = p.id) order by p.id limit 1) \
+     order by d.created_at, d.id limit $2)",
     "delete from webhook_stats where account_id = $1 and (endpoint_id, hour, outcome, step) in \
      (select endpoint_id, hour, outcome, step from webhook_stats where account_id = $1 limit $2)",
     "delete from webhook_subscriptions where account_id = $1 and $2 > 0",

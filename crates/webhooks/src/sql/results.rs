@@ -12,8 +12,9 @@ use crate::model::After;
 #[derive(Debug, Clone)]
 pub(crate) struct ResultRow {
     pub(crate) delivery: DeliveryId,
-    /// The attempts that were made before this one: whoever counts otherwise writes nothing.
+    /// The attempts that were made before this one, and how it stood: whoever finds it otherwise writes nothing.
     pub(crate) tries: i64,
+    pub(crate) was: &'static str,
     pub(crate) after: After,
     pub(crate) attempt: AttemptId,
     pub(crate) at: Timestamp,
@@ -24,12 +25,12 @@ pub(crate) struct ResultRow {
 
 static UPDATE: LazyLock<ByRows> = LazyLock::new(|| {
     ByRows::new(
-        "with results (delivery_id, tried, state, made, place, due, ended_at) as (values",
-        "($a, $b, $c, $d, $e, $f, $g)",
+        "with results (delivery_id, tried, was, state, made, in_lane, due, ended_at) as (values",
+        "($a, $b, $c, $d, $e, $f, $g, $h)",
         ") update webhook_deliveries set status = results.state, attempts = results.made, tries = tries + 1, \
-         lane = results.place, next_at = results.due, last_at = results.ended_at from results \
+         lane = results.in_lane, next_at = results.due, last_at = results.ended_at from results \
          where webhook_deliveries.id = results.delivery_id and webhook_deliveries.tries = results.tried \
-         and exists (select 1 from webhook_queues q where q.account_id = webhook_deliveries.account_id \
+         and webhook_deliveries.status = results.was and exists (select 1 from webhook_queues q where q.account_id = webhook_deliveries.account_id \
          and q.claim = $1) returning id as value",
         1,
     )
@@ -55,7 +56,8 @@ pub(crate) async fn write_results(
     let mut written = Vec::new();
     let update = UPDATE.pieces(rows, &shared, |row| {
         let After { status, attempts, lane, next_at } = row.after;
-        args![row.delivery, row.tries, status.name().to_owned(), attempts, lane.number(), next_at, row.at]
+        let (was, state) = (row.was.to_owned(), status.name().to_owned());
+        args![row.delivery, row.tries, was, state, attempts, lane.number(), next_at, row.at]
     });
     for (text, args) in update {
         let ids: Vec<(DeliveryId,)> = tx.all(text, args).await?;
@@ -100,10 +102,11 @@ pub(crate) struct Health {
 pub(crate) struct FailingRow {
     pub(crate) id: EndpointId,
     pub(crate) account_id: AccountId,
+    pub(crate) version: i64,
     pub(crate) failing_since: Option<Timestamp>,
 }
 
-from_row!(FailingRow { id, account_id, failing_since });
+from_row!(FailingRow { id, account_id, version, failing_since });
 
 static HEALTH: LazyLock<ByRows> = LazyLock::new(|| {
     ByRows::new(
@@ -112,7 +115,7 @@ static HEALTH: LazyLock<ByRows> = LazyLock::new(|| {
         ") update webhook_endpoints set last_delivery_at = health.ended_at, last_delivery_status = health.state, \
          failing_since = case when health.recovered then health.since \
          else coalesce(webhook_endpoints.failing_since, health.since) end from health \
-         where webhook_endpoints.id = health.endpoint returning id, account_id, failing_since",
+         where webhook_endpoints.id = health.endpoint returning id, account_id, version, failing_since",
         0,
     )
 });
