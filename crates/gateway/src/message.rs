@@ -22,11 +22,14 @@ pub(crate) async fn read<B>(
 where
     B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
 {
-    let mut variables = variables?;
     if let Some(most) = entry.spec.anything {
+        // Where anything is taken, what does not read names nothing.
+        let nowhere = |_| Problem::new(Code::NotFound, "There is nothing at this path.");
+        let mut variables = variables.map_err(nowhere)?;
         variables.insert(Posted::FIELD.to_owned(), read_anything(arrived, most).await?);
         return Ok(variables);
     }
+    let variables = variables?;
     let query = parse_query(arrived.parts.uri.query().unwrap_or_default());
     let mut fields = if entry.spec.method.takes_body() {
         let fields = read_body(arrived).await?;

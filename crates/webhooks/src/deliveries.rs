@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use portico_engine::{Ctx, Cursor, Operation, Page, PageRequest, Spec};
+use portico_engine::{Ctx, Cursor, Operation, Page, PageRequest, Spec, event_sequence};
 use portico_kernel::{AttemptId, Category, DeliveryId, EndpointId, EventId, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -213,6 +213,11 @@ impl Operation for RetryDelivery {
         act_in(ctx, row.account_id, missing).await?;
         let endpoint = sql::endpoint(ctx.tx().await?, row.endpoint_id).await?.ok_or_else(missing)?;
         check_enabled(&endpoint)?;
+        // One that was recovered late may outlive its event.
+        if event_sequence(ctx.tx().await?, row.account_id, row.event_id).await?.is_none() {
+            let words = "The event of the delivery is no longer kept.";
+            return Err(Problem::failed_precondition("EVENT_GONE", "webhooks", words, []));
+        }
         let pending = row.status == Status::Pending.name();
         // Only what waits keeps its order; what has ended is sent beside it.
         let lane = if pending { Lane::of_type(&row.event_type) } else { Lane::First };

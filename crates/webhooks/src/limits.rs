@@ -61,7 +61,7 @@ pub const ENDPOINT_IN_FLIGHT_MAX: usize = 16;
 pub const ACCOUNT_IN_FLIGHT_MAX: usize = 64;
 /// Deliveries under way from one server.
 pub const IN_FLIGHT_MAX: usize = 512;
-/// Of these, those to endpoints that failed the last time, or took long: the other half is always there for the others.
+/// Of these, those to endpoints that took long the last time: the other half is always there for the others.
 pub const SLOW_IN_FLIGHT_MAX: usize = 256;
 /// How long is long.
 pub const SLOW_MS: i64 = 1_000;

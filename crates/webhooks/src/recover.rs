@@ -100,6 +100,9 @@ impl Operation for RecoverEndpoint {
         if self.since < now - limits::RECOVER_LIFE {
             return Err(Problem::field("since", "must not be more than 30 days ago"));
         }
+        if self.since > now {
+            return Err(Problem::field("since", "must not be in the future"));
+        }
         let until = self.until.unwrap_or(now + std::time::Duration::from_micros(1));
         if until <= self.since {
             return Err(Problem::field("until", "must be after `since`"));

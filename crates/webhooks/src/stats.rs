@@ -136,11 +136,15 @@ impl Operation for GetStats {
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Stats, Problem> {
         let by = self.by.unwrap_or(By::Hour);
         let span = self.span(ctx.now(), by)?;
+        let named = match self.account_id {
+            Some(named) => Some(ctx.account(Some(named)).await?),
+            None => None,
+        };
         let account = match self.endpoint_id {
-            None => ctx.account(self.account_id).await?,
+            None => ctx.account(named).await?,
             Some(id) => {
                 let account = find(ctx, id).await?.account_id;
-                if self.account_id.is_some_and(|named| named != account) {
+                if named.is_some_and(|named| named != account) {
                     return Err(Problem::not_found("webhook endpoint", id));
                 }
                 account

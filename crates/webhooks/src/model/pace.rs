@@ -21,16 +21,16 @@ impl Pace {
         self.most
     }
 
-    /// Did the last attempt fail, or take long?
+    /// Did the last attempt take long? One that is refused at once costs nobody else anything.
     pub(crate) fn is_slow(self) -> bool {
         self.slow
     }
 
     pub(crate) fn ended(&mut self, outcome: Outcome, duration_ms: i64) {
-        self.slow = outcome != Outcome::Delivered || duration_ms >= SLOW_MS;
+        self.slow = duration_ms >= SLOW_MS;
         self.most = match outcome {
             Outcome::Delivered => (self.most + 1).min(ENDPOINT_IN_FLIGHT_MAX),
-            // It answers; that it says no costs nobody else anything.
+            // It answers.
             Outcome::Status | Outcome::Redirect => self.most,
             _ => (self.most / 2).max(1),
         };

@@ -183,15 +183,14 @@ impl Courier {
         self.next_at = Some(self.next_at.map_or(at, |next| next.min(at)));
     }
 
-    async fn end_pending(&self, endpoint: EndpointId) -> Result<(), Problem> {
-        loop {
-            let mut tx = self.engine.db.write().await?;
-            let ended = sql::end_pending(&mut tx, self.account, endpoint, limits::PRUNE_ROWS).await?;
-            tx.commit().await?;
-            if ended < limits::PRUNE_ROWS.unsigned_abs() {
-                return Ok(());
-            }
-        }
+    /// Ends some of what waits for an endpoint that takes nothing. The rest is for the next look, which comes at once:
+    /// others have their turn in between.
+    async fn end_pending(&mut self, endpoint: EndpointId) -> Result<(), Problem> {
+        let mut tx = self.engine.db.write().await?;
+        let ended = sql::end_pending(&mut tx, self.account, endpoint, limits::PRUNE_ROWS).await?;
+        tx.commit().await?;
+        self.look |= ended == limits::PRUNE_ROWS.unsigned_abs();
+        Ok(())
     }
 
     async fn read_lanes(&mut self, now: Timestamp) -> Result<(), Problem> {
@@ -268,9 +267,15 @@ impl Courier {
             && self.next_at.is_none()
             && !self.receivers.values().any(Receiver::is_busy);
         let now = self.engine.clock.now();
-        if self.attempts.is_empty() {
+        if self.attempts.is_empty() && !self.look {
             self.mailbox.rest(idle.then_some(now));
             self.sender().moved();
+        }
+        if self.look {
+            while let Some(ended) = self.attempts.try_join_next_with_id() {
+                self.ended(ended);
+            }
+            return tokio::task::yield_now().await;
         }
         let engine = self.engine.clone();
         let due = async {
