@@ -189,7 +189,9 @@ impl Courier {
         let mut tx = self.engine.db.write().await?;
         let ended = sql::end_pending(&mut tx, self.account, endpoint, limits::PRUNE_ROWS).await?;
         tx.commit().await?;
-        self.look |= ended == limits::PRUNE_ROWS.unsigned_abs();
+        // One that takes something after all was made since the endpoints were read.
+        let is_new = ended == 0 && !self.receivers.contains_key(&endpoint);
+        self.look |= is_new || ended == limits::PRUNE_ROWS.unsigned_abs();
         Ok(())
     }
 
