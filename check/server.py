@@ -52,7 +52,15 @@ def environment(folder, host):
 
 
 def get(url, token=None):
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    return fetch(urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {}))
+
+
+def post(url, token, body):
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    return fetch(urllib.request.Request(url, json.dumps(body).encode(), headers))
+
+
+def fetch(request):
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with direct.open(request, timeout=10) as answer:
         return answer.read()

@@ -177,6 +177,11 @@ impl Ctx {
         Ok(account)
     }
 
+    /// Refuses a caller who may not act in `account`, and begins no transaction: for what is long to look through.
+    pub async fn may_act_in(&self, account: AccountId) -> Result<(), Problem> {
+        self.engine.belongs(&self.caller, account, self.spec.role, None).await
+    }
+
     /// The name of the account's plan.
     pub async fn plan(&mut self, account: AccountId) -> Result<String, Problem> {
         let memberships = self.engine.memberships.clone();

@@ -90,11 +90,12 @@ pub(crate) async fn act_in(
     account: AccountId,
     missing: impl FnOnce() -> Problem,
 ) -> Result<(), Problem> {
-    match ctx.account(Some(account)).await {
-        Ok(_) => Ok(()),
-        Err(problem) if problem.code() == Code::Forbidden => Err(missing()),
-        Err(problem) => Err(problem),
-    }
+    ctx.account(Some(account)).await.map(drop).map_err(|problem| unseen(problem, missing))
+}
+
+/// Who is refused learns as much as if there were nothing.
+pub(crate) fn unseen(problem: Problem, missing: impl FnOnce() -> Problem) -> Problem {
+    if problem.code() == Code::Forbidden { missing() } else { problem }
 }
 
 /// The record of an endpoint as the wire has it.

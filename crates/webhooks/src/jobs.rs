@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_engine::{Engine, Job, Turn};
-use portico_kernel::{AccountId, DeliveryId, EndpointId, Hour, Problem, Timestamp};
+use portico_kernel::{AccountId, Code, DeliveryId, EndpointId, Hour, Problem, Timestamp};
 
 use crate::{limits, sql};
 
+/// How often the history of an endpoint is tried to be removed with its deletion.
+const TRIES_MAX: u32 = 10;
 /// Deleted endpoints whose history is removed in one turn.
 const ENDPOINTS_AT_ONCE: i64 = 20;
 
@@ -59,16 +61,23 @@ async fn forget_some(
 
 /// Removes the history of an endpoint that was just deleted.
 pub(crate) async fn forget_history(engine: Arc<Engine>, account: AccountId, endpoint: EndpointId) {
-    loop {
+    let mut tries_left = TRIES_MAX;
+    while tries_left > 0 {
         match forget_some(&engine, (account, endpoint), engine.clock.now()).await {
             Ok(0) => return,
             Ok(_) => {}
+            // The sender may hold a row.
+            Err(problem) if problem.code() == Code::Unavailable => {
+                tries_left -= 1;
+                engine.clock.sleep(limits::WRITE_PAUSE).await;
+            }
             Err(problem) => {
-                tracing::warn!(%endpoint, %problem, "The history of a deleted endpoint stays until the next turn of the job");
+                tracing::error!(%endpoint, %problem, cause = ?problem.cause(), "The history of an endpoint cannot be removed");
                 return;
             }
         }
     }
+    tracing::warn!(%endpoint, "The history of a deleted endpoint stays until the next turn of the job");
 }
 
 /// Removes test inboxes whose day is over.

@@ -63,6 +63,8 @@ pub const ACCOUNT_IN_FLIGHT_MAX: usize = 64;
 pub const IN_FLIGHT_MAX: usize = 512;
 /// Of these, those to endpoints that took long the last time: the other half is always there for the others.
 pub const SLOW_IN_FLIGHT_MAX: usize = 256;
+/// Deliveries under way to one endpoint while more than half of the server's places are taken.
+pub const CROWDED_IN_FLIGHT: usize = 4;
 /// How long is long.
 pub const SLOW_MS: i64 = 1_000;
 /// Deliveries under way to an endpoint of which nothing is known yet.

@@ -71,7 +71,7 @@ pub(crate) async fn judge(
     }
     let mut keys = Vec::new();
     for endpoint in sql::endpoints_of_inbox(&mut tx, inbox).await? {
-        keys.extend(endpoint.keys(engine, now)?);
+        keys.extend(endpoint.keys(engine, now));
     }
     let (id, timestamp) = (header(posted, WEBHOOK_ID), header(posted, WEBHOOK_TIMESTAMP));
     Ok(Some(verdict(Webhook { id, timestamp, body: &posted.body }, signature, &keys, now)))

@@ -5,7 +5,7 @@ use portico_kernel::{Category, DeliveryId, EndpointId, EventId, Problem, Scope, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::{act_in, find};
+use crate::endpoints::{find, unseen};
 use crate::events::WebhookTest;
 use crate::sql::EndpointRow;
 use crate::{Webhooks, limits, sql};
@@ -113,7 +113,7 @@ impl Operation for RecoverEndpoint {
         let account = sql::endpoint(&mut look, self.endpoint_id).await?.map(|row| row.account_id);
         let missing = || Problem::not_found("webhook endpoint", self.endpoint_id);
         let place = (account.ok_or_else(missing)?, self.endpoint_id);
-        act_in(ctx, place.0, missing).await?;
+        ctx.may_act_in(place.0).await.map_err(|problem| unseen(problem, missing))?;
         let failed = sql::failed(&mut look, place, span, now, limits::RECOVERED_MAX).await?;
         let left = limits::RECOVERED_MAX - i64::try_from(failed.len()).unwrap_or(0);
         let missed = sql::missed(&mut look, place, span, left).await?;

@@ -13,7 +13,7 @@ use super::mailbox::{Mailbox, News, Order};
 use super::receiver::{Receiver, Target};
 use super::results::Finished;
 use super::{Due, Sender};
-use crate::model::{Before, Lane, Outcome, Status, after};
+use crate::model::{self, Before, Ended, Lane, Outcome, Status};
 use crate::sql::{self, DueRow, EndpointRow};
 use crate::{Webhooks, limits};
 
@@ -76,7 +76,8 @@ impl Courier {
             match order {
                 Order::Leave => return,
                 Order::Finish if self.attempts.is_empty() => return,
-                Order::Finish => {}
+                // What is found now is the next server's.
+                Order::Finish => self.look = false,
                 Order::Send => {
                     if let Err(problem) = self.work().await {
                         // The database cannot be asked; the next look at everything tries again.
@@ -170,10 +171,16 @@ impl Courier {
         let agenda = sql::agenda(&mut self.engine.db.glance().await?, self.account).await?;
         self.next_at = None;
         for row in agenda {
-            match self.receivers.get_mut(&row.endpoint_id).filter(|receiver| receiver.target.row.enabled) {
-                None => self.end_pending(row.endpoint_id).await?,
-                Some(receiver) if row.next_at <= now => receiver.expect(Lane::from_number(row.lane)),
-                Some(_) => self.due_at(row.next_at),
+            match self.receivers.get_mut(&row.endpoint_id) {
+                // What is under way is written first: the two would wait for each other's rows.
+                Some(receiver) if !receiver.target.row.enabled && receiver.is_busy() => {
+                    self.due_at(now + limits::LOOK_EVERY);
+                }
+                Some(receiver) if receiver.target.row.enabled && row.next_at <= now => {
+                    receiver.expect(Lane::from_number(row.lane));
+                }
+                Some(receiver) if receiver.target.row.enabled => self.due_at(row.next_at),
+                _ => self.end_pending(row.endpoint_id).await?,
             }
         }
         Ok(())
@@ -196,7 +203,7 @@ impl Courier {
     }
 
     async fn read_lanes(&mut self, now: Timestamp) -> Result<(), Problem> {
-        let usable = self.receivers.iter().filter(|(_, receiver)| receiver.target.is_usable());
+        let usable = self.receivers.iter().filter(|(_, receiver)| receiver.is_usable());
         let lanes: Vec<_> = usable
             .flat_map(|(id, receiver)| receiver.to_read().into_iter().map(|(lane, most)| (*id, lane, most)))
             .collect();
@@ -242,9 +249,11 @@ impl Courier {
                 {
                     return begun;
                 }
-                // More than its share only while half of the places are free.
+                // More than its share only while half of the places are free, the account's and the server's.
                 let roomy = in_flight < limits::ACCOUNT_IN_FLIGHT_MAX / 2;
                 let most = if roomy { limits::ENDPOINT_IN_FLIGHT_MAX } else { fair };
+                let crowded = self.webhooks.sender.places.available_permits() < limits::IN_FLIGHT_MAX / 2;
+                let most = if crowded { most.min(limits::CROWDED_IN_FLIGHT) } else { most };
                 let Some(due) = receiver.next(most) else { continue };
                 let delivery = due.id;
                 let task = in_its_place(
@@ -315,21 +324,19 @@ impl Courier {
         // An endpoint that was changed meanwhile is not the one that is gone.
         done.ended.gone &= done.version == receiver.target.row.version;
         if done.ended.gone {
-            // Nothing more is sent, even before the database knows.
-            let row = EndpointRow { enabled: false, ..receiver.target.row.clone() };
-            receiver.target = Arc::new(Target { row, keys: Vec::new() });
-            receiver.forget_queued();
+            receiver.is_gone(delivery);
         }
         let chance = u32::from_ne_bytes(self.engine.entropy.bytes());
-        let after = after(done.due.before, done.ended, chance);
-        if let Some(next) = after.next_at {
+        let after = model::after(done.due.before, done.ended, chance);
+        let if_not_gone = model::after(done.due.before, Ended { gone: false, ..done.ended }, chance);
+        if let Some(next) = if_not_gone.next_at {
             self.due_at(next);
         }
         self.webhooks.numbers.attempted(outcome == Outcome::Delivered);
         self.webhooks.numbers.to_write(1);
         self.unwritten += 1;
         // It ends after every courier.
-        let _ = self.results.send(Finished::new(&self.engine, self.account, done, after));
+        let _ = self.results.send(Finished::new(&self.engine, self.account, done, (after, if_not_gone)));
     }
 }
 
@@ -339,11 +346,7 @@ fn overlap_ended(receiver: &Receiver, now: Timestamp) -> bool {
 }
 
 fn target(engine: &Engine, row: EndpointRow, now: Timestamp) -> Arc<Target> {
-    let keys = row.keys(engine, now).unwrap_or_else(|problem| {
-        // What it is owed waits; the account's other endpoints do not.
-        tracing::error!(endpoint = %row.id, cause = ?problem.cause(), "The secret of an endpoint does not open");
-        Vec::new()
-    });
+    let keys = row.keys(engine, now);
     Arc::new(Target { row, keys })
 }
 

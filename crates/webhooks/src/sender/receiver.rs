@@ -16,13 +16,6 @@ pub(super) struct Target {
     pub(super) keys: Vec<SigningKey>,
 }
 
-impl Target {
-    /// Can anything be sent to it? Nothing goes out unsigned.
-    pub(super) fn is_usable(&self) -> bool {
-        self.row.enabled && !self.keys.is_empty()
-    }
-}
-
 /// Of so many deliveries at least one is a retry, when there are any.
 const RETRY_EVERY: u64 = 8;
 
@@ -49,6 +42,8 @@ pub(super) struct Receiver {
     /// Of those that keep their order, the one that the others wait for: it is under way, or failed and is not written yet.
     waited_for: Option<DeliveryId>,
     begun: u64,
+    /// The delivery whose receiver said that it is gone, until that is written.
+    gone: Option<DeliveryId>,
 }
 
 impl Receiver {
@@ -65,6 +60,7 @@ impl Receiver {
             in_flight: 0,
             waited_for: None,
             begun: 0,
+            gone: None,
         }
     }
 
@@ -148,7 +144,7 @@ impl Receiver {
 
     /// Takes what is to be sent next, if the endpoint may be sent more. `most` is its fair share of the account's.
     pub(super) fn next(&mut self, most: usize) -> Option<Due> {
-        if !self.target.is_usable() || self.in_flight >= self.pace.most().min(most) {
+        if !self.is_usable() || self.in_flight >= self.pace.most().min(most) {
             return None;
         }
         let retry_first = self.begun.is_multiple_of(RETRY_EVERY);
@@ -167,7 +163,18 @@ impl Receiver {
         due
     }
 
-    /// How many more it would take, for a courier that shares among several.
+    /// Can anything be sent to it? Nothing goes out unsigned, nor to one that is gone, even before the database knows.
+    pub(super) fn is_usable(&self) -> bool {
+        self.target.row.enabled && !self.target.keys.is_empty() && self.gone.is_none()
+    }
+
+    /// The receiver wants nothing more, as it said to that delivery.
+    pub(super) fn is_gone(&mut self, id: DeliveryId) {
+        self.gone = Some(id);
+        self.forget_queued();
+    }
+
+    /// How much is under way to it.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -196,6 +203,7 @@ impl Receiver {
     pub(super) fn written(&mut self, id: DeliveryId) {
         self.known.remove(&id);
         self.taken.remove(&id);
+        self.gone = self.gone.filter(|gone| *gone != id);
         if self.waited_for == Some(id) {
             self.waited_for = None;
             self.in_order.more = true;

@@ -27,11 +27,18 @@ pub(super) struct Finished {
     row: ResultRow,
     ended_at: Timestamp,
     version: i64,
-    gone: bool,
+    /// Did the receiver say that it is gone? What comes of the delivery if the endpoint was changed meanwhile.
+    gone: Option<After>,
 }
 
 impl Finished {
-    pub(super) fn new(engine: &Engine, account: AccountId, done: Done, after: After) -> Self {
+    /// `after` is what the delivery comes to, and what it would if its endpoint were not gone after all.
+    pub(super) fn new(
+        engine: &Engine,
+        account: AccountId,
+        done: Done,
+        (after, if_not_gone): (After, After),
+    ) -> Self {
         let Done { due, version, ended, began_at, duration_ms } = done;
         Self {
             account,
@@ -49,8 +56,14 @@ impl Finished {
             },
             ended_at: ended.at,
             version,
-            gone: ended.gone,
+            gone: ended.gone.then_some(if_not_gone),
         }
+    }
+
+    /// What is written, where these endpoints were disabled.
+    fn row_with(&self, disabled: &HashSet<EndpointId>) -> ResultRow {
+        let after = self.gone.filter(|_| !disabled.contains(&self.endpoint)).unwrap_or(self.row.after);
+        ResultRow { after, ..self.row.clone() }
     }
 
     fn is_delivered(&self) -> bool {
@@ -82,26 +95,25 @@ pub(super) async fn write(
                 Err(_) => break write_singly(&engine, &claim, &batch).await,
             }
         };
-        tell(&webhooks, &batch, &written.deliveries);
+        tell(&webhooks, &batch, &written);
         let count = i64::try_from(batch.len()).unwrap_or(0);
         batch.clear();
-        for account in written.disabled_in {
-            webhooks.sender.look_at(account);
-        }
         webhooks.numbers.to_write(-count);
         webhooks.sender.moved();
     }
 }
 
-/// Tells couriers that their results are written. What was not was changed by another: they look at it again.
-fn tell(webhooks: &Webhooks, batch: &[Finished], written: &HashSet<DeliveryId>) {
+/// Tells couriers that their results are written. They look again at what was not, because another changed it, and at
+/// endpoints that were disabled by it.
+fn tell(webhooks: &Webhooks, batch: &[Finished], written: &Written) {
     let mut by_account: HashMap<AccountId, (Vec<DeliveryId>, bool)> = HashMap::new();
     for finished in batch {
         let (deliveries, look) = by_account.entry(finished.account).or_default();
         deliveries.push(finished.row.delivery);
-        *look |= !written.contains(&finished.row.delivery);
+        *look |= !written.deliveries.contains(&finished.row.delivery)
+            || written.disabled.contains(&finished.endpoint);
     }
-    for delivery in written {
+    for delivery in &written.deliveries {
         // Whoever waited may have left.
         lock(&webhooks.sender.waiting).remove(delivery).map(|waiting| waiting.send(()));
     }
@@ -142,23 +154,27 @@ async fn end(engine: &Engine, delivery: DeliveryId) -> Result<(), StoreError> {
 #[derive(Default)]
 struct Written {
     deliveries: HashSet<DeliveryId>,
-    /// The accounts in which an endpoint was disabled.
-    disabled_in: Vec<AccountId>,
+    disabled: HashSet<EndpointId>,
 }
 
 impl Written {
     fn extend(&mut self, other: Self) {
         self.deliveries.extend(other.deliveries);
-        self.disabled_in.extend(other.disabled_in);
+        self.disabled.extend(other.disabled);
     }
 }
 
 async fn write_batch(engine: &Arc<Engine>, claim: &str, batch: &[Finished]) -> Result<Written, Problem> {
     // What disables an endpoint is written with it, and with the audit entry.
     let mut ctx = Ctx::platform(engine);
+    let mut disabled = HashSet::new();
+    for finished in batch.iter().filter(|each| each.gone.is_some()) {
+        disabled
+            .extend(disable(&mut ctx, finished.account, (finished.endpoint, finished.version), GONE).await?);
+    }
     let tx = ctx.tx().await?;
+    let mut rows: Vec<_> = batch.iter().map(|finished| finished.row_with(&disabled)).collect();
     // Always in the same order, so that two transactions never wait for each other.
-    let mut rows: Vec<_> = batch.iter().map(|finished| &finished.row).collect();
     rows.sort_by_key(|row| row.delivery);
     let deliveries: HashSet<_> = sql::write_results(tx, claim, &rows).await?.into_iter().collect();
     rows.retain(|row| deliveries.contains(&row.delivery));
@@ -166,21 +182,19 @@ async fn write_batch(engine: &Arc<Engine>, claim: &str, batch: &[Finished]) -> R
     let kept: Vec<_> = batch.iter().filter(|each| deliveries.contains(&each.row.delivery)).collect();
     let failing = sql::note_health(tx, &health(&kept)).await?;
     sql::count(tx, &counts(&kept)).await?;
-    let mut disabled_in = Vec::new();
     let now = engine.clock.now();
-    let gone = kept.iter().filter(|each| each.gone);
-    let gone = gone.map(|each| (each.account, (each.endpoint, each.version), GONE));
-    let too_long = failing
-        .iter()
-        .filter(|row| row.failing_since.is_some_and(|since| now.since(since) >= limits::FAILING_MAX))
-        .map(|row| (row.account_id, (row.id, row.version), FAILING));
-    for (account, endpoint, reason) in gone.chain(too_long) {
-        if disable(&mut ctx, account, endpoint, reason).await? {
-            disabled_in.push(account);
-        }
+    let too_long = |since: Timestamp| now.since(since) >= limits::FAILING_MAX;
+    for row in failing.iter().filter(|row| row.failing_since.is_some_and(too_long)) {
+        disabled.extend(disable(&mut ctx, row.account_id, (row.id, row.version), FAILING).await?);
+    }
+    // Only now, since what was written above stood as it was read.
+    let tx = ctx.tx().await?;
+    let of: BTreeMap<_, _> = batch.iter().map(|each| (each.endpoint, each.account)).collect();
+    for (endpoint, account) in of.into_iter().filter(|(endpoint, _)| disabled.contains(endpoint)) {
+        sql::end_pending(tx, account, endpoint, limits::PRUNE_ROWS).await?;
     }
     ctx.finish().await?;
-    Ok(Written { deliveries, disabled_in })
+    Ok(Written { deliveries, disabled })
 }
 
 /// What the attempts say of each endpoint, in the order in which they ended.
@@ -225,22 +239,20 @@ fn counts(kept: &[&Finished]) -> Vec<(StatKey, i64)> {
     counts.into_iter().collect()
 }
 
-/// Disables an endpoint, if it is still as it was when the attempt was made. What waits for it ends.
+/// Disables an endpoint, if it is still as it was when the attempt was made; answers which it disabled.
 async fn disable(
     ctx: &mut Ctx,
     account: AccountId,
     (endpoint, version): (EndpointId, i64),
     reason: &'static str,
-) -> Result<bool, Problem> {
-    let tx = ctx.tx().await?;
-    let disabled = sql::disable_endpoint(tx, endpoint, version, reason).await?;
-    if disabled {
-        sql::end_pending(tx, account, endpoint, limits::PRUNE_ROWS).await?;
-        ctx.act_in(account);
-        ctx.audit_with("endpoint.disabled", &endpoint, json!({ "reason": reason }))?;
-        tracing::info!(%account, %endpoint, reason, "Disabled an endpoint");
+) -> Result<Option<EndpointId>, Problem> {
+    if !sql::disable_endpoint(ctx.tx().await?, endpoint, version, reason).await? {
+        return Ok(None);
     }
-    Ok(disabled)
+    ctx.act_in(account);
+    ctx.audit_with("endpoint.disabled", &endpoint, json!({ "reason": reason }))?;
+    tracing::info!(%account, %endpoint, reason, "Disabled an endpoint");
+    Ok(Some(endpoint))
 }
 
 #[cfg(test)]
@@ -268,7 +280,7 @@ mod tests {
             },
             ended_at: at,
             version: 1,
-            gone: false,
+            gone: None,
         }
     }
 

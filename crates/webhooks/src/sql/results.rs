@@ -50,7 +50,7 @@ static INSERT: LazyLock<ByRows> = LazyLock::new(|| {
 pub(crate) async fn write_results(
     tx: &mut Tx,
     claim: &str,
-    rows: &[&ResultRow],
+    rows: &[ResultRow],
 ) -> Result<Vec<DeliveryId>, StoreError> {
     let shared = args![claim.to_owned()];
     let mut written = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) async fn write_results(
     Ok(written)
 }
 
-pub(crate) async fn insert_attempts(tx: &mut Tx, rows: &[&ResultRow]) -> Result<(), StoreError> {
+pub(crate) async fn insert_attempts(tx: &mut Tx, rows: &[ResultRow]) -> Result<(), StoreError> {
     let insert = INSERT.pieces(rows, &[], |row| {
         let (number, next) = (row.tries + 1, row.after.next_at);
         args![
