@@ -39,23 +39,26 @@ pub fn kills() -> usize {
 impl TestDatabase {
     /// A new one.
     pub async fn create(database: Database) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let url = match database {
-            Database::Sqlite => format!("sqlite:{}", folder.path().join("portico.db").display()),
-            Database::Postgres => {
-                let entropy: &dyn Entropy = &SystemEntropy;
-                let schema = format!("test_{}", hex(&entropy.bytes::<8>()));
-                let cluster = cluster();
-                let db = Db::open(&cluster).await.unwrap();
-                let mut tx = db.write().await.unwrap();
-                // A name is no argument; this one is made of hexadecimal digits.
-                let create: &'static str = Box::leak(format!("create schema {schema}").into_boxed_str());
-                tx.execute(create, args![]).await.unwrap();
-                tx.commit().await.unwrap();
-                db.close().await;
-                format!("{cluster}?options[search_path]={schema}")
+        match database {
+            Database::Sqlite => {
+                let folder = tempfile::tempdir().unwrap();
+                Self { url: format!("sqlite:{}", folder.path().join("portico.db").display()), folder }
             }
-        };
-        Self { url, folder }
+            Database::Postgres => Self::in_cluster(&cluster()).await,
+        }
+    }
+
+    /// A new one in the PostgreSQL at that address.
+    pub async fn in_cluster(cluster: &str) -> Self {
+        let entropy: &dyn Entropy = &SystemEntropy;
+        let schema = format!("test_{}", hex(&entropy.bytes::<8>()));
+        let db = Db::open(cluster).await.unwrap();
+        let mut tx = db.write().await.unwrap();
+        // A name is no argument; this one is made of hexadecimal digits.
+        let create: &'static str = Box::leak(format!("create schema {schema}").into_boxed_str());
+        tx.execute(create, args![]).await.unwrap();
+        tx.commit().await.unwrap();
+        db.close().await;
+        Self { url: format!("{cluster}?options[search_path]={schema}"), folder: tempfile::tempdir().unwrap() }
     }
 }

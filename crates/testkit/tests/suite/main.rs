@@ -41,6 +41,7 @@ mod structure;
 mod tokens;
 mod webhooks;
 mod webhooks_inbox;
+mod webhooks_servers;
 mod wire;
 
 /// The root of the repository. Asked when the test runs: a path that was compiled in could be another clone's.

@@ -1,6 +1,6 @@
 //! Units and limits with servers that are processes of their own: killed, and several on one database.
 
-mod client;
+pub(crate) mod client;
 mod crash;
 mod ledger;
 mod several;

@@ -48,8 +48,12 @@ pub(crate) fn limit(database: &TestDatabase, monthly_units: i64, calls_per_minut
 
 impl Server {
     pub(crate) fn start(database: &TestDatabase) -> Self {
-        let mut child =
-            command(database).arg("serve").stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        Self::start_as(command(database))
+    }
+
+    /// A server with more in its environment.
+    pub(crate) fn start_as(mut command: Command) -> Self {
+        let mut child = command.arg("serve").stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let words = line.strip_prefix("ready ").unwrap_or_else(|| panic!("{line:?}"));
@@ -68,10 +72,15 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
     /// SIGTERM, and wait.
     pub(crate) fn stop(mut self) -> ExitStatus {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.signal("-TERM");
         self.child.wait().unwrap()
     }
 }
