@@ -4,6 +4,7 @@ mod cluster;
 mod crash;
 mod isolation;
 mod ledger;
+mod made;
 mod outage;
 mod receiver;
 mod scene;
