@@ -4,8 +4,8 @@
 //! Both servers run at once and are asked in turns, on the same processors and by the same callers.
 
 pub(crate) mod bare;
-mod load;
-mod process;
+pub(crate) mod load;
+pub(crate) mod process;
 mod stock;
 
 use std::path::Path;

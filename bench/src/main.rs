@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
 mod admission;
+mod deliveries;
 mod disk;
 mod exchanges;
 mod http;
@@ -48,6 +49,9 @@ async fn main() {
         }
         if wanted("pages") {
             pages::measure(&mut report, database).await;
+        }
+        if wanted("deliveries") {
+            deliveries::measure(&mut report, database).await;
         }
     }
     // Only a whole run is written down.

@@ -26,6 +26,11 @@ impl Report {
         );
     }
 
+    /// What goes with the figure before.
+    pub(crate) fn words(&mut self, what: &str, words: &str) {
+        self.line(what, words, "");
+    }
+
     fn line(&mut self, what: &str, figures: &str, ratio: &str) {
         println!("{what:<58} {figures:<40} {ratio}");
         self.0.push([what.to_owned(), figures.to_owned(), ratio.to_owned()]);

@@ -43,7 +43,8 @@ impl Round {
     }
 }
 
-struct Connection {
+/// A connection that stays open.
+pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
@@ -57,14 +58,14 @@ fn answer_length(read: &[u8]) -> Option<usize> {
 }
 
 impl Connection {
-    async fn open(address: SocketAddr) -> Self {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream, buffer: vec![0; 8 << 10] }
     }
 
     /// Sends the request and waits for its answer, which must be good.
-    async fn ask(&mut self, request: &[u8]) -> &[u8] {
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> &[u8] {
         self.stream.write_all(request).await.unwrap();
         let mut read = 0;
         let whole = loop {

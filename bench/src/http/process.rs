@@ -46,6 +46,58 @@ fn ready_line(out: ChildStdout, watch: Stopwatch) -> Receiver<(String, Duration)
     ready
 }
 
+/// The fields of a process's `stat` in `/proc`, from the third on: the name before it may hold anything.
+fn fields(stat: &str) -> Vec<&str> {
+    stat.rsplit_once(") ").unwrap().1.split(' ').collect()
+}
+
+/// The processor time that a process has taken: the 14th and 15th field.
+fn cpu_of(stat: &str) -> Duration {
+    ticks(fields(stat)[11..13].iter().copied())
+}
+
+fn ticks<'a>(counts: impl Iterator<Item = &'a str>) -> Duration {
+    TICK * counts.map(|count| count.parse::<u32>().unwrap()).sum()
+}
+
+/// The processor time that this process has taken so far.
+pub(crate) fn own_cpu() -> Duration {
+    cpu_of(&std::fs::read_to_string("/proc/self/stat").unwrap())
+}
+
+/// The processor time that everything on this machine has taken so far.
+pub(crate) fn all_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let counts: Vec<_> = stat.lines().next().unwrap().split_whitespace().skip(1).collect();
+    // For users, those of them that are nice, the system; then idle and waiting; then interrupts of two kinds.
+    ticks([0, 1, 2, 5, 6].iter().map(|at| counts[*at]))
+}
+
+/// The processes of a PostgreSQL cluster.
+pub(crate) struct Cluster {
+    /// The one that began all others.
+    first: String,
+}
+
+impl Cluster {
+    /// The cluster that the process serves in.
+    pub(crate) fn of_backend(id: i64) -> Self {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        Self { first: fields(&stat)[1].to_owned() }
+    }
+
+    /// The processor time that it has taken so far, of processes that have ended, too.
+    pub(crate) fn cpu(&self) -> Duration {
+        let first = std::fs::read_to_string(format!("/proc/{}/stat", self.first)).unwrap();
+        let ended = ticks(fields(&first)[13..15].iter().copied());
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        // One that ends meanwhile cannot be read any more.
+        let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        let children = stats.filter(|stat| stat.contains(") ") && fields(stat)[1] == self.first);
+        cpu_of(&first) + ended + children.map(|stat| cpu_of(&stat)).sum::<Duration>()
+    }
+}
+
 impl Process {
     /// Starts the server and waits until it is ready. It writes its log to `log`, and knows nothing of our environment.
     pub(crate) fn start(mut command: Command, log: &Path) -> Self {
@@ -69,10 +121,7 @@ impl Process {
 
     /// The processor time that it has taken so far, its own and the system's for it.
     pub(crate) fn cpu(&self) -> Duration {
-        let stat = self.about("stat");
-        // Behind the name, which may hold anything, the third field comes first; the times are the 14th and 15th.
-        let (_, fields) = stat.rsplit_once(") ").unwrap();
-        TICK * fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u32>().unwrap()).sum()
+        cpu_of(&self.about("stat"))
     }
 
     /// The memory that it holds.
