@@ -16,6 +16,9 @@ use crate::metering_servers::client::below;
 
 /// Nothing that is waited for takes so long.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Seconds in which everything is read that a server had sent, and after which no other has taken over yet.
+const MOMENT: i64 = 4;
+
 /// How an endpoint of the receiver behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
@@ -178,6 +181,14 @@ impl Receiver {
     pub(crate) fn mark(&self) -> Mark {
         let log = self.log();
         Mark { requests: log.requests.len(), ends: log.ends, still_at: None }
+    }
+
+    /// Where the log stood when a server had stood still for a moment, and no other had taken over yet.
+    pub(crate) fn mark_still(&self, still_at: i64) -> Mark {
+        let log = self.log();
+        let requests = log.requests.partition_point(|request| request.came_at <= still_at + MOMENT);
+        let ends = log.requests[..requests].iter().filter(|request| request.ended.is_some()).count();
+        Mark { requests, ends, still_at: Some(still_at) }
     }
 
     /// Waits until so much has come.
