@@ -18,6 +18,9 @@ const CONNECTIONS_MAX: u32 = 20;
 /// How long a caller waits for a connection before it is told that the database cannot be reached.
 const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 
+/// A server that stands still in the middle of a transaction must not hold its rows for good.
+const SESSION: [(&str, &str); 1] = [("idle_in_transaction_session_timeout", "15s")];
+
 /// The database: SQLite in a file, or PostgreSQL.
 pub struct Db(Inner);
 
@@ -47,8 +50,10 @@ impl Db {
                 "a database url begins with `sqlite:`, `postgres://` or `postgresql://`",
             ));
         }
-        let options =
-            PgConnectOptions::from_str(url)?.application_name("portico").disable_statement_logging();
+        let options = PgConnectOptions::from_str(url)?
+            .application_name("portico")
+            .options(SESSION)
+            .disable_statement_logging();
         // The pool would only say that it waited too long; a first connection says why.
         options.connect().await?.close().await?;
         let pool = PgPoolOptions::new()

@@ -18,8 +18,9 @@ pub enum StoreError {
 
 /// SQLite's primary result codes for a database that is busy, locked, full, read-only or failing to read or write.
 const SQLITE_NOT_USABLE: [i64; 7] = [5, 6, 8, 10, 13, 14, 15];
-/// Classes of PostgreSQL's codes: connection, resources, operator intervention, system, and rolled back by it.
-const POSTGRES_NOT_USABLE: [&str; 5] = ["08", "53", "57", "58", "40"];
+/// Classes of PostgreSQL's codes: connection, resources, operator intervention, system, rolled back by it, and one code:
+/// the transaction stood still for too long.
+const POSTGRES_NOT_USABLE: [&str; 6] = ["08", "53", "57", "58", "40", "25P03"];
 
 impl StoreError {
     /// A fault in these words.

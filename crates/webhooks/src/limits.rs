@@ -73,8 +73,9 @@ pub const FIRST_IN_FLIGHT: usize = 2;
 pub const READ_AHEAD: usize = 32;
 /// Deliveries of one account that are handed over with the commit; beyond that they are read from the database.
 pub const HANDED_MAX: usize = 1_024;
-/// Results of one account that wait to be written; beyond that nothing more is sent.
-pub const UNWRITTEN_MAX: usize = 1_024;
+/// Attempts of one account that are under way or wait to be written; beyond that nothing more is sent. So many may go out
+/// again when a server dies.
+pub const UNWRITTEN_MAX: usize = 256;
 /// Results that are written in one transaction.
 pub const RESULTS_MAX: usize = 256;
 /// How long to wait before results that could not be written are written again.

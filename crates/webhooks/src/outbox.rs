@@ -19,8 +19,7 @@ impl Outbox for Webhooks {
         events: Vec<MadeEvent>,
     ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>> {
         Box::pin(async move {
-            let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(None) };
-            let mut made = sql::fill(tx, account, (first.sequence, last.sequence), now).await?;
+            let mut made = sql::fill(tx, account, &events, now).await?;
             for event in &events {
                 if let Some(endpoint) = event.only_to {
                     made.extend(sql::fill_one(tx, account, event.sequence, endpoint, now).await?);

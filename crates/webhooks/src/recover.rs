@@ -109,11 +109,12 @@ impl Operation for RecoverEndpoint {
         }
         let (engine, span) = (ctx.engine().clone(), (self.since, until));
         // A month may be long to look through, so that is done beside the writer.
-        let mut look = engine.db.read().await?;
-        let account = sql::endpoint(&mut look, self.endpoint_id).await?.map(|row| row.account_id);
+        let row = sql::endpoint(&mut engine.db.glance().await?, self.endpoint_id).await?;
         let missing = || Problem::not_found("webhook endpoint", self.endpoint_id);
-        let place = (account.ok_or_else(missing)?, self.endpoint_id);
+        let place = (row.ok_or_else(missing)?.account_id, self.endpoint_id);
+        // Before the look, because whoever holds one connection must not wait for another.
         ctx.may_act_in(place.0).await.map_err(|problem| unseen(problem, missing))?;
+        let mut look = engine.db.read().await?;
         let failed = sql::failed(&mut look, place, span, now, limits::RECOVERED_MAX).await?;
         let left = limits::RECOVERED_MAX - i64::try_from(failed.len()).unwrap_or(0);
         let missed = sql::missed(&mut look, place, span, left).await?;

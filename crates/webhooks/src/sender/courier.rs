@@ -180,7 +180,16 @@ impl Courier {
                     receiver.expect(Lane::from_number(row.lane));
                 }
                 Some(receiver) if receiver.target.row.enabled => self.due_at(row.next_at),
-                _ => self.end_pending(row.endpoint_id).await?,
+                Some(_) => self.end_pending(row.endpoint_id).await?,
+                None => {
+                    let mut tx = self.engine.db.glance().await?;
+                    match sql::endpoint(&mut tx, row.endpoint_id).await? {
+                        // It was made since the endpoints were read.
+                        Some(_) => self.look = true,
+                        // It was deleted, and what waits for it goes with it.
+                        None => self.due_at(now + limits::LOOK_EVERY),
+                    }
+                }
             }
         }
         Ok(())
@@ -196,9 +205,7 @@ impl Courier {
         let mut tx = self.engine.db.write().await?;
         let ended = sql::end_pending(&mut tx, self.account, endpoint, limits::PRUNE_ROWS).await?;
         tx.commit().await?;
-        // One that takes something after all was made since the endpoints were read.
-        let is_new = ended == 0 && !self.receivers.contains_key(&endpoint);
-        self.look |= is_new || ended == limits::PRUNE_ROWS.unsigned_abs();
+        self.look |= ended == limits::PRUNE_ROWS.unsigned_abs();
         Ok(())
     }
 

@@ -80,6 +80,9 @@ impl Receiver {
     /// Takes a delivery that was just committed, if there is room and nothing waits before it.
     pub(super) fn hand_over(&mut self, due: Due) {
         let lane = due.before.lane;
+        if !self.is_usable() {
+            return self.expect(lane);
+        }
         // Two commits may be told of in either order; the database knows which was first.
         if lane == Lane::InOrder || self.first.more || self.first.due.len() >= 2 * limits::READ_AHEAD {
             self.expect(lane);

@@ -37,6 +37,7 @@ struct Run {
     accounts: HashMap<Id, AccountId>,
     results: mpsc::UnboundedSender<Finished>,
     look_at: Timestamp,
+    look_rest: Duration,
     heartbeat_at: Timestamp,
 }
 
@@ -55,6 +56,7 @@ pub(super) async fn run(webhooks: Arc<Webhooks>, engine: Arc<Engine>, mut stop: 
         accounts: HashMap::new(),
         results,
         look_at: now,
+        look_rest: limits::LOOK_EVERY,
         heartbeat_at: now,
     };
     run.forget_claims().await;
@@ -95,8 +97,8 @@ impl Run {
             self.heartbeat_at = now + limits::HEARTBEAT_EVERY;
             self.heartbeat(now).await?;
         }
-        let looks =
-            self.sender().look_now.swap(false, Ordering::SeqCst) || is_time(self.look_at, now, LONGEST_REST);
+        let looks = self.sender().look_now.swap(false, Ordering::SeqCst)
+            || is_time(self.look_at, now, self.look_rest);
         if looks {
             self.look(now).await?;
         }
@@ -114,7 +116,8 @@ impl Run {
         self.look_at = now + limits::LOOK_EVERY;
         let mut tx = self.engine.db.glance().await?;
         let due = sql::due_accounts(&mut tx, &self.claim, now).await?;
-        self.look_at = now + (watch.elapsed() * limits::LOOK_REST).clamp(limits::LOOK_EVERY, LONGEST_REST);
+        self.look_rest = (watch.elapsed() * limits::LOOK_REST).clamp(limits::LOOK_EVERY, LONGEST_REST);
+        self.look_at = now + self.look_rest;
         for account in due {
             self.sender().look_at(account);
         }

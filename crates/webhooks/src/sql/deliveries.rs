@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use portico_engine::ports::MadeEvent;
 use portico_kernel::{AccountId, AttemptId, DeliveryId, EndpointId, EventId, Timestamp};
 use portico_store::{StoreError, Tx, args, from_row};
 
@@ -32,23 +33,35 @@ macro_rules! insert_deliveries {
     };
 }
 
+/// From the events' own values, since a planner that knows nothing of a new table would look through all of them.
+static FILL: LazyLock<ByRows> = LazyLock::new(|| {
+    ByRows::new(
+        "with made (id, sequence, type) as (values",
+        "($a, $b, $c)",
+        ") insert into webhook_deliveries (id, account_id, endpoint_id, sequence, event_id, event_type, created_at, status, \
+         attempts, tries, lane, next_at) select 'whd_' || substr(m.id, 5, 23) || p.tag, p.account_id, p.id, m.sequence, \
+         m.id, m.type, $1, 'pending', 0, 0, case when m.type = $2 then 2 else 0 end, $1 from made m \
+         join webhook_subscriptions s on s.account_id = $3 and s.event_type = m.type \
+         join webhook_endpoints p on p.id = s.endpoint_id where p.enabled returning id, endpoint_id, sequence",
+        3,
+    )
+});
+
 /// Makes a delivery of each of the events for each enabled endpoint that subscribes its type.
 pub(crate) async fn fill(
     tx: &mut Tx,
     account: AccountId,
-    (first, last): (i64, i64),
+    events: &[MadeEvent],
     now: Timestamp,
 ) -> Result<Vec<MadeRow>, StoreError> {
-    tx.all(
-        insert_deliveries!(
-            "join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
-             join webhook_endpoints p on p.id = s.endpoint_id \
-             where e.account_id = $3 and e.sequence >= $4 and e.sequence <= $5 and p.enabled \
-             returning id, endpoint_id, sequence"
-        ),
-        args![now, Lane::ORDERED_TYPE.to_owned(), account, first, last],
-    )
-    .await
+    let shared = args![now, Lane::ORDERED_TYPE.to_owned(), account];
+    let mut made = Vec::new();
+    for (text, args) in
+        FILL.pieces(events, &shared, |event| args![event.id, event.sequence, event.event_type.to_owned()])
+    {
+        made.extend(tx.all::<MadeRow>(text, args).await?);
+    }
+    Ok(made)
 }
 
 /// Makes a delivery of the event for that endpoint, if it is enabled, whatever it subscribes.
@@ -257,8 +270,8 @@ pub(crate) async fn attempts(
     Ok(all)
 }
 
-/// Ends up to `most` deliveries of the endpoint that wait, if it is disabled or deleted: whoever read so may not know that
-/// it was made, or enabled, since.
+/// Ends up to `most` deliveries of the endpoint that wait, if it is disabled: whoever read so may not know that it was
+/// enabled since. Those of one that was deleted go with it.
 pub(crate) async fn end_pending(
     tx: &mut Tx,
     account: AccountId,
@@ -268,9 +281,10 @@ pub(crate) async fn end_pending(
     tx.execute(
         "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \
          next_at = null where id in (select id from webhook_deliveries where account_id = $1 and endpoint_id = $2 \
-         and next_at is not null and not exists (select 1 from webhook_endpoints p where p.id = $2 and p.enabled) \
+         and next_at is not null and exists (select 1 from webhook_endpoints p where p.id = $2 and p.enabled = $4 \
+         and p.deleted_at is null) \
          limit $3)",
-        args![account, endpoint, most],
+        args![account, endpoint, most, false],
     )
     .await
 }

@@ -36,7 +36,7 @@ pub(crate) const ERASE: [&str; 7] = [
 
 /// One statement in a few sizes: many rows go in a few statements, and the database knows each text already.
 pub(crate) struct ByRows {
-    texts: [(usize, String); 4],
+    texts: [(usize, String); 5],
 }
 
 impl ByRows {
@@ -54,7 +54,7 @@ impl ByRows {
             });
             format!("{head} {} {tail}", rows.collect::<Vec<_>>().join(", "))
         };
-        Self { texts: [64, 16, 4, 1].map(|count| (count, text(count))) }
+        Self { texts: [64, 16, 4, 2, 1].map(|count| (count, text(count))) }
     }
 
     /// The rows in pieces, each with its text and its arguments behind the shared ones.
