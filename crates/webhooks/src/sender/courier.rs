@@ -77,7 +77,7 @@ impl Courier {
                 Order::Leave => return,
                 Order::Finish if self.attempts.is_empty() => return,
                 // What is found now is the next server's.
-                Order::Finish => self.look = false,
+                Order::Finish => (self.look, self.next_at) = (false, None),
                 Order::Send => {
                     if let Err(problem) = self.work().await {
                         // The database cannot be asked; the next look at everything tries again.
