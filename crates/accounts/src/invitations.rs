@@ -120,7 +120,7 @@ impl Operation for CreateInvitation {
                 return Err(Problem::new(Code::RateLimited, words).retry_after(wait));
             }
         }
-        accounts.lock_open(ctx, self.org_id).await?;
+        ctx.hold_open(self.org_id).await?;
         let team = sql::account_of(ctx.tx().await?, self.org_id, caller).await?;
         let team = team.ok_or_else(|| Problem::not_found("account", self.org_id))?;
         if team.kind == AccountKind::Personal.name() {
@@ -141,8 +141,7 @@ impl Operation for CreateInvitation {
             sql::count_invitations(tx, self.org_id).await?.max(sql::count_invited_by(tx, caller).await?);
         if open >= limits::INVITATIONS_MAX {
             let words = "You, or the team, have as many open invitations as there may be.";
-            let limit = [("limit", limits::INVITATIONS_MAX.to_string())];
-            return Err(Problem::failed_precondition("LIMIT_REACHED", "accounts", words, limit));
+            return Err(Problem::limit_reached("accounts", words, limits::INVITATIONS_MAX));
         }
         let token = hex(&ctx.engine().entropy.bytes::<32>());
         let row = InvitationRow {

@@ -116,11 +116,6 @@ impl Accounts {
         Ok(active)
     }
 
-    /// The same, for what adds to the account: one that is suspended or about to be erased takes nothing.
-    pub(crate) async fn lock_open(&self, ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
-        if self.lock(ctx, account).await? { Ok(()) } else { Err(account_closed()) }
-    }
-
     /// Holds the person's own account, so that the number of their teams holds too.
     pub(crate) async fn lock_room_for_team(&self, ctx: &mut Ctx, person: PersonId) -> Result<(), Problem> {
         let rows = sql::accounts_of(ctx.tx().await?, person).await?;
@@ -131,8 +126,7 @@ impl Accounts {
         }
         if sql::accounts_of(ctx.tx().await?, person).await?.len() > limits::TEAMS_MAX {
             let words = "You belong to as many teams as a person may.";
-            let limit = [("limit", limits::TEAMS_MAX.to_string())];
-            return Err(Problem::failed_precondition("LIMIT_REACHED", "accounts", words, limit));
+            return Err(Problem::limit_reached("accounts", words, limits::TEAMS_MAX));
         }
         Ok(())
     }

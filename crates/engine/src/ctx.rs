@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::event::AuditWritten;
 use crate::paging::{self, Paging};
-use crate::ports::{AfterCommit, MadeEvent};
+use crate::ports::{AfterCommit, MadeEvent, account_closed};
 use crate::{Admitted, Cursor, Engine, Event, Method, PageRequest, Spec, sql};
 
 /// What the data of an event may take; with its envelope a delivery stays within 64 KiB.
@@ -143,6 +143,16 @@ impl Ctx {
         engine.belongs(&caller, account, least, Some(self.tx().await?)).await?;
         self.account = Some(account);
         Ok(())
+    }
+
+    /// Holds the account's row until the commit and acts in it, for what adds to it: one that is suspended or about to be
+    /// erased takes nothing.
+    pub async fn hold_open(&mut self, account: AccountId) -> Result<(), Problem> {
+        let memberships = self.engine.memberships.clone();
+        let open = memberships.lock(self.tx().await?, account).await?;
+        let open = open.ok_or_else(|| Problem::not_found("account", account))?;
+        self.confirm(account).await?;
+        if open { Ok(()) } else { Err(account_closed()) }
     }
 
     /// Acts in `account` from here on, whoever calls: for what makes an account, or acts in one by a right of its own.

@@ -72,6 +72,14 @@ struct OfOperation {
     seconds: Histogram,
 }
 
+fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
+    ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}
+
 /// What metering counts of itself.
 #[derive(Debug)]
 struct Metered(Arc<Numbers>);
@@ -79,15 +87,15 @@ struct Metered(Arc<Numbers>);
 impl Collector for Metered {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let numbers = &self.0;
-        let mut counter = |name, help, value: u64| {
-            let counter = ConstCounter::new(value);
-            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
-        };
-        counter("leases", "Leases of units and of minutes that were asked for", numbers.leases())?;
-        counter("calls_lost", "Calls that ran and could not be recorded", numbers.lost())?;
-        let waiting = ConstGauge::new(i64::try_from(numbers.waiting()).unwrap_or(i64::MAX));
+        counter(
+            &mut encoder,
+            "leases",
+            "Leases of units and of minutes that were asked for",
+            numbers.leases(),
+        )?;
+        counter(&mut encoder, "calls_lost", "Calls that ran and could not be recorded", numbers.lost())?;
         let help = "Calls in the journal that the database does not have yet";
-        waiting.encode(encoder.encode_descriptor("journal_waiting", help, None, MetricType::Gauge)?)
+        gauge(&mut encoder, "journal_waiting", help, i64::try_from(numbers.waiting()).unwrap_or(i64::MAX))
     }
 }
 
@@ -98,19 +106,21 @@ struct Sent(Arc<portico_webhooks::Numbers>);
 impl Collector for Sent {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let numbers = &self.0;
-        let mut counter = |name, help, value: u64| {
-            let counter = ConstCounter::new(value);
-            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
-        };
-        counter("deliveries_taken", "Attempts at deliveries that were taken", numbers.delivered())?;
-        counter("deliveries_failed", "Attempts at deliveries that failed", numbers.failed())?;
-        let mut gauge = |name, help, value: i64| {
-            let gauge = ConstGauge::new(value);
-            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
-        };
-        gauge("deliveries_in_flight", "Attempts at deliveries that are under way", numbers.in_flight())?;
+        counter(
+            &mut encoder,
+            "deliveries_taken",
+            "Attempts at deliveries that were taken",
+            numbers.delivered(),
+        )?;
+        counter(&mut encoder, "deliveries_failed", "Attempts at deliveries that failed", numbers.failed())?;
+        gauge(
+            &mut encoder,
+            "deliveries_in_flight",
+            "Attempts at deliveries that are under way",
+            numbers.in_flight(),
+        )?;
         let help = "Results of attempts that the database does not have yet";
-        gauge("deliveries_unwritten", help, numbers.unwritten())
+        gauge(&mut encoder, "deliveries_unwritten", help, numbers.unwritten())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Keys and API tokens: made, and revoked.
 
-use portico_engine::ports::{Key, account_closed};
+use portico_engine::ports::Key;
 use portico_engine::{Ctx, Cursor, Page};
 use portico_kernel::{
     AccountId, CallerKind, KeyId, Problem, Scope, ScopeSet, Secret, Timestamp, TokenId, is_short_text,
@@ -135,19 +135,13 @@ impl NewCredential {
         id: String,
     ) -> Result<CredentialRow, Problem> {
         self.check()?;
-        let memberships = ctx.engine().memberships.clone();
-        match memberships.lock(ctx.tx().await?, self.account).await? {
-            None => return Err(Problem::not_found("account", self.account)),
-            Some(false) => return Err(account_closed()),
-            Some(true) => ctx.confirm(self.account).await?,
-        }
+        ctx.hold_open(self.account).await?;
         self.place(ctx).await?;
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
         let active = sql::count_active(ctx.tx().await?, self.account, kind.name(), now).await?;
         if active >= kind.limit() {
             let words = format!("The account has {active} {}s, which is the most it may have.", kind.name());
-            let limit = [("limit", kind.limit().to_string())];
-            return Err(Problem::failed_precondition("LIMIT_REACHED", "identity", words, limit));
+            return Err(Problem::limit_reached("identity", words, kind.limit()));
         }
         Ok(CredentialRow {
             id,

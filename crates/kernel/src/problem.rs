@@ -148,6 +148,15 @@ impl Problem {
         Self::new(Code::FailedPrecondition, error).with_info(reason, domain, metadata)
     }
 
+    /// 400, because there are as many as there may be.
+    pub fn limit_reached(
+        domain: &'static str,
+        error: impl Into<Cow<'static, str>>,
+        limit: impl fmt::Display,
+    ) -> Self {
+        Self::failed_precondition("LIMIT_REACHED", domain, error, [("limit", limit.to_string())])
+    }
+
     /// 500; `cause` goes to the log.
     pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(Code::Internal, "Something went wrong on our side.").because(cause)

@@ -1,14 +1,12 @@
 //! Making an endpoint.
 
-use portico_engine::ports::account_closed;
 use portico_engine::{Ctx, Operation, Spec};
-use portico_kernel::{AccountId, Category, EndpointId, Problem, Scope};
-use portico_store::Context;
+use portico_kernel::{AccountId, Category, Problem, Scope};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::endpoints::{Endpoint, record};
-use crate::model::SigningKey;
+use crate::endpoints::record;
+use crate::secrets::{WithSecret, new_key};
 use crate::sql::{self, EndpointRow};
 use crate::{Webhooks, limits};
 
@@ -34,21 +32,6 @@ pub(crate) struct CreateEndpoint {
     /// The team that it is for; without it the caller's own account.
     #[serde(default)]
     account_id: Option<AccountId>,
-}
-
-/// An endpoint, and its secret beside its fields.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct WithSecret {
-    #[serde(flatten)]
-    endpoint: Endpoint,
-    /// The signing secret, shown once: `whsec_` and base64.
-    secret: String,
-}
-
-impl WithSecret {
-    pub(crate) fn new(endpoint: Endpoint, key: &SigningKey) -> Self {
-        Self { endpoint, secret: key.text() }
-    }
 }
 
 /// The types in their order, each once; refuses one that is unknown or cannot be subscribed.
@@ -83,20 +66,6 @@ pub(crate) fn description(text: &str) -> Result<String, Problem> {
     Ok(text.to_owned())
 }
 
-/// What an endpoint's secret is sealed for.
-pub(crate) fn sealing<'a>(account: &'a str, endpoint: &'a str) -> Context<'a> {
-    Context { account, row: endpoint, purpose: "webhook signing secret" }
-}
-
-/// A new secret, and how it is kept.
-pub(crate) fn new_key(ctx: &Ctx, account: AccountId, endpoint: EndpointId) -> (SigningKey, Vec<u8>) {
-    let engine = ctx.engine();
-    let key = SigningKey::generate(engine.entropy.as_ref());
-    let (account, endpoint) = (account.to_string(), endpoint.to_string());
-    let sealed = engine.keyring.seal(engine.entropy.as_ref(), sealing(&account, &endpoint), key.expose());
-    (key, sealed)
-}
-
 /// A tag that none of `taken` is.
 fn new_tag(ctx: &Ctx, taken: &[String]) -> String {
     loop {
@@ -112,17 +81,11 @@ fn new_tag(ctx: &Ctx, taken: &[String]) -> String {
 impl CreateEndpoint {
     /// Holds the account, so that no two calls make the last endpoint.
     async fn make_room(ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
-        let memberships = ctx.engine().memberships.clone();
-        let open = memberships.lock(ctx.tx().await?, account).await?;
-        if !open.ok_or_else(|| Problem::not_found("account", account))? {
-            return Err(account_closed());
-        }
-        ctx.confirm(account).await?;
+        ctx.hold_open(account).await?;
         let most = limits::ENDPOINTS_MAX;
         if sql::count_endpoints(ctx.tx().await?, account).await? >= most {
             let words = format!("An account has at most {most} endpoints.");
-            let limit = [("limit", most.to_string())];
-            return Err(Problem::failed_precondition("LIMIT_REACHED", "webhooks", words, limit));
+            return Err(Problem::limit_reached("webhooks", words, most));
         }
         Ok(())
     }

@@ -7,9 +7,8 @@ use portico_kernel::{AttemptId, Category, DeliveryId, EndpointId, EventId, Probl
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::{act_in, find, when};
-use crate::model::{Lane, Outcome, Status};
-use crate::recover::check_enabled;
+use crate::endpoints::{act_in, check_enabled, find, when};
+use crate::model::{Lane, Outcome, Status, int32};
 use crate::sql::{self, AttemptRow, DeliveryRow};
 use crate::{Webhooks, limits};
 
@@ -56,18 +55,14 @@ pub(crate) struct Attempt {
     next_retry_at: String,
 }
 
-fn small(number: i64) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
-}
-
 impl From<AttemptRow> for Attempt {
     fn from(row: AttemptRow) -> Self {
         Self {
             id: row.id,
-            number: small(row.number),
+            number: int32(row.number),
             at: row.at,
-            status_code: small(row.status_code),
-            duration_ms: small(row.duration_ms),
+            status_code: int32(row.status_code),
+            duration_ms: int32(row.duration_ms),
             outcome: Outcome::from_name(&row.outcome).unwrap_or(Outcome::Connection),
             next_retry_at: when(row.next_retry_at),
         }

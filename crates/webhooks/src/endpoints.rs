@@ -7,6 +7,7 @@ use portico_kernel::{AccountId, Category, Code, EndpointId, Hour, Problem, Scope
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::int32;
 use crate::sql::{self, EndpointRow, RecentRow};
 use crate::{Webhooks, jobs, limits};
 
@@ -46,7 +47,6 @@ pub(crate) fn when(at: Option<Timestamp>) -> String {
 
 impl Endpoint {
     fn new(row: EndpointRow, event_types: Vec<String>, recent: Option<&RecentRow>) -> Self {
-        let count = |count: i64| i32::try_from(count).unwrap_or(i32::MAX);
         Self {
             id: row.id,
             url: row.url,
@@ -58,8 +58,8 @@ impl Endpoint {
             last_delivery_at: when(row.last_delivery_at),
             last_delivery_status: row.last_delivery_status,
             secret_rotated_at: when(row.secret_rotated_at),
-            failed_24h: count(recent.map_or(0, |recent| recent.failed)),
-            succeeded_24h: count(recent.map_or(0, |recent| recent.delivered)),
+            failed_24h: int32(recent.map_or(0, |recent| recent.failed)),
+            succeeded_24h: int32(recent.map_or(0, |recent| recent.delivered)),
         }
     }
 }
@@ -96,6 +96,16 @@ pub(crate) async fn act_in(
 /// Who is refused learns as much as if there were nothing.
 pub(crate) fn unseen(problem: Problem, missing: impl FnOnce() -> Problem) -> Problem {
     if problem.code() == Code::Forbidden { missing() } else { problem }
+}
+
+/// Refuses to send to an endpoint that is disabled.
+pub(crate) fn check_enabled(row: &EndpointRow) -> Result<(), Problem> {
+    if row.enabled {
+        return Ok(());
+    }
+    let words = "The endpoint is disabled; enable it first.";
+    let endpoint = [("endpoint_id", row.id.to_string())];
+    Err(Problem::failed_precondition("ENDPOINT_DISABLED", "webhooks", words, endpoint))
 }
 
 /// The record of an endpoint as the wire has it.

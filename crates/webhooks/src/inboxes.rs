@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use portico_engine::ports::account_closed;
 use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec};
 use portico_kernel::{AccountId, Category, InboxId, InboxRequestId, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoints::act_in;
-use crate::model::Verdict;
+use crate::model::{Verdict, int32};
 use crate::sql::{self, InboxRow, RequestRow};
 use crate::{Webhooks, limits};
 
@@ -38,7 +37,7 @@ impl Webhooks {
             address: self.inbox_address(row.id),
             created_at: row.created_at,
             expires_at: row.expires_at,
-            requests: i32::try_from(requests).unwrap_or(i32::MAX),
+            requests: int32(requests),
         })
     }
 }
@@ -96,11 +95,7 @@ impl Operation for CreateInbox {
 
     async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<TheInbox, Problem> {
         let account = ctx.account(self.account_id).await?;
-        let memberships = ctx.engine().memberships.clone();
-        let open = memberships.lock(ctx.tx().await?, account).await?;
-        if !open.ok_or_else(|| Problem::not_found("account", account))? {
-            return Err(account_closed());
-        }
+        ctx.hold_open(account).await?;
         let (now, id) = (ctx.now(), ctx.new_id());
         let tx = ctx.tx().await?;
         if let Some(expired) = sql::expired_inbox_of(tx, account, now).await? {

@@ -30,6 +30,7 @@ mod secrets;
 mod sender;
 mod sql;
 mod stats;
+mod testing;
 mod update;
 
 use std::sync::Arc;
@@ -80,7 +81,7 @@ pub fn area(webhooks: &Arc<Webhooks>) -> Area {
         .op::<update::UpdateEndpoint>()
         .op::<endpoints::DeleteEndpoint>()
         .op::<secrets::RotateSecret>()
-        .op::<recover::TestEndpoint>()
+        .op::<testing::TestEndpoint>()
         .op::<recover::RecoverEndpoint>()
         .op::<deliveries::ListDeliveries>()
         .op::<deliveries::RetryDelivery>()

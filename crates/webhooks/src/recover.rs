@@ -1,69 +1,12 @@
-//! Test events, and what an endpoint missed.
+//! What an endpoint missed.
 
 use portico_engine::{Ctx, Operation, Spec};
-use portico_kernel::{Category, DeliveryId, EndpointId, EventId, Problem, Scope, Timestamp};
+use portico_kernel::{Category, EndpointId, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::{find, unseen};
-use crate::events::WebhookTest;
-use crate::sql::EndpointRow;
+use crate::endpoints::{check_enabled, find, unseen};
 use crate::{Webhooks, limits, sql};
-
-/// Refuses to send to an endpoint that is disabled.
-pub(crate) fn check_enabled(row: &EndpointRow) -> Result<(), Problem> {
-    if row.enabled {
-        return Ok(());
-    }
-    let words = "The endpoint is disabled; enable it first.";
-    let endpoint = [("endpoint_id", row.id.to_string())];
-    Err(Problem::failed_precondition("ENDPOINT_DISABLED", "webhooks", words, endpoint))
-}
-
-/// The id of the delivery of an event to the endpoint with that tag.
-fn delivery_id(event: EventId, tag: &str) -> Result<DeliveryId, Problem> {
-    let event = event.to_string();
-    let ulid = event.split('_').next_back().unwrap_or_default();
-    let kept = ulid.get(..ulid.len().saturating_sub(tag.len())).unwrap_or_default();
-    format!("whd_{kept}{tag}").parse().map_err(Problem::internal)
-}
-
-/// Send a `webhook.test` event to an endpoint, whatever it subscribes. The answer comes once the first attempt is on
-/// record, or after a quarter of a second.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct TestEndpoint {
-    /// The endpoint.
-    endpoint_id: EndpointId,
-}
-
-/// A test event on its way.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Tested {
-    /// The event, which is the `webhook-id` too.
-    event_id: EventId,
-    /// Its delivery to the endpoint.
-    delivery_id: DeliveryId,
-}
-
-impl Operation for TestEndpoint {
-    const SPEC: Spec = Spec::post("webhooks.endpoints.test", "/v1/webhooks/endpoints/{endpoint_id}/test")
-        .scope(Scope::WebhooksWrite)
-        .category(Category::Send)
-        .accepts_idempotency_key();
-    type Area = Webhooks;
-    type Answer = Tested;
-
-    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Tested, Problem> {
-        let row = find(ctx, self.endpoint_id).await?;
-        check_enabled(&row)?;
-        let (endpoint_id, actor) = (row.id.to_string(), ctx.caller().subject.clone());
-        let event_id = ctx.emit_to(&WebhookTest { endpoint_id, actor }, row.id)?;
-        let delivery_id = delivery_id(event_id, &row.tag)?;
-        ctx.linger(webhooks.sender.attempted(delivery_id));
-        Ok(Tested { event_id, delivery_id })
-    }
-}
 
 /// Send an endpoint what it missed since a time: deliveries that failed, and those that were never made because the
 /// endpoint was disabled or subscribed later. One call sends at most 10,000 of them, the oldest first; call again when
@@ -125,16 +68,5 @@ impl Operation for RecoverEndpoint {
             sql::resend(tx, &failed, now).await? + sql::fill_missed(tx, place, &missed, now).await?;
         webhooks.look_after_commit(ctx, place.0);
         Ok(Recovered { recovered: i32::try_from(recovered).unwrap_or(i32::MAX) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_delivery_is_named_after_its_event_and_its_endpoint() {
-        let event: EventId = "evt_01KN2MGCG0B9D5MPJTB9D5MPJT".parse().unwrap();
-        assert_eq!(delivery_id(event, "A7Z").unwrap().to_string(), "whd_01KN2MGCG0B9D5MPJTB9D5MA7Z");
     }
 }

@@ -1,15 +1,44 @@
-//! Rotating an endpoint's secret, and the keys that sign.
+//! Secrets of endpoints: how they are made, kept, shown once and rotated.
 
 use portico_engine::{Ctx, Engine, Operation, Spec};
-use portico_kernel::{Category, EndpointId, Problem, Scope, Timestamp};
+use portico_kernel::{AccountId, Category, EndpointId, Problem, Scope, Timestamp};
+use portico_store::Context;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::create::{WithSecret, new_key, sealing};
-use crate::endpoints::{hold, record};
+use crate::endpoints::{Endpoint, hold, record};
 use crate::model::SigningKey;
 use crate::sql::{self, EndpointRow};
 use crate::{Webhooks, limits};
+
+/// An endpoint, and its secret beside its fields.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct WithSecret {
+    #[serde(flatten)]
+    endpoint: Endpoint,
+    /// The signing secret, shown once: `whsec_` and base64.
+    secret: String,
+}
+
+impl WithSecret {
+    pub(crate) fn new(endpoint: Endpoint, key: &SigningKey) -> Self {
+        Self { endpoint, secret: key.text() }
+    }
+}
+
+/// What an endpoint's secret is sealed for.
+fn sealing<'a>(account: &'a str, endpoint: &'a str) -> Context<'a> {
+    Context { account, row: endpoint, purpose: "webhook signing secret" }
+}
+
+/// A new secret, and how it is kept.
+pub(crate) fn new_key(ctx: &Ctx, account: AccountId, endpoint: EndpointId) -> (SigningKey, Vec<u8>) {
+    let engine = ctx.engine();
+    let key = SigningKey::generate(engine.entropy.as_ref());
+    let (account, endpoint) = (account.to_string(), endpoint.to_string());
+    let sealed = engine.keyring.seal(engine.entropy.as_ref(), sealing(&account, &endpoint), key.expose());
+    (key, sealed)
+}
 
 impl EndpointRow {
     /// The keys that sign at `now`: the new one, and for a day after a rotation the one before. None when the new one does

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoints::find;
-use crate::model::{Outcome, quantile};
+use crate::model::{Outcome, int32, quantile};
 use crate::sql::{self, StatRow};
 use crate::{Webhooks, limits};
 
@@ -79,10 +79,6 @@ struct OutcomeCount {
     count: i32,
 }
 
-fn small(count: i64) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
-}
-
 fn row(start: i64, rows: &[&StatRow]) -> StatsRow {
     let taken = |row: &&&StatRow| row.outcome == Outcome::Delivered.name();
     let delivered = rows.iter().filter(taken).map(|row| row.count).sum();
@@ -93,11 +89,11 @@ fn row(start: i64, rows: &[&StatRow]) -> StatsRow {
     };
     let steps: Vec<_> =
         rows.iter().filter(|row| answered(&row.outcome)).map(|row| (row.step, row.count)).collect();
-    let ms = |percent| i32::try_from(quantile(&steps, percent)).unwrap_or(i32::MAX);
+    let ms = |percent| int32(quantile(&steps, percent).into());
     StatsRow {
         at: Hour::from_number(start).start(),
-        delivered: small(delivered),
-        failed: small(all - delivered),
+        delivered: int32(delivered),
+        failed: int32(all - delivered),
         p50_ms: ms(50),
         p95_ms: ms(95),
     }
@@ -164,7 +160,7 @@ impl Operation for GetStats {
             rows: groups.iter().map(|(start, rows)| row(*start, rows)).collect(),
             outcomes: outcomes
                 .into_iter()
-                .map(|(outcome, count)| OutcomeCount { outcome, count: small(count) })
+                .map(|(outcome, count)| OutcomeCount { outcome, count: int32(count) })
                 .collect(),
         })
     }

@@ -40,6 +40,7 @@ mod store;
 mod structure;
 mod tokens;
 mod webhooks;
+mod webhooks_history;
 mod webhooks_inbox;
 mod webhooks_servers;
 mod wire;

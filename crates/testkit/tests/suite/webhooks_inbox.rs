@@ -9,10 +9,9 @@ use portico_kernel::{Clock, Code, Role, ScopeSet};
 use portico_testkit::{Answer, BASE_URL, Sent, TestApp, on_both_databases, turn};
 use serde_json::{Value, json};
 
-use crate::webhooks::{deliveries, text};
+use crate::webhooks::{ENDPOINTS, deliveries, text};
 
 const INBOXES: &str = "/v1/webhooks/inboxes";
-const ENDPOINTS: &str = "/v1/webhooks/endpoints";
 
 async fn inbox(app: &TestApp) -> (String, String) {
     let made = app.post(INBOXES, &json!({})).await.ok();

@@ -73,6 +73,11 @@ names! {
     }
 }
 
+/// A count as the wire has it.
+pub(crate) fn int32(count: i64) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
 /// The queue of an endpoint that a delivery stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {

@@ -20,14 +20,24 @@ pub(crate) struct MadeRow {
 
 from_row!(MadeRow { id, endpoint_id, sequence });
 
-/// The id is made of the event's, whose last three characters give way to the endpoint's tag.
+/// The id of a delivery: that of event `e`, whose last three characters give way to the tag of endpoint `p`. The same as
+/// [`delivery_id`](crate::testing::delivery_id).
+macro_rules! delivery_id {
+    () => {
+        "'whd_' || substr(e.id, 5, 23) || p.tag"
+    };
+}
+
+/// Makes pending deliveries of events `e` for endpoints `p`; `$1` is the time, `$2` the type that keeps its order.
 macro_rules! insert_deliveries {
     ($rest:literal) => {
         concat!(
             "insert into webhook_deliveries (id, account_id, endpoint_id, sequence, event_id, event_type, created_at, \
              status, attempts, tries, lane, next_at) \
-             select 'whd_' || substr(e.id, 5, 23) || p.tag, e.account_id, p.id, e.sequence, e.id, e.type, $1, \
-             'pending', 0, 0, case when e.type = $2 then 2 else 0 end, $1 from events e ",
+             select ",
+            delivery_id!(),
+            ", p.account_id, p.id, e.sequence, e.id, e.type, $1, 'pending', 0, 0, \
+             case when e.type = $2 then 2 else 0 end, $1 from ",
             $rest
         )
     };
@@ -36,13 +46,15 @@ macro_rules! insert_deliveries {
 /// From the events' own values, since a planner that knows nothing of a new table would look through all of them.
 static FILL: LazyLock<ByRows> = LazyLock::new(|| {
     ByRows::new(
-        "with made (id, sequence, type) as (values",
+        "with e (id, sequence, type) as (values",
         "($a, $b, $c)",
-        ") insert into webhook_deliveries (id, account_id, endpoint_id, sequence, event_id, event_type, created_at, status, \
-         attempts, tries, lane, next_at) select 'whd_' || substr(m.id, 5, 23) || p.tag, p.account_id, p.id, m.sequence, \
-         m.id, m.type, $1, 'pending', 0, 0, case when m.type = $2 then 2 else 0 end, $1 from made m \
-         join webhook_subscriptions s on s.account_id = $3 and s.event_type = m.type \
-         join webhook_endpoints p on p.id = s.endpoint_id where p.enabled returning id, endpoint_id, sequence",
+        concat!(
+            ") ",
+            insert_deliveries!(
+                "e join webhook_subscriptions s on s.account_id = $3 and s.event_type = e.type \
+                 join webhook_endpoints p on p.id = s.endpoint_id where p.enabled returning id, endpoint_id, sequence"
+            )
+        ),
         3,
     )
 });
@@ -74,7 +86,7 @@ pub(crate) async fn fill_one(
 ) -> Result<Vec<MadeRow>, StoreError> {
     tx.all(
         insert_deliveries!(
-            "join webhook_endpoints p on p.account_id = e.account_id \
+            "events e join webhook_endpoints p on p.account_id = e.account_id \
              where e.account_id = $3 and e.sequence = $4 and p.id = $5 and p.enabled \
              returning id, endpoint_id, sequence"
         ),
@@ -92,12 +104,15 @@ pub(crate) async fn missed(
 ) -> Result<Vec<i64>, StoreError> {
     let rows: Vec<(i64,)> = tx
         .all(
-            "select e.sequence as value from events e \
+            concat!(
+                "select e.sequence as value from events e \
              join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
              join webhook_endpoints p on p.id = s.endpoint_id \
              where e.account_id = $1 and p.id = $2 and e.occurred_at >= $3 and e.occurred_at < $4 and not exists \
-             (select 1 from webhook_deliveries d where d.id = 'whd_' || substr(e.id, 5, 23) || p.tag) \
-             order by e.occurred_at, e.sequence limit $5",
+             (select 1 from webhook_deliveries d where d.id = ",
+                delivery_id!(),
+                ") order by e.occurred_at, e.sequence limit $5"
+            ),
             args![account, endpoint, since, until, most],
         )
         .await?;
@@ -107,7 +122,7 @@ pub(crate) async fn missed(
 static FILL_MISSED: LazyLock<ByRows> = LazyLock::new(|| {
     ByRows::new(
         insert_deliveries!(
-            "join webhook_endpoints p on p.account_id = e.account_id \
+            "events e join webhook_endpoints p on p.account_id = e.account_id \
              where e.account_id = $3 and p.id = $4 and p.enabled and e.sequence in ("
         ),
         "$a",
