@@ -1,6 +1,7 @@
 //! One message and its answer.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::Response;
@@ -20,7 +21,7 @@ pub(crate) async fn fetch(
     message: Message,
     limits: Limits,
 ) -> Result<Fetched, EgressError> {
-    let (mut connection, _) = open(tls, target, addresses, limits).await?;
+    let (mut connection, _) = open(tls, target, addresses, limits.time).await?;
     let answer = connection.send(message).await.map_err(Unanswered::into_error)?;
     let (head, body) = answer.into_parts();
     let body = read(&mut connection, body, limits.bytes).await?;
@@ -45,19 +46,19 @@ pub(crate) async fn post(
             Err(Unanswered::Failed(error)) => return Err(error),
         }
     }
-    let (mut connection, peer) = open(tls, target, addresses, limits).await?;
+    let (mut connection, peer) = open(tls, target, addresses, limits.time).await?;
     let answer = connection.send(message).await.map_err(Unanswered::into_error)?;
     finish(pool, Place::new(target, peer), connection, answer, limits.bytes).await
 }
 
 /// Apart from the caller's future, which would carry the state of a TLS handshake around for good.
-async fn open(
+pub(crate) async fn open(
     tls: &TlsConnector,
     target: &Target,
     addresses: &[SocketAddr],
-    limits: Limits,
+    time: Duration,
 ) -> Result<(Connection, SocketAddr), EgressError> {
-    Box::pin(Connection::open(tls, target, addresses, limits.time)).await
+    Box::pin(Connection::open(tls, target, addresses, time)).await
 }
 
 /// Reads the rest of the answer away, and keeps the connection if that was all of it.
@@ -96,7 +97,7 @@ async fn skip(
     Ok(true)
 }
 
-async fn read(
+pub(crate) async fn read(
     connection: &mut Connection,
     mut body: Incoming,
     bytes_max: usize,

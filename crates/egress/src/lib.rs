@@ -12,6 +12,8 @@
 //! to an address that has just passed. A name that has come to lead elsewhere finds none, and is refused before any is
 //! looked for. A call that was given up closes its connection.
 //!
+//! [`Egress::open`] is for answers that do not end by themselves: only their head is waited for here.
+//!
 //! Start reading at [`Egress::post`], then `resolve.rs`, `exchange.rs` and `pool.rs`.
 //!
 //! Invariant: no other crate opens a connection to an address that came from outside.
@@ -22,6 +24,7 @@ mod error;
 mod exchange;
 mod names;
 mod networks;
+mod opened;
 mod pool;
 mod resolve;
 mod target;
@@ -42,6 +45,7 @@ use tokio_rustls::TlsConnector;
 
 pub use error::EgressError;
 pub use networks::{Networks, NetworksError};
+pub use opened::Opened;
 
 use connection::Message;
 use names::{CACHE_LIFE, Names};
@@ -84,6 +88,21 @@ pub struct Post<'a> {
     pub body: Bytes,
     /// What the exchange may take. An answer that is longer is left unread from there on, and counts all the same.
     pub limits: Limits,
+}
+
+/// A call whose answer is read piece by piece.
+#[derive(Debug, Clone)]
+pub struct Call<'a> {
+    /// Where to.
+    pub url: &'a str,
+    /// The method.
+    pub method: Method,
+    /// Beside those that every call has: `host`, `user-agent` and the length of the body.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// From the lookup of the name to the end of the answer's head.
+    pub time: Duration,
 }
 
 /// What is kept of the answer to a [`Post`], whatever its status.
@@ -162,6 +181,19 @@ impl Egress {
             exchange::post(&self.tls, &self.pool, &target, &addresses, message, limits).await
         };
         tokio::time::timeout(limits.time, exchange).await.unwrap_or(Err(EgressError::Timeout))
+    }
+
+    /// Calls, and waits for the head of the answer. How long its body may be and take is for whoever reads it to say.
+    pub async fn open(&self, call: Call<'_>) -> Result<Opened, EgressError> {
+        let Call { url, method, headers, body, time } = call;
+        let target = Target::parse(url)?;
+        let mut message = message(&target, method, headers, body);
+        message.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        let exchange = async {
+            let addresses = resolve::resolve(&target, &self.names, &self.allow).await?;
+            Opened::open(&self.tls, &target, &addresses, message, time).await
+        };
+        tokio::time::timeout(time, exchange).await.unwrap_or(Err(EgressError::Timeout))
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod dns;
 mod lookups;
+mod opened;
 mod posts;
 mod receiver;
 mod registry;
