@@ -39,6 +39,7 @@ use portico_egress::Egress;
 use portico_engine::{Area, Engine};
 use portico_kernel::Problem;
 
+pub use model::{SigningKey, signed};
 pub use numbers::Numbers;
 
 use sender::Sender;

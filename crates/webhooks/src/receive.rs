@@ -9,14 +9,10 @@ use portico_store::Tx;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::model::{Verdict, Webhook, verdict};
+use crate::model::{Verdict, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, Webhook, verdict};
 use crate::sql::{self, InboxRow, RequestRow};
 use crate::{Webhooks, limits};
 
-/// The headers of a delivery.
-pub(crate) const WEBHOOK_ID: &str = "webhook-id";
-pub(crate) const WEBHOOK_TIMESTAMP: &str = "webhook-timestamp";
-pub(crate) const WEBHOOK_SIGNATURE: &str = "webhook-signature";
 const CONTENT_TYPE: &str = "content-type";
 /// The headers that are kept; no others are.
 const KEPT: [&str; 5] = [WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, CONTENT_TYPE, "user-agent"];

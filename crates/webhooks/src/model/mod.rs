@@ -9,7 +9,8 @@ mod steps;
 pub(crate) use moves::{After, Before, Ended, GONE, after};
 pub(crate) use pace::Pace;
 pub(crate) use schedule::next_gap;
-pub(crate) use signature::{SigningKey, Verdict, Webhook, verdict};
+pub use signature::{SigningKey, signed};
+pub(crate) use signature::{Verdict, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, Webhook, verdict};
 pub(crate) use steps::{quantile, step_of};
 
 macro_rules! names {

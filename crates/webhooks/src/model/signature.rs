@@ -1,5 +1,8 @@
 //! Signatures as the Standard Webhooks specification has them.
 
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -9,12 +12,18 @@ use portico_kernel::{Entropy, Secret, Timestamp};
 use super::names;
 use crate::limits::{SECRET_BYTES, TIMESTAMP_TOLERANCE};
 
+/// The headers of a delivery.
+pub(crate) const WEBHOOK_ID: &str = "webhook-id";
+pub(crate) const WEBHOOK_TIMESTAMP: &str = "webhook-timestamp";
+pub(crate) const WEBHOOK_SIGNATURE: &str = "webhook-signature";
 /// What a secret begins with.
 const PREFIX: &str = "whsec_";
 /// What a signature with a secret that both sides know begins with.
 const VERSION: &str = "v1,";
 /// A SHA-256 in base64.
 const SIGNATURE_CHARACTERS: usize = 44;
+/// Bytes that the specification asks of a secret, which may be another's than ours.
+const SECRET_BYTES_ALLOWED: RangeInclusive<usize> = 24..=64;
 
 names! {
     /// What the inbox found out about a signature.
@@ -31,14 +40,15 @@ names! {
 }
 
 /// The key of an endpoint's signatures.
-pub(crate) struct SigningKey(Secret<Vec<u8>>);
+pub struct SigningKey(Secret<Vec<u8>>);
 
 impl SigningKey {
     pub(crate) fn new(key: Secret<Vec<u8>>) -> Self {
         Self(key)
     }
 
-    pub(crate) fn generate(entropy: &dyn Entropy) -> Self {
+    /// A new one.
+    pub fn generate(entropy: &dyn Entropy) -> Self {
         Self(Secret::new(entropy.bytes::<SECRET_BYTES>().to_vec()))
     }
 
@@ -47,12 +57,12 @@ impl SigningKey {
     }
 
     /// The secret as its owner knows it.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         format!("{PREFIX}{}", BASE64_STANDARD.encode(self.0.expose()))
     }
 
     /// An entry of `webhook-signature`.
-    pub(crate) fn sign(&self, content: &[u8]) -> String {
+    fn sign(&self, content: &[u8]) -> String {
         let tag = hmac::sign(&self.hmac(), content);
         format!("{VERSION}{}", BASE64_STANDARD.encode(tag))
     }
@@ -68,6 +78,25 @@ impl SigningKey {
     }
 }
 
+impl FromStr for SigningKey {
+    type Err = &'static str;
+
+    /// From the secret as its owner knows it.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let key = text.strip_prefix(PREFIX).and_then(|rest| BASE64_STANDARD.decode(rest).ok());
+        let key = key.filter(|key| SECRET_BYTES_ALLOWED.contains(&key.len()));
+        key.map(|key| Self(Secret::new(key))).ok_or("must be whsec_ and the base64 of 24 to 64 bytes")
+    }
+}
+
+/// The headers that make `body` a delivery of the event `id`, signed at `at` with each of `keys`.
+pub fn signed(keys: &[SigningKey], id: String, at: Timestamp, body: &[u8]) -> [(&'static str, String); 3] {
+    let timestamp = at.as_seconds().to_string();
+    let content = Webhook { id: &id, timestamp: &timestamp, body }.content();
+    let signature = keys.iter().map(|key| key.sign(&content)).collect::<Vec<_>>().join(" ");
+    [(WEBHOOK_ID, id), (WEBHOOK_TIMESTAMP, timestamp), (WEBHOOK_SIGNATURE, signature)]
+}
+
 /// What is signed: id, time and body. A header that is not there is nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Webhook<'a> {
@@ -77,7 +106,7 @@ pub(crate) struct Webhook<'a> {
 }
 
 impl Webhook<'_> {
-    pub(crate) fn content(&self) -> Vec<u8> {
+    fn content(&self) -> Vec<u8> {
         [self.id.as_bytes(), b".", self.timestamp.as_bytes(), b".", self.body].concat()
     }
 
@@ -173,6 +202,34 @@ mod tests {
             assert_eq!(BASE64_STANDARD.encode(pair.sign(&message().content())), signature);
             assert_eq!(of(message(), &format!("v1a,{signature}")), Verdict::Invalid);
             assert_eq!(of(message(), &format!("v1a,{signature} {SIGNATURE}")), Verdict::Valid);
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_signed_with_every_key() {
+        let other = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+        let headers = signed(&[key(other), key(SECRET)], ID.to_owned(), Timestamp::from_seconds(TIME), BODY);
+        let [(_, id), (_, timestamp), (_, signature)] = &headers;
+        assert_eq!(
+            headers.each_ref().map(|(name, _)| *name),
+            ["webhook-id", "webhook-timestamp", "webhook-signature"]
+        );
+        assert_eq!((id.as_str(), timestamp.as_str()), (ID, "1614265330"));
+        assert_eq!(signature.split(' ').nth(1), Some(SIGNATURE));
+        for one in [other, SECRET] {
+            let verdict = verdict(message(), signature, &[key(one)], Timestamp::from_seconds(TIME));
+            assert_eq!(verdict, Verdict::Valid, "{one}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_read_as_it_is_written() {
+        let secret = format!("whsec_{SECRET}");
+        assert_eq!(secret.parse::<SigningKey>().map(|key| key.text()), Ok(secret));
+        let of = |bytes: usize| format!("whsec_{}", BASE64_STANDARD.encode(vec![7; bytes]));
+        assert!(of(24).parse::<SigningKey>().is_ok() && of(64).parse::<SigningKey>().is_ok());
+        for bad in ["", "whsec_", SECRET, "whsec_not base64", &of(23), &of(65)] {
+            assert!(bad.parse::<SigningKey>().is_err(), "{bad}");
         }
     }
 

@@ -14,8 +14,8 @@ use portico_kernel::{AccountId, Code, InboxId, Timestamp, seconds};
 
 use super::Due;
 use super::receiver::Target;
-use crate::model::{Ended, GONE, Outcome, SigningKey, Webhook};
-use crate::receive::{WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, judge, keep};
+use crate::model::{Ended, GONE, Outcome, signed};
+use crate::receive::{judge, keep};
 use crate::{Webhooks, limits};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -78,9 +78,7 @@ pub(super) async fn attempt(
 ) -> Done {
     let (began_at, watch) = (engine.clock.now(), Stopwatch::start());
     let body = envelope_text(due.event, &due.event_type, due.occurred_at, account, &due.data);
-    let (id, timestamp) = (due.event.to_string(), began_at.as_seconds().to_string());
-    let signature = sign(&target.keys, Webhook { id: &id, timestamp: &timestamp, body: body.as_bytes() });
-    let headers = [(WEBHOOK_ID, id), (WEBHOOK_TIMESTAMP, timestamp), (WEBHOOK_SIGNATURE, signature)];
+    let headers = signed(&target.keys, due.event.to_string(), began_at, body.as_bytes());
     let said = match target.row.inbox_id {
         Some(inbox) => to_inbox(engine, inbox, headers, body).await,
         None => to_address(webhooks, &target.row.url, headers, body, began_at).await,
@@ -102,11 +100,6 @@ pub(super) async fn attempt(
     let ended =
         Ended { outcome, status_code, retry_after, gone: status_code == GONE, at: began_at + elapsed };
     Done { due, version: target.row.version, ended, began_at, duration_ms }
-}
-
-fn sign(keys: &[SigningKey], webhook: Webhook<'_>) -> String {
-    let content = webhook.content();
-    keys.iter().map(|key| key.sign(&content)).collect::<Vec<_>>().join(" ")
 }
 
 async fn to_address(
