@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 /// The keys. Each may stand in the file, the environment or a flag; without any of them the server runs.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
+#[command(next_help_heading = "Configuration")]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// A TOML file with these keys.
