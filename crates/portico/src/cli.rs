@@ -8,12 +8,12 @@ use clap::{Parser, Subcommand};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Registry};
 use portico_gateway::openapi::{Cut, document};
-use portico_kernel::Clock;
+use portico_kernel::{Clock, SystemEntropy};
 use portico_store::Db;
 
 use crate::config::{Config, Settings};
 
-use crate::{App, Areas, Outside, admin, doctor, log, make_folder, serve};
+use crate::{App, Areas, Outside, admin, doctor, listen, log, make_folder, serve};
 
 /// Everything a company needs beside its product to offer an API to developers.
 #[derive(Debug, Parser)]
@@ -48,6 +48,8 @@ enum Command {
         #[command(subcommand)]
         command: admin::Admin,
     },
+    /// Show an account's events as they happen, and post each to an address of this machine as a signed delivery
+    Listen(listen::Listen),
 }
 
 #[derive(Debug, Subcommand)]
@@ -80,6 +82,7 @@ impl Cli {
                 let made = admin::run(&app, command).await?;
                 println!("{}", if json { made.to_string() } else { admin::for_person(&made) });
             }
+            Command::Listen(listen) => listen::run(&config, listen, &SystemClock, &SystemEntropy).await?,
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -4,10 +4,12 @@
 //! others. Nothing else in the workspace knows them all.
 
 pub mod admin;
+mod api;
 mod app;
 pub mod cli;
 pub mod config;
 pub mod doctor;
+mod listen;
 mod log;
 mod serve;
 

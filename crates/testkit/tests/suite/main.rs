@@ -20,6 +20,7 @@ mod input;
 mod introspect;
 mod invitations;
 mod keys;
+mod listen;
 mod metadata;
 mod metering;
 mod metering_reports;

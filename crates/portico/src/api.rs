@@ -1,0 +1,206 @@
+//! The API as its callers meet it, for commands that are callers themselves.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use clap::builder::{StringValueParser, TypedValueParser};
+use http::header::{AUTHORIZATION, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use portico_egress::{Call, Egress, EgressError, Limits, Networks, Opened};
+use portico_kernel::{Secret, seconds};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::config::Config;
+
+/// Longer than the server lets any call take.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(40);
+/// No answer of the API is longer.
+const LIMITS: Limits = Limits { time: ANSWER_TIME_MAX, bytes: 4 << 20 };
+/// Every network there is.
+const ANYWHERE: &str = "0.0.0.0/0, ::/0";
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// Who calls, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Access {
+    /// An API token, or a token that a key was exchanged for
+    #[arg(long, env = "PORTICO_TOKEN", hide_env_values = true, value_name = "TOKEN",
+        value_parser = StringValueParser::new().map(Secret::new))]
+    token: Secret<String>,
+    /// Where the API is [default: `base_url`]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+}
+
+/// The API at an address, called with a token.
+pub(crate) struct Api {
+    pub(crate) egress: Egress,
+    /// Its address, without a slash at the end.
+    pub(crate) url: String,
+    authorization: HeaderValue,
+}
+
+impl Api {
+    pub(crate) fn new(config: &Config, access: Access) -> Result<Self, Failure> {
+        // Whoever types an address at their own machine may have it called, wherever it leads.
+        let anywhere: Networks = ANYWHERE.parse()?;
+        let servers = &config.egress_name_servers;
+        let egress = if servers.is_empty() {
+            Egress::new(anywhere)
+        } else {
+            Egress::with_name_servers(anywhere, servers)
+        };
+        let url = access.url.unwrap_or_else(|| config.base_url.clone()).trim_end_matches('/').to_owned();
+        check(&egress, "--url", &url)?;
+        let authorization = HeaderValue::from_str(&format!("Bearer {}", access.token.expose().trim()));
+        let mut authorization = authorization.map_err(|_| "the token holds what no token does")?;
+        authorization.set_sensitive(true);
+        Ok(Self { egress, url, authorization })
+    }
+
+    /// Calls, and reads no further than the head of the answer.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Opened, Unserved> {
+        headers.insert(AUTHORIZATION, self.authorization.clone());
+        let url = format!("{}{path}", self.url);
+        let call = Call { url: &url, method, headers, body, time: ANSWER_TIME_MAX };
+        self.egress.open(call).await.map_err(|error| self.unanswered(error))
+    }
+
+    /// What an answer says that does not give what was asked for.
+    pub(crate) async fn refused(&self, opened: Opened) -> Unserved {
+        let (status, wait) = (opened.status, retry_after(&opened.headers));
+        let body = opened.rest(LIMITS).await.unwrap_or_default();
+        let refusal = Refusal::read(&body).unwrap_or_else(|| {
+            Refusal::saying(format!("{} answered {status}, and not as the API does.", self.url))
+        });
+        Unserved::Refused { status, refusal, wait }
+    }
+
+    fn unanswered(&self, error: EgressError) -> Unserved {
+        Unserved::Unanswered { url: self.url.clone(), error }
+    }
+}
+
+/// Refuses what cannot be an address, in words for whoever typed it.
+pub(crate) fn check(egress: &Egress, flag: &str, url: &str) -> Result<(), Failure> {
+    let words = || format!("{flag} must be an http or https address, not {url:?}");
+    egress.check(url).map_err(|_| words().into())
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(seconds)
+}
+
+/// Why a call gave nothing.
+#[derive(Debug)]
+pub(crate) enum Unserved {
+    /// Nobody answered.
+    Unanswered { url: String, error: EgressError },
+    /// The answer is a refusal.
+    Refused {
+        status: StatusCode,
+        refusal: Refusal,
+        /// How long the server asks to be left alone.
+        wait: Option<Duration>,
+    },
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unanswered { url, error } => write!(f, "{url}: {error}"),
+            Self::Refused { refusal, .. } => {
+                write!(f, "{refusal}")?;
+                refusal.details.iter().try_for_each(|detail| write!(f, "\n  {}", describe(detail)))
+            }
+        }
+    }
+}
+
+impl Error for Unserved {}
+
+/// A refusal as the wire has it. It prints as its sentence.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Refusal {
+    pub(crate) code: String,
+    error: String,
+    #[serde(default)]
+    details: Vec<Value>,
+}
+
+impl Refusal {
+    /// Reads the envelope; nothing when it is none.
+    pub(crate) fn read(body: &[u8]) -> Option<Self> {
+        serde_json::from_slice(body).ok()
+    }
+
+    pub(crate) fn saying(error: impl Into<String>) -> Self {
+        Self { code: String::new(), error: error.into(), details: Vec::new() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable(&self.error))
+    }
+}
+
+/// A detail in one line.
+fn describe(detail: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let line = match detail["type"].as_str() {
+        Some("field") => format!("{}: {}", text(&detail["field"]), text(&detail["description"])),
+        Some("info") => {
+            let metadata = detail["metadata"].as_object().into_iter().flatten();
+            let metadata = metadata.map(|(name, value)| format!(" {name}={}", text(value)));
+            format!("{}{}", text(&detail["reason"]), metadata.collect::<String>())
+        }
+        Some("retry") => format!("try again in {} s", text(&detail["after_seconds"])),
+        _ => detail.to_string(),
+    };
+    printable(&line)
+}
+
+/// The text without what a terminal would obey instead of showing it.
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_whole() {
+        let body = r#"{"code":"bad_request","error":"That\u001b[2J will not do.","request_id":"req_1","details":[
+            {"type":"field","field":"types[0]","description":"is not an event type"},
+            {"type":"info","reason":"SCOPE_REQUIRED","domain":"gateway","metadata":{"scope":"events:read"}},
+            {"type":"retry","after_seconds":"7"},{"type":"new","x":1}]}"#;
+        let refusal = Refusal::read(body.as_bytes()).unwrap();
+        assert_eq!(refusal.to_string(), "That\u{fffd}[2J will not do.");
+        let refused = Unserved::Refused { status: StatusCode::BAD_REQUEST, refusal, wait: None };
+        let lines = refused.to_string();
+        let lines: Vec<&str> = lines.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "  types[0]: is not an event type",
+                "  SCOPE_REQUIRED scope=events:read",
+                "  try again in 7 s",
+                "  {\"type\":\"new\",\"x\":1}",
+            ]
+        );
+        assert!(Refusal::read(b"<html>").is_none());
+    }
+}
