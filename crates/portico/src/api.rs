@@ -7,11 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Args;
 use clap::builder::{StringValueParser, TypedValueParser};
-use http::header::{AUTHORIZATION, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use portico_egress::{Call, Egress, EgressError, Limits, Networks, Opened};
 use portico_kernel::{Secret, seconds};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::config::Config;
@@ -22,6 +23,8 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(40);
 const LIMITS: Limits = Limits { time: ANSWER_TIME_MAX, bytes: 4 << 20 };
 /// Every network there is.
 const ANYWHERE: &str = "0.0.0.0/0, ::/0";
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -75,6 +78,30 @@ impl Api {
         let url = format!("{}{path}", self.url);
         let call = Call { url: &url, method, headers, body, time: ANSWER_TIME_MAX };
         self.egress.open(call).await.map_err(|error| self.unanswered(error))
+    }
+
+    /// Calls, with `body` as JSON if there is one, and reads the answer.
+    pub(crate) async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<T, Unserved> {
+        let mut headers = HeaderMap::from_iter([(ACCEPT, JSON)]);
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+        let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let opened = self.open(method, path, headers, body).await?;
+        if !opened.status.is_success() {
+            return Err(self.refused(opened).await);
+        }
+        let status = opened.status;
+        let answer = opened.rest(LIMITS).await.map_err(|error| self.unanswered(error))?;
+        serde_json::from_slice(&answer).map_err(|_| {
+            let refusal = Refusal::saying("The answer is not what this version of the program knows.");
+            Unserved::Refused { status, refusal, wait: None }
+        })
     }
 
     /// What an answer says that does not give what was asked for.

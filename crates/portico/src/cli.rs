@@ -13,7 +13,7 @@ use portico_store::Db;
 
 use crate::config::{Config, Settings};
 
-use crate::{App, Areas, Outside, admin, doctor, listen, log, make_folder, serve};
+use crate::{App, Areas, Outside, admin, doctor, listen, log, make_folder, serve, trigger};
 
 /// Everything a company needs beside its product to offer an API to developers.
 #[derive(Debug, Parser)]
@@ -50,6 +50,8 @@ enum Command {
     },
     /// Show an account's events as they happen, and post each to an address of this machine as a signed delivery
     Listen(listen::Listen),
+    /// Ask for a test event
+    Trigger(trigger::Trigger),
 }
 
 #[derive(Debug, Subcommand)]
@@ -83,6 +85,7 @@ impl Cli {
                 println!("{}", if json { made.to_string() } else { admin::for_person(&made) });
             }
             Command::Listen(listen) => listen::run(&config, listen, &SystemClock, &SystemEntropy).await?,
+            Command::Trigger(trigger) => println!("{}", trigger::run(&config, trigger).await?),
         }
         Ok(ExitCode::SUCCESS)
     }

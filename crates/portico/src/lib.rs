@@ -12,6 +12,7 @@ pub mod doctor;
 mod listen;
 mod log;
 mod serve;
+mod trigger;
 
 pub(crate) use app::make_folder;
 pub use app::{App, Areas, Foundation, OpenError, Outside};

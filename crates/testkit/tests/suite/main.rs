@@ -40,6 +40,7 @@ mod signup;
 mod store;
 mod structure;
 mod tokens;
+mod trigger;
 mod webhooks;
 mod webhooks_history;
 mod webhooks_inbox;
