@@ -61,6 +61,19 @@ pub(crate) struct AuditRecord {
     pub(crate) metadata: Value,
 }
 
+/// Tells whoever listens, once the events are committed.
+fn announce(
+    engine: &Arc<Engine>,
+    account: AccountId,
+    last: i64,
+    now: Timestamp,
+    made: &[MadeEvent],
+) -> AfterCommit {
+    let events = if engine.streams.is_watched(account) { made.to_vec() } else { Vec::new() };
+    let engine = engine.clone();
+    Box::new(move || engine.streams.committed(&engine, account, last, now, events))
+}
+
 impl Ctx {
     pub(crate) fn new(
         engine: &Arc<Engine>,
@@ -320,8 +333,10 @@ impl Ctx {
             }
             sql::insert_events(tx, of_one_account, first, now).await?;
             let account = of_one_account[0].account;
-            let made = (first..).zip(of_one_account).map(|(sequence, record)| record.made(sequence));
-            after_commit.extend(engine.outbox.fill(tx, account, now, made.collect()).await?);
+            let made: Vec<_> =
+                (first..).zip(of_one_account).map(|(sequence, record)| record.made(sequence)).collect();
+            after_commit.push(announce(&engine, account, last, now, &made));
+            after_commit.extend(engine.outbox.fill(tx, account, now, made).await?);
         }
         self.after_commit.extend(after_commit);
         Ok(())

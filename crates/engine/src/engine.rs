@@ -7,7 +7,7 @@ use portico_kernel::{Clock, Entropy, Plans};
 use portico_store::{Db, Keyring};
 
 use crate::Registry;
-use crate::ports::{Memberships, Outbox};
+use crate::ports::{Memberships, Outbox, Streams};
 
 /// The database, the clock, the source of randomness, the keyring, and who belongs where.
 pub struct Engine {
@@ -23,6 +23,8 @@ pub struct Engine {
     pub memberships: Arc<dyn Memberships>,
     /// Where deliveries of events are made.
     pub outbox: Arc<dyn Outbox>,
+    /// Who listens to events.
+    pub streams: Arc<dyn Streams>,
     /// What accounts may spend.
     pub plans: Plans,
     /// Every operation, event and job there is.

@@ -43,6 +43,8 @@ pub use page::{Cursor, Page, PageRequest, PageSize};
 pub use paging::{PAGE_FIELDS, next_query};
 pub use pieces::Pieces;
 pub use registry::{Registry, RegistryError};
-pub use spec::{ACCOUNT_VARIABLE, Access, Method, Spec};
-pub use sql::{AuditRow, EventQuery, EventRow, audit_after, audit_sequence, event_sequence, events_before};
+pub use spec::{ACCOUNT_VARIABLE, Access, Carrier, Method, Spec};
+pub use sql::{
+    AuditRow, EventQuery, EventRow, audit_after, audit_sequence, event_sequence, events_after, events_before,
+};
 pub use within::within;

@@ -1,5 +1,6 @@
 //! What one area needs of another, as small traits that `portico` wires. An area never names another.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -241,6 +242,23 @@ pub trait Outbox: Send + Sync {
         now: Timestamp,
         events: Vec<MadeEvent>,
     ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>>;
+}
+
+/// Streams of events to whoever listens. Kept by events.
+pub trait Streams: Send + Sync {
+    /// Is anybody listening here to the account's events?
+    fn is_watched(&self, account: AccountId) -> bool;
+
+    /// The account's events up to `last` are committed. `events` are the newest of them, in order, if anybody listens
+    /// here; should they not be given, or come late, the streams read them from the database.
+    fn committed(
+        &self,
+        engine: &Arc<Engine>,
+        account: AccountId,
+        last: i64,
+        now: Timestamp,
+        events: Vec<MadeEvent>,
+    );
 }
 
 /// What a call costs its account. Kept by metering.

@@ -48,6 +48,17 @@ pub enum Access {
     Person,
 }
 
+/// What carries events, and on some of them calls, as long as a connection lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// Server-sent events.
+    Sse,
+    /// The WebSocket of the platform's own frames.
+    Socket,
+    /// MQTT over a WebSocket; over TCP it has a listener of its own.
+    Mqtt,
+}
+
 /// Everything about an operation that is not its shape.
 #[derive(Debug, Clone)]
 pub struct Spec {
@@ -71,6 +82,8 @@ pub struct Spec {
     pub etag: bool,
     /// Does it take whatever is posted, up to so many bytes, instead of a JSON message?
     pub anything: Option<usize>,
+    /// Does it open a connection that stays, and of which kind?
+    pub carrier: Option<Carrier>,
     /// Does it stand in the OpenAPI document?
     pub documented: bool,
 }
@@ -91,6 +104,7 @@ impl Spec {
             list: None,
             etag: false,
             anything: None,
+            carrier: None,
             documented: true,
         }
     }
@@ -181,6 +195,18 @@ impl Spec {
     pub const fn takes_anything(mut self, most: usize) -> Self {
         self.anything = Some(most);
         self
+    }
+
+    /// Opens a connection that stays, instead of answering.
+    #[must_use]
+    pub const fn opens(mut self, carrier: Carrier) -> Self {
+        self.carrier = Some(carrier);
+        self
+    }
+
+    /// Can it be called by its name, on a socket or over MQTT? What opens a connection and what takes any bytes cannot.
+    pub const fn callable(&self) -> bool {
+        self.carrier.is_none() && self.anything.is_none()
     }
 
     /// Leaves it out of the OpenAPI document.

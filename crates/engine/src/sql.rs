@@ -214,6 +214,21 @@ pub async fn events_before(
     }
 }
 
+/// The account's events after a number, oldest first.
+pub async fn events_after(
+    tx: &mut Tx,
+    account: AccountId,
+    after: i64,
+    most: i64,
+) -> Result<Vec<EventRow>, StoreError> {
+    tx.all(
+        "select sequence, id, type as event_type, occurred_at, data from events \
+         where account_id = $1 and sequence > $2 order by sequence limit $3",
+        args![account, after, most],
+    )
+    .await
+}
+
 /// Where a kept answer is found: account, caller, operation and key.
 pub(crate) struct RecordKey {
     pub(crate) account: String,

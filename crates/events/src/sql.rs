@@ -1,4 +1,298 @@
 //! Every statement of the area.
 
+use portico_kernel::{AccountId, EventId, Timestamp};
+use portico_store::{StoreError, Tx, args, from_row};
+
 /// Runs when the area can serve.
 pub(crate) const PROBE: &str = "select id from events limit 1";
+
+/// Erases what the area keeps of an account.
+pub(crate) const ERASE: [&str; 3] = [
+    "delete from mqtt_sessions where account_id = $1 and (credential, client_id) in \
+     (select credential, client_id from mqtt_sessions where account_id = $1 limit $2)",
+    "delete from stream_places where account_id = $1 and $2 > 0",
+    "delete from stream_accounts where account_id = $1 and $2 > 0",
+];
+
+/// The number of the account's last event.
+pub(crate) async fn last(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
+    let row: Option<(i64,)> =
+        tx.first("select last as value from account_sequences where account_id = $1", args![account]).await?;
+    Ok(row.map_or(0, |(last,)| last))
+}
+
+/// How many accounts one statement looks at.
+pub(crate) const LASTS_MAX: usize = 16;
+
+struct LastRow {
+    account_id: AccountId,
+    last: i64,
+}
+
+from_row!(LastRow { account_id, last });
+
+/// The numbers of the last events of some accounts, at most [`LASTS_MAX`].
+pub(crate) async fn lasts(tx: &mut Tx, accounts: &[AccountId]) -> Result<Vec<(AccountId, i64)>, StoreError> {
+    let Some(any) = accounts.first() else { return Ok(Vec::new()) };
+    // One text for every number of accounts; the places that are left name one twice.
+    let places = (0..LASTS_MAX).map(|at| *accounts.get(at).unwrap_or(any));
+    let rows: Vec<LastRow> = tx
+        .all(
+            "select account_id, last from account_sequences where account_id in \
+             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+            places.flat_map(|account| args![account]).collect(),
+        )
+        .await?;
+    Ok(rows.into_iter().map(|row| (row.account_id, row.last)).collect())
+}
+
+/// The id of the account's event of that number, if it is still there.
+pub(crate) async fn event_at(
+    tx: &mut Tx,
+    account: AccountId,
+    sequence: i64,
+) -> Result<Option<EventId>, StoreError> {
+    let row: Option<(EventId,)> = tx
+        .first(
+            "select id as value from events where account_id = $1 and sequence = $2",
+            args![account, sequence],
+        )
+        .await?;
+    Ok(row.map(|(id,)| id))
+}
+
+/// The number of the account's oldest event that is still there.
+pub(crate) async fn oldest(tx: &mut Tx, account: AccountId) -> Result<Option<i64>, StoreError> {
+    let row: Option<(i64,)> = tx
+        .first(
+            "select sequence as value from events where account_id = $1 order by sequence limit 1",
+            args![account],
+        )
+        .await?;
+    Ok(row.map(|(sequence,)| sequence))
+}
+
+/// Says that this server is there until then; answers whether it was known.
+pub(crate) async fn keep_node(tx: &mut Tx, node: &str, expires_at: Timestamp) -> Result<bool, StoreError> {
+    let kept = tx
+        .execute(
+            "update stream_nodes set expires_at = $2 where node_id = $1",
+            args![node.to_owned(), expires_at],
+        )
+        .await?;
+    if kept == 0 {
+        let text = "insert into stream_nodes (node_id, expires_at) values ($1, $2)";
+        tx.execute(text, args![node.to_owned(), expires_at]).await?;
+    }
+    Ok(kept > 0)
+}
+
+/// Removes servers that have gone, and what they held.
+pub(crate) async fn remove_nodes(tx: &mut Tx, gone_before: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "delete from stream_places where node_id in (select node_id from stream_nodes where expires_at < $1)",
+        args![gone_before],
+    )
+    .await?;
+    tx.execute("delete from stream_nodes where expires_at < $1", args![gone_before]).await.map(drop)
+}
+
+/// Removes a server, and what it held.
+pub(crate) async fn remove_node(tx: &mut Tx, node: &str) -> Result<(), StoreError> {
+    tx.execute("delete from stream_places where node_id = $1", args![node.to_owned()]).await?;
+    tx.execute("delete from stream_nodes where node_id = $1", args![node.to_owned()]).await.map(drop)
+}
+
+/// What an account and one credential of it hold.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) of_account: i64,
+    pub(crate) of_credential: i64,
+}
+
+from_row!(Held { of_account, of_credential });
+
+impl Held {
+    /// With one more.
+    pub(crate) fn and_one(self) -> Self {
+        Self { of_account: self.of_account + 1, of_credential: self.of_credential + 1 }
+    }
+}
+
+/// Keeps everybody else from counting in the account until the commit.
+pub(crate) async fn lock_account(tx: &mut Tx, account: AccountId, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into stream_accounts (account_id, taken_at) values ($1, $2) \
+         on conflict (account_id) do update set taken_at = excluded.taken_at",
+        args![account, now],
+    )
+    .await
+    .map(drop)
+}
+
+/// Counts what the account and the credential hold on the other servers that are there. Nobody else takes a place in the
+/// account before the commit.
+pub(crate) async fn count_held(
+    tx: &mut Tx,
+    account: AccountId,
+    credential: &str,
+    own_node: &str,
+    (now, alive_after): (Timestamp, Timestamp),
+) -> Result<Held, StoreError> {
+    lock_account(tx, account, now).await?;
+    tx.one(
+        "select cast(coalesce(sum(p.held), 0) as bigint) as of_account, \
+         cast(coalesce(sum(case when p.credential = $2 then p.held else 0 end), 0) as bigint) as of_credential \
+         from stream_places p join stream_nodes n on n.node_id = p.node_id \
+         where p.account_id = $1 and n.expires_at > $3 and p.node_id <> $4",
+        args![account, credential.to_owned(), alive_after, own_node.to_owned()],
+    )
+    .await
+}
+
+/// Writes down how much the credential holds on this server.
+pub(crate) async fn hold(
+    tx: &mut Tx,
+    account: AccountId,
+    credential: &str,
+    node: &str,
+    held: i64,
+) -> Result<(), StoreError> {
+    if held == 0 {
+        let text = "delete from stream_places where account_id = $1 and credential = $2 and node_id = $3";
+        return tx.execute(text, args![account, credential.to_owned(), node.to_owned()]).await.map(drop);
+    }
+    tx.execute(
+        "insert into stream_places (account_id, credential, node_id, held) values ($1, $2, $3, $4) \
+         on conflict (account_id, credential, node_id) do update set held = excluded.held",
+        args![account, credential.to_owned(), node.to_owned(), held],
+    )
+    .await
+    .map(drop)
+}
+
+/// An MQTT session as it is kept.
+pub(crate) struct SessionRow {
+    pub(crate) filters: String,
+    pub(crate) taken: i64,
+    pub(crate) sent: i64,
+}
+
+from_row!(SessionRow { filters, taken, sent });
+
+/// Which session.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionKey {
+    pub(crate) account: AccountId,
+    pub(crate) credential: String,
+    pub(crate) client_id: String,
+}
+
+/// The session, if it has not ended.
+pub(crate) async fn session(
+    tx: &mut Tx,
+    key: &SessionKey,
+    now: Timestamp,
+) -> Result<Option<SessionRow>, StoreError> {
+    tx.first(
+        "select filters, taken, sent from mqtt_sessions \
+         where account_id = $1 and credential = $2 and client_id = $3 and expires_at > $4",
+        args![key.account, key.credential, key.client_id, now],
+    )
+    .await
+}
+
+/// How many sessions the account has.
+pub(crate) async fn count_sessions(
+    tx: &mut Tx,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<i64, StoreError> {
+    let (count,) = tx
+        .one(
+            "select count(*) as value from mqtt_sessions where account_id = $1 and expires_at > $2",
+            args![account, now],
+        )
+        .await?;
+    Ok(count)
+}
+
+/// Makes or takes over the session for `holder`.
+pub(crate) async fn begin_session(
+    tx: &mut Tx,
+    key: &SessionKey,
+    holder: &str,
+    row: &SessionRow,
+    expires_at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into mqtt_sessions (account_id, credential, client_id, holder, filters, taken, sent, expires_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (account_id, credential, client_id) do update set \
+         holder = excluded.holder, filters = excluded.filters, taken = excluded.taken, sent = excluded.sent, \
+         expires_at = excluded.expires_at",
+        args![
+            key.account,
+            key.credential,
+            key.client_id,
+            holder.to_owned(),
+            row.filters,
+            row.taken,
+            row.sent,
+            expires_at
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// Keeps what the session has come to, if it is still `holder`'s; answers whether it is.
+pub(crate) async fn keep_session(
+    tx: &mut Tx,
+    key: &SessionKey,
+    holder: &str,
+    row: &SessionRow,
+    expires_at: Timestamp,
+) -> Result<bool, StoreError> {
+    let rows = tx
+        .execute(
+            "update mqtt_sessions set filters = $5, taken = $6, sent = $7, expires_at = $8 \
+             where account_id = $1 and credential = $2 and client_id = $3 and holder = $4",
+            args![
+                key.account,
+                key.credential,
+                key.client_id,
+                holder.to_owned(),
+                row.filters,
+                row.taken,
+                row.sent,
+                expires_at
+            ],
+        )
+        .await?;
+    Ok(rows == 1)
+}
+
+/// Ends the session, if it is still `holder`'s; whoever holds it when that is not given.
+pub(crate) async fn end_session(
+    tx: &mut Tx,
+    key: &SessionKey,
+    holder: Option<&str>,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "delete from mqtt_sessions where account_id = $1 and credential = $2 and client_id = $3 \
+         and ($4 = '' or holder = $4)",
+        args![key.account, key.credential, key.client_id, holder.unwrap_or_default().to_owned()],
+    )
+    .await
+    .map(drop)
+}
+
+/// Removes up to `most` sessions that have ended.
+pub(crate) async fn prune_sessions(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "delete from mqtt_sessions where expires_at <= $1 and (account_id, credential, client_id) in \
+         (select account_id, credential, client_id from mqtt_sessions where expires_at <= $1 limit $2)",
+        args![now, most],
+    )
+    .await
+}

@@ -10,7 +10,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 const ALLOW_HEADERS: HeaderValue = HeaderValue::from_static(
-    "authorization, content-type, idempotency-key, if-none-match, mcp-protocol-version, x-request-id",
+    "authorization, content-type, idempotency-key, if-none-match, last-event-id, mcp-protocol-version, x-request-id",
 );
 const EXPOSE_HEADERS: HeaderValue = HeaderValue::from_static(
     "etag, idempotency-replayed, link, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, \

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use portico_engine::Engine;
+use portico_events::limits::IDLE_MAX;
 use portico_kernel::{Code, Problem, RequestId, Sleep};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -42,6 +43,13 @@ pub(crate) struct EdgeIo<T> {
 struct Linger {
     ends: Sleep,
     bytes_left: usize,
+}
+
+impl<T> EdgeIo<T> {
+    /// The connection beneath, once it speaks no HTTP any more.
+    pub(crate) fn into_inner(self) -> T {
+        self.inner
+    }
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
@@ -141,12 +149,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.midway = !matches!(written, Poll::Ready(Ok(count)) if count == bytes.len());
         self.connection.set_blocked(written.is_pending());
-        if written.is_ready() {
-            self.connection.step();
+        if let Poll::Ready(result) = &written {
+            self.connection.wrote(result.as_ref().map_or(0, |count| *count));
             self.patience = None;
             return written;
         }
-        let patience = self.patience.get_or_insert_with(|| wait(WRITE_TIME_MAX));
+        // Who listens to a stream may be slow; only one that has gone is cut off.
+        let most = if self.connection.is_streaming() { IDLE_MAX } else { WRITE_TIME_MAX };
+        let patience = self.patience.get_or_insert_with(|| wait(most));
         ready!(patience.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }

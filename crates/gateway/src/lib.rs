@@ -8,24 +8,36 @@
 
 mod answered;
 mod arrived;
+pub mod asyncapi;
 mod auth;
 mod body;
+mod calls;
+mod carried;
 mod cors;
 mod edge;
+mod lines;
 mod message;
 mod metrics;
+mod mqtt;
 pub mod openapi;
+mod outgoing;
 mod platform;
 mod respond;
 mod rest;
 mod routes;
 mod server;
+mod socket;
+mod sse;
 mod tokens;
+mod unnamed;
 
 pub use arrived::Stopping;
 pub use auth::AuthServer;
 pub use cors::Origins;
+pub use lines::Lines;
 pub use metrics::{Metrics, MetricsServer};
+pub use mqtt::{Tls, serve_mqtt};
+pub use outgoing::Outgoing;
 pub use platform::{Platform, area};
 pub use rest::Gateway;
 pub use routes::RouteError;

@@ -24,6 +24,7 @@ use prometheus_client::registry::Registry;
 
 use crate::arrived::Arrived;
 use crate::cors::Origins;
+use crate::lines::Lines;
 use crate::respond::Refusal;
 
 const TEXT: HeaderValue =
@@ -124,17 +125,34 @@ impl Collector for Sent {
     }
 }
 
+/// The connections that stay.
+struct Open(Arc<Lines>);
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Open")
+    }
+}
+
+impl Collector for Open {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Streams, sockets and MQTT connections that are open";
+        gauge(&mut encoder, "streams_open", help, i64::try_from(self.0.count()).unwrap_or(i64::MAX))
+    }
+}
+
 /// From 0.1 ms to 13 s.
 fn buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.0, 18))
 }
 
 impl Metrics {
-    /// Numbers of the gateway for these operations, and those that metering and webhooks keep of themselves.
+    /// Numbers of the gateway for these operations, and those that metering, webhooks and the lines keep of themselves.
     pub fn new(
         operations: &Operations,
         numbers: &Arc<Numbers>,
         sent: &Arc<portico_webhooks::Numbers>,
+        lines: &Arc<Lines>,
     ) -> Self {
         let mut registry = Registry::with_prefix("portico");
         let answers: Family<Answer, Counter> = Family::default();
@@ -158,6 +176,7 @@ impl Metrics {
         );
         registry.register_collector(Box::new(Metered(numbers.clone())));
         registry.register_collector(Box::new(Sent(sent.clone())));
+        registry.register_collector(Box::new(Open(lines.clone())));
         let of = |operation| OfOperation {
             ok: answers.get_or_create_owned(&Answer { operation, status: 200 }),
             seconds: seconds.get_or_create_owned(&Operation { operation }),

@@ -1,7 +1,7 @@
 //! The platform's own operations: health, and the documents of the API.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -10,9 +10,11 @@ use portico_kernel::{AccountId, Code, Problem, Timestamp};
 use portico_store::StoreError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::openapi::{Cut, Documents};
+use crate::{Lines, asyncapi};
 
 /// A probe that takes longer has failed.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -21,14 +23,23 @@ const PROBED_LIFE: Duration = Duration::from_millis(500);
 
 /// What the area holds.
 pub struct Platform {
+    base_url: String,
     documents: Documents,
+    frames: OnceLock<Arc<[u8]>>,
+    asyncapi: OnceLock<Arc<[u8]>>,
     probed: Mutex<Option<(Timestamp, BTreeMap<String, BackendState>)>>,
 }
 
 impl Platform {
     /// The area's state; `base_url` stands in the documents.
     pub fn new(base_url: &str) -> Self {
-        Self { documents: Documents::new(base_url), probed: Mutex::new(None) }
+        Self {
+            base_url: base_url.to_owned(),
+            documents: Documents::new(base_url),
+            frames: OnceLock::new(),
+            asyncapi: OnceLock::new(),
+            probed: Mutex::new(None),
+        }
     }
 
     /// Asks the database and every area whether they can serve, all at once. Whoever asks meanwhile waits for the same
@@ -58,12 +69,15 @@ async fn within_time(probe: impl Future<Output = Result<(), StoreError>>) -> Bac
 }
 
 /// The area's operations.
-pub fn area(platform: &Arc<Platform>) -> Area {
+pub fn area(platform: &Arc<Platform>, lines: &Arc<Lines>) -> Area {
     Area::builder("platform", platform.clone())
         .op::<GetHealth>()
         .op::<GetReady>()
         .op::<GetOpenApi>()
         .op::<GetDocument>()
+        .op::<GetFrames>()
+        .op::<GetAsyncApi>()
+        .service(lines.clone())
         .build()
 }
 
@@ -154,7 +168,7 @@ struct Document(Arc<[u8]>);
 
 impl Answer for Document {
     fn schema(_: &Spec, _: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "object", "description": "An OpenAPI 3.1 document." })
+        json_schema!({ "type": "object", "description": "A document of the API." })
     }
 
     fn write(self, _: &Ctx) -> Result<Answered, Problem> {
@@ -175,6 +189,42 @@ impl Operation for GetOpenApi {
     async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Document, Problem> {
         Ok(Document(platform.documents.get(&ctx.engine().registry, &Cut::public())?))
     }
+}
+
+/// Read the JSON Schema of the socket's frames.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetFrames {}
+
+impl Operation for GetFrames {
+    const SPEC: Spec = Spec::get("platform.frames.get", "/frames.json").open().etag().undocumented();
+    type Area = Platform;
+    type Answer = Document;
+
+    async fn run(self, platform: &Platform, _: &mut Ctx) -> Result<Document, Problem> {
+        Ok(Document(written(&platform.frames, asyncapi::frames)))
+    }
+}
+
+/// Read the `AsyncAPI` document of the streams: server-sent events, the socket and MQTT.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetAsyncApi {}
+
+impl Operation for GetAsyncApi {
+    const SPEC: Spec = Spec::get("platform.asyncapi.get", "/asyncapi.json").open().etag().undocumented();
+    type Area = Platform;
+    type Answer = Document;
+
+    async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Document, Problem> {
+        let make = || asyncapi::document(&ctx.engine().registry, &platform.base_url);
+        Ok(Document(written(&platform.asyncapi, make)))
+    }
+}
+
+/// A document that never changes, made at its first use.
+fn written(kept: &OnceLock<Arc<[u8]>>, make: impl FnOnce() -> Value) -> Arc<[u8]> {
+    kept.get_or_init(|| make().to_string().into_bytes().into()).clone()
 }
 
 /// Read the OpenAPI document of what the caller may call. It is narrowed to the scopes of the token; a person's holds

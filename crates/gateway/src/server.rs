@@ -2,13 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -16,11 +14,11 @@ use hyper_util::rt::TokioIo;
 use portico_engine::Engine;
 use portico_kernel::Clock;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::edge::EdgeIo;
-use crate::{AuthServer, Gateway, MetricsServer};
+use crate::{AuthServer, Gateway, MetricsServer, Outgoing};
 
 /// A peer that sends no whole head for about so long is cut off: looks at the connection, and the time between two.
 const SILENT_LOOKS_MAX: u32 = 3;
@@ -39,24 +37,24 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What answers the requests of a listener.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request.
-    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Bytes>>;
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>>;
 }
 
 impl Handler for Gateway {
-    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Bytes>> {
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
         Box::pin(self.handle(request))
     }
 }
 
 impl Handler for AuthServer {
-    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Bytes>> {
-        Box::pin(self.handle(request))
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
+        Box::pin(async move { self.handle(request).await.map(Outgoing::Whole) })
     }
 }
 
 impl Handler for MetricsServer {
-    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Bytes>> {
-        Box::pin(std::future::ready(self.answer(request)))
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
+        Box::pin(std::future::ready(self.answer(request).map(Outgoing::Whole)))
     }
 }
 
@@ -70,6 +68,13 @@ struct State {
     working: AtomicBool,
     blocked: AtomicBool,
     serving: AtomicBool,
+    /// Does its answer go on and on?
+    streaming: AtomicBool,
+    /// Bytes that the peer's system has taken, and told when a stream's moves.
+    written: AtomicU64,
+    drained: Notify,
+    /// Told when it is to be cut off, whatever its peer does.
+    cut: Notify,
     /// Grows with every request and every piece of an answer that the peer takes.
     steps: AtomicU32,
 }
@@ -94,9 +99,42 @@ impl Connection {
         self.0.blocked.store(blocked, Ordering::Relaxed);
     }
 
+    /// Does the answer go on and on? Then its peer may be slow, and the server waits for its end when it stops.
+    pub(crate) fn set_streaming(&self, streaming: bool) {
+        self.0.streaming.store(streaming, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_streaming(&self) -> bool {
+        self.0.streaming.load(Ordering::Relaxed)
+    }
+
+    /// Cuts it off, whatever its peer does.
+    pub(crate) fn cut(&self) {
+        self.0.cut.notify_one();
+    }
+
     /// A stopping server waits for this; not for a request that is still coming in.
     fn is_working(&self) -> bool {
-        self.0.working.load(Ordering::Relaxed)
+        self.0.working.load(Ordering::Relaxed) || self.is_streaming()
+    }
+
+    /// The peer took so many bytes.
+    pub(crate) fn wrote(&self, bytes: usize) {
+        self.step();
+        self.0.written.fetch_add(bytes as u64, Ordering::Relaxed);
+        if self.is_streaming() {
+            self.0.drained.notify_one();
+        }
+    }
+
+    /// How many bytes it took so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.0.written.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it takes more.
+    pub(crate) async fn drained(&self) {
+        self.0.drained.notified().await;
     }
 
     /// Something moved: a request came, or the peer took a piece of its answer.
@@ -184,7 +222,7 @@ async fn connection(
         let connection = of_request.clone();
         connection.begin();
         async move {
-            let answer = handler.handle(request).await.map(Full::new);
+            let answer = handler.handle(request).await;
             connection.end();
             Ok::<_, std::convert::Infallible>(answer)
         }
@@ -199,11 +237,13 @@ async fn connection(
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
         () = silence(&state) => return,
+        () = state.0.cut.notified() => return,
         () = stopped(&mut stop) => {
             serving.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = serving => ended,
                 () = no_longer_busy(&state) => return,
+                () = state.0.cut.notified() => return,
             }
         }
     };
@@ -220,7 +260,8 @@ async fn silence(connection: &Connection) {
     while looks < SILENT_LOOKS_MAX {
         wait(SILENT_PAUSE).await;
         let now = connection.0.steps.load(Ordering::Relaxed);
-        let silent = now == steps && !connection.0.serving.load(Ordering::Relaxed);
+        let silent =
+            now == steps && !connection.0.serving.load(Ordering::Relaxed) && !connection.is_streaming();
         (looks, steps) = (if silent { looks + 1 } else { 0 }, now);
     }
 }

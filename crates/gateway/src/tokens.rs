@@ -8,7 +8,7 @@ use http::header::AUTHORIZATION;
 use portico_engine::{Engine, timed_out};
 use portico_identity::Identity;
 use portico_identity::verify::{Verified, refused};
-use portico_kernel::{Caller, Problem};
+use portico_kernel::{Caller, Problem, Timestamp};
 use portico_metering::{Metering, Subject};
 use quick_cache::sync::Cache;
 
@@ -34,14 +34,25 @@ struct Known {
 }
 
 /// Who calls, and their minute; the platform itself has none.
-pub(crate) struct Bearer {
-    pub(crate) caller: Arc<Caller>,
-    pub(crate) subject: Option<Arc<Subject>>,
-}
+#[derive(Clone)]
+pub(crate) struct Bearer(Arc<Known>);
 
-impl From<&Known> for Bearer {
-    fn from(known: &Known) -> Self {
-        Self { caller: known.verified.caller.clone(), subject: known.subject.clone() }
+impl Bearer {
+    pub(crate) fn caller(&self) -> &Arc<Caller> {
+        &self.0.verified.caller
+    }
+
+    pub(crate) fn subject(&self) -> Option<&Arc<Subject>> {
+        self.0.subject.as_ref()
+    }
+
+    pub(crate) fn verified(&self) -> &Verified {
+        &self.0.verified
+    }
+
+    /// When the credential itself ends, if it does.
+    pub(crate) fn ends(&self) -> Option<Timestamp> {
+        self.0.verified.credential_ends()
     }
 }
 
@@ -53,9 +64,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
         return Err(refused());
     }
     let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(refused)?;
-    let token = token.trim();
-    let fits = scheme.eq_ignore_ascii_case("bearer") && token.len() <= TOKEN_BYTES_MAX;
-    if fits { Ok(Some(token)) } else { Err(refused()) }
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(Some(token.trim())) } else { Err(refused()) }
 }
 
 impl Tokens {
@@ -63,14 +72,26 @@ impl Tokens {
         Self { identity, metering, known: Cache::new(TOKENS_MAX) }
     }
 
-    /// Who calls; 401 when nobody can be told.
-    pub(crate) async fn caller(
+    /// Who sends these headers; 401 when nobody can be told.
+    pub(crate) async fn of_headers(
         &self,
         engine: &Engine,
         metrics: &Metrics,
         headers: &HeaderMap,
     ) -> Result<Bearer, Problem> {
-        let token = bearer(headers)?.ok_or_else(refused)?;
+        self.holder(engine, metrics, bearer(headers)?.ok_or_else(refused)?).await
+    }
+
+    /// Who holds that token; 401 when nobody does.
+    pub(crate) async fn holder(
+        &self,
+        engine: &Engine,
+        metrics: &Metrics,
+        token: &str,
+    ) -> Result<Bearer, Problem> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(refused());
+        }
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         if let Some(known) = self.known.get(&key) {
@@ -78,7 +99,7 @@ impl Tokens {
             if self.identity.still_good(&known.verified, now)? {
                 metrics.token_known(true);
                 self.identity.note_use(&known.verified, now);
-                return Ok(known.as_ref().into());
+                return Ok(Bearer(known));
             }
             self.known.remove(&key);
         }
@@ -90,6 +111,16 @@ impl Tokens {
         self.identity.note_use(&verified, engine.clock.now());
         let known = Arc::new(Known { subject: self.metering.subject(&verified.caller), verified });
         self.known.insert(key, known.clone());
-        Ok(known.as_ref().into())
+        Ok(Bearer(known))
+    }
+
+    /// Does the credential still stand? A connection outlives the token that it was opened with.
+    pub(crate) fn still_stands(&self, engine: &Engine, bearer: &Bearer) -> Result<bool, Problem> {
+        let (verified, now) = (&bearer.0.verified, engine.clock.now());
+        let stands = self.identity.still_stands(verified, now)?;
+        if stands {
+            self.identity.note_use(verified, now);
+        }
+        Ok(stands)
     }
 }

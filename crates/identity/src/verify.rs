@@ -32,6 +32,13 @@ pub struct Verified {
     noted: AtomicI64,
 }
 
+impl Verified {
+    /// When the credential itself ends: an API token is one, every other token stands for one that lasts.
+    pub fn credential_ends(&self) -> Option<Timestamp> {
+        self.listed_until.map(|_| self.expires_at)
+    }
+}
+
 /// 401. The words never say which check failed: that would help only someone who forges.
 pub fn refused() -> Problem {
     Problem::new(Code::Unauthenticated, "The token is missing, invalid, expired or revoked.")
@@ -68,6 +75,13 @@ impl Identity {
         // A signing key that was removed takes its tokens with it.
         let signed = self.keys.current().verifier(&verified.signing_key).is_some();
         Ok(in_time && signed && !self.revocations.any(&verified.revocable, verified.issued_at, now)?)
+    }
+
+    /// Does the credential behind the token still stand? For a connection that was opened with the token and outlives
+    /// it: what ends it is revocation, and the end of an API token. Asks no database.
+    pub fn still_stands(&self, verified: &Verified, now: Timestamp) -> Result<bool, Problem> {
+        let in_time = verified.credential_ends().is_none_or(|end| now < end);
+        Ok(in_time && !self.revocations.any(&verified.revocable, verified.issued_at, now)?)
     }
 
     /// Notes that the key or API token is used, once a minute.

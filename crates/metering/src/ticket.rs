@@ -150,6 +150,17 @@ impl Ticket {
         meter.is_known().then(|| self.subject.minute().standing(self.at, limit))
     }
 
+    /// The call was refused after all, for want of a place: it has used up nothing.
+    pub fn take_back(&self) {
+        let mut state = self.state();
+        state.refund();
+        if let (Some(place), Some(meter)) = (state.place.take(), state.meter.clone()) {
+            let mut minute = self.subject.minute();
+            minute.window.give_back(place);
+            state.standing = Some(minute.standing(self.at, meter.calls_per_minute()));
+        }
+    }
+
     /// Records the call as it was answered. Its answer must not leave before.
     pub fn finish(&self, status: u16, code: Option<Code>) {
         let mut state = self.state();
@@ -203,11 +214,8 @@ impl Ticket {
         let mut state = self.state();
         if !leased && self.refusable && !meter.allows_at_zero() {
             // A refused call uses up nothing, its place in the minute included.
-            if let Some(place) = state.place.take() {
-                let mut minute = self.subject.minute();
-                minute.window.give_back(place);
-                state.standing = Some(minute.standing(self.at, meter.calls_per_minute()));
-            }
+            drop(state);
+            self.take_back();
             return Err(spent(meter.month, self.at));
         }
         (state.units, state.leased) = (self.price, leased);

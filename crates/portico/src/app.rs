@@ -12,7 +12,8 @@ use portico_accounts::{Accounts, Members};
 use portico_egress::{Egress, Networks};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError};
-use portico_gateway::Platform;
+use portico_events::Events;
+use portico_gateway::{Lines, Platform};
 use portico_identity::{Identity, People, Setup};
 use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
@@ -34,6 +35,10 @@ pub struct Areas {
     pub metering: Arc<Metering>,
     /// Deliveries of events, and the test inbox.
     pub webhooks: Arc<Webhooks>,
+    /// Streams of events.
+    pub events: Arc<Events>,
+    /// The connections that carry them.
+    pub lines: Arc<Lines>,
 }
 
 /// What the areas are told of the world outside.
@@ -94,6 +99,8 @@ pub struct App {
     pub metering: Arc<Metering>,
     /// Deliveries of events, and the test inbox.
     pub webhooks: Arc<Webhooks>,
+    /// The connections that carry streams of events.
+    pub lines: Arc<Lines>,
 }
 
 /// What the platform stands on.
@@ -196,7 +203,9 @@ impl Areas {
         }));
         let metering = Arc::new(Metering::new(&outside.journal, shared, Arc::new(People)));
         let webhooks = Webhooks::new(outside.egress(), &outside.base_url);
-        Ok(Self { identity, accounts, mail, metering, webhooks })
+        let events = Events::new(shared);
+        let lines = Lines::new(identity.clone(), events.clone());
+        Ok(Self { identity, accounts, mail, metering, webhooks, events, lines })
     }
 
     /// Every area of the platform; `more` are those that only tests have.
@@ -205,11 +214,11 @@ impl Areas {
         let areas = [
             portico_accounts::area(&self.accounts),
             portico_identity::area(&self.identity),
-            portico_events::area(),
+            portico_events::area(&self.events),
             portico_mail::area(&self.mail),
             portico_metering::area(&self.metering),
             portico_webhooks::area(&self.webhooks),
-            portico_gateway::area(&Arc::new(Platform::new(base_url))),
+            portico_gateway::area(&Arc::new(Platform::new(base_url)), &self.lines),
         ];
         Registry::new(areas.into_iter().chain(more))
     }
@@ -239,7 +248,7 @@ impl App {
     pub async fn build(foundation: Foundation, more: Vec<Area>) -> Result<Self, OpenError> {
         let areas = Areas::new(&foundation.outside, foundation.db.file().is_none())?;
         let registry = areas.registry(&foundation.outside.base_url, more)?;
-        let Areas { identity, accounts, metering, webhooks, .. } = areas;
+        let Areas { identity, accounts, metering, webhooks, events, lines, .. } = areas;
         let engine = Arc::new(Engine {
             db: foundation.db,
             clock: foundation.clock,
@@ -247,12 +256,13 @@ impl App {
             keyring: foundation.keyring,
             memberships: Arc::new(Members),
             outbox: webhooks.clone(),
+            streams: events.hub.clone(),
             plans: foundation.plans,
             registry,
             operation_time_max: foundation.operation_time_max,
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;
-        Ok(Self { engine, identity, accounts, metering, webhooks })
+        Ok(Self { engine, identity, accounts, metering, webhooks, lines })
     }
 }

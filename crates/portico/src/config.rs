@@ -69,6 +69,18 @@ pub struct Settings {
     /// Where the identity provider listens; empty turns it off [default: 127.0.0.1:8081]
     #[arg(long, env = "PORTICO_LISTEN_AUTH", global = true, value_name = "HOST:PORT")]
     pub listen_auth: Option<String>,
+    /// Where MQTT listens, without TLS; empty turns it off [default: 127.0.0.1:1883]
+    #[arg(long, env = "PORTICO_LISTEN_MQTT", global = true, value_name = "HOST:PORT")]
+    pub listen_mqtt: Option<String>,
+    /// Where MQTT listens with TLS, once there is a certificate; empty turns it off [default: 0.0.0.0:8883]
+    #[arg(long, env = "PORTICO_LISTEN_MQTTS", global = true, value_name = "HOST:PORT")]
+    pub listen_mqtts: Option<String>,
+    /// The certificate of MQTT with TLS and those above it, as PEM [default: none]
+    #[arg(long, env = "PORTICO_MQTT_TLS_CERTIFICATE", global = true, value_name = "FILE")]
+    pub mqtt_tls_certificate: Option<PathBuf>,
+    /// The key of that certificate, as PEM [default: none]
+    #[arg(long, env = "PORTICO_MQTT_TLS_KEY", global = true, value_name = "FILE")]
+    pub mqtt_tls_key: Option<PathBuf>,
     /// Where Prometheus finds the metrics; empty turns it off [default: 127.0.0.1:8083]
     #[arg(long, env = "PORTICO_LISTEN_METRICS", global = true, value_name = "HOST:PORT")]
     pub listen_metrics: Option<String>,
@@ -121,6 +133,10 @@ pub struct Config {
     pub listen_api: Option<String>,
     /// Where the identity provider listens.
     pub listen_auth: Option<String>,
+    /// Where MQTT listens, without TLS.
+    pub listen_mqtt: Option<String>,
+    /// Where MQTT listens with TLS, and with what.
+    pub mqtts: Option<Mqtts>,
     /// Where the metrics are.
     pub listen_metrics: Option<String>,
     /// The least level that is logged.
@@ -129,6 +145,17 @@ pub struct Config {
     pub log_format: LogFormat,
     /// What accounts may spend.
     pub plans: Plans,
+}
+
+/// MQTT with TLS.
+#[derive(Debug, Clone)]
+pub struct Mqtts {
+    /// Where it listens.
+    pub listen: String,
+    /// The file with the certificate and those above it.
+    pub certificate: PathBuf,
+    /// The file with its key.
+    pub key: PathBuf,
 }
 
 /// Why the configuration cannot be used.
@@ -160,7 +187,7 @@ impl Settings {
         let file: Self = toml::from_str(&text).map_err(|error| named(&error))?;
         fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins trusted_proxies
             egress_allow egress_name_servers smtp_url mail_from listen_api
-            listen_auth listen_metrics log log_format plans);
+            listen_auth listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format plans);
         Ok(self)
     }
 }
@@ -197,6 +224,22 @@ fn smtp(url: Option<String>, from: Option<String>) -> Result<Option<Smtp>, Confi
         (Some(url), Some(from)) => Ok(Some(Smtp { url, from })),
         _ => Err(ConfigError("smtp_url and mail_from go together".to_owned())),
     }
+}
+
+/// MQTT with TLS; nothing without a certificate, or when it is turned off.
+fn mqtts(
+    address: Option<String>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+) -> Result<Option<Mqtts>, ConfigError> {
+    let named = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
+    let (certificate, key) = match (named(certificate), named(key)) {
+        (Some(certificate), Some(key)) => (certificate, key),
+        (None, None) => return Ok(None),
+        _ => return Err(ConfigError("mqtt_tls_certificate and mqtt_tls_key go together".to_owned())),
+    };
+    let listen = listen("listen_mqtts", address, "0.0.0.0:8883")?;
+    Ok(listen.map(|listen| Mqtts { listen, certificate, key }))
 }
 
 /// A listener's address; nothing when it is turned off.
@@ -238,6 +281,8 @@ impl Config {
             egress_allow: networks("egress_allow", settings.egress_allow)?,
             egress_name_servers: name_servers(settings.egress_name_servers.as_deref().unwrap_or_default())?,
             smtp: smtp(settings.smtp_url, settings.mail_from)?,
+            listen_mqtt: listen("listen_mqtt", settings.listen_mqtt, "127.0.0.1:1883")?,
+            mqtts: mqtts(settings.listen_mqtts, settings.mqtt_tls_certificate, settings.mqtt_tls_key)?,
             listen_metrics: listen("listen_metrics", settings.listen_metrics, "127.0.0.1:8083")?,
             log: level(settings.log.as_deref().unwrap_or("info"))?,
             log_format: format(settings.log_format.as_deref().unwrap_or("text"))?,
@@ -251,6 +296,7 @@ impl Config {
     /// The keys and what was decided, for a person; a password in the database's address is left out.
     pub fn describe(&self) -> String {
         let listen = |listen: &Option<String>| listen.clone().unwrap_or_else(|| "off".to_owned());
+        let file = |path: Option<&PathBuf>| path.map(|path| path.display().to_string()).unwrap_or_default();
         [
             ("data_dir", self.data_dir.display().to_string()),
             ("database_url", without_password(&self.database_url)),
@@ -266,6 +312,10 @@ impl Config {
             ("mail_from", self.smtp.as_ref().map(|smtp| smtp.from.clone()).unwrap_or_default()),
             ("listen_api", listen(&self.listen_api)),
             ("listen_auth", listen(&self.listen_auth)),
+            ("listen_mqtt", listen(&self.listen_mqtt)),
+            ("listen_mqtts", listen(&self.mqtts.as_ref().map(|mqtts| mqtts.listen.clone()))),
+            ("mqtt_tls_certificate", file(self.mqtts.as_ref().map(|mqtts| &mqtts.certificate))),
+            ("mqtt_tls_key", file(self.mqtts.as_ref().map(|mqtts| &mqtts.key))),
             ("listen_metrics", listen(&self.listen_metrics)),
             ("log", self.log.to_string().to_lowercase()),
             ("log_format", format!("{:?}", self.log_format).to_lowercase()),
@@ -358,6 +408,7 @@ mod tests {
             "base_url = \"example.com\"",
             "auth_url = \"https://a.b/\"",
             "log = \"loud\"",
+            "mqtt_tls_key = \"key.pem\"",
         ] {
             assert!(Config::load(file(bad).unwrap()).is_err(), "{bad}");
         }

@@ -34,7 +34,9 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
             db.close().await;
         }
     }
-    for address in [&config.listen_api, &config.listen_auth, &config.listen_metrics].into_iter().flatten() {
+    let mqtts = config.mqtts.as_ref().map(|mqtts| &mqtts.listen);
+    let listeners = [&config.listen_api, &config.listen_auth, &config.listen_mqtt, &config.listen_metrics];
+    for address in listeners.into_iter().flatten().chain(mqtts) {
         findings.push(finding(format!("listen on {address}"), TcpListener::bind(address).await.map(drop)));
     }
     findings

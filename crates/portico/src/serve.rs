@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_engine::{Area, forget_running};
-use portico_gateway::{AuthServer, Gateway, Handler, Metrics, MetricsServer, Origins, Stopping};
+use portico_gateway::{
+    AuthServer, Gateway, Handler, Metrics, MetricsServer, Origins, Stopping, Tls, serve_mqtt,
+};
 use portico_kernel::Secret;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,19 +35,25 @@ fn lock(database: &Path) -> Result<File, Failure> {
 }
 
 /// The listeners, bound before anything is promised.
-struct Listeners(Vec<(&'static str, TcpListener, Arc<dyn Handler>)>);
+struct Listeners(Vec<(&'static str, TcpListener, Answers)>);
+
+/// What answers at a listener.
+enum Answers {
+    Http(Arc<dyn Handler>),
+    Mqtt(Arc<Gateway>, Option<Tls>),
+}
 
 impl Listeners {
     async fn add(
         &mut self,
         name: &'static str,
         address: Option<&String>,
-        handler: Arc<dyn Handler>,
+        answers: Answers,
     ) -> Result<(), Failure> {
         let Some(address) = address else { return Ok(()) };
         let bound = TcpListener::bind(address).await;
         let listener = bound.map_err(|error| format!("cannot listen on {address} for {name}: {error}"))?;
-        self.0.push((name, listener, handler));
+        self.0.push((name, listener, answers));
         Ok(())
     }
 
@@ -70,28 +78,35 @@ impl Listeners {
 
 /// Everything that listens, and who answers there.
 async fn listeners(app: &App, config: &Config, stopping: &Stopping) -> Result<Listeners, Failure> {
-    let metrics = Arc::new(Metrics::new(&app.engine.registry, &app.metering.numbers, &app.webhooks.numbers));
+    let metrics = Arc::new(Metrics::new(
+        &app.engine.registry,
+        &app.metering.numbers,
+        &app.webhooks.numbers,
+        &app.lines,
+    ));
     let origins: Origins = config.allow_origins.iter().chain([&config.console_url]).cloned().collect();
     let (engine, identity, metering) = (&app.engine, &app.identity, &app.metering);
     let gateway = Gateway::new(
         engine.clone(),
         identity.clone(),
         metering.clone(),
+        app.lines.clone(),
         origins,
         metrics.clone(),
         stopping.clone(),
     )?;
     let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
+    let metrics = MetricsServer::new(app.engine.clone(), metrics);
+    let gateway = Arc::new(gateway);
     let mut listeners = Listeners(Vec::new());
-    listeners.add("api", config.listen_api.as_ref(), Arc::new(gateway)).await?;
-    listeners.add("auth", config.listen_auth.as_ref(), Arc::new(auth)).await?;
-    listeners
-        .add(
-            "metrics",
-            config.listen_metrics.as_ref(),
-            Arc::new(MetricsServer::new(app.engine.clone(), metrics)),
-        )
-        .await?;
+    listeners.add("api", config.listen_api.as_ref(), Answers::Http(gateway.clone())).await?;
+    listeners.add("auth", config.listen_auth.as_ref(), Answers::Http(Arc::new(auth))).await?;
+    listeners.add("mqtt", config.listen_mqtt.as_ref(), Answers::Mqtt(gateway.clone(), None)).await?;
+    if let Some(mqtts) = &config.mqtts {
+        let tls = Tls::read(&mqtts.certificate, &mqtts.key)?;
+        listeners.add("mqtts", Some(&mqtts.listen), Answers::Mqtt(gateway, Some(tls))).await?;
+    }
+    listeners.add("metrics", config.listen_metrics.as_ref(), Answers::Http(Arc::new(metrics))).await?;
     Ok(listeners)
 }
 
@@ -121,8 +136,14 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
         Listeners::show_setup_link(&link);
     }
     let mut servers = JoinSet::new();
-    for (_, listener, handler) in listeners.0 {
-        servers.spawn(portico_gateway::serve(listener, handler, app.engine.clone(), stopped.clone()));
+    for (_, listener, answers) in listeners.0 {
+        let stopped = stopped.clone();
+        match answers {
+            Answers::Http(handler) => {
+                servers.spawn(portico_gateway::serve(listener, handler, app.engine.clone(), stopped))
+            }
+            Answers::Mqtt(gateway, tls) => servers.spawn(serve_mqtt(listener, gateway, tls, stopped)),
+        };
     }
     tokio::select! {
         _ = terminate.recv() => tracing::info!("Stopping: SIGTERM"),
@@ -130,7 +151,8 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     }
     stopping.begin();
     stop.send_replace(true);
-    while servers.join_next().await.is_some() {}
+    let serving = async { while servers.join_next().await.is_some() {} };
+    tokio::join!(app.lines.drain(&app.engine), serving);
     let ending = async {
         while jobs.join_next().await.is_some() {}
         if let Err(problem) = app.identity.uses.flush(&app.engine).await {

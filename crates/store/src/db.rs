@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection, Postgres, Transaction};
 use crate::dialect::Dialect;
 use crate::sqlite::SqliteDb;
 use crate::tx::Inner as TxInner;
-use crate::{StoreError, Tx, args};
+use crate::{Listener, StoreError, Tx, args};
 
 /// Connections to PostgreSQL at once.
 const CONNECTIONS_MAX: u32 = 20;
@@ -108,6 +108,14 @@ impl Db {
                 begin(async move { pool.begin().await }).await?
             }
         }))
+    }
+
+    /// Hears what other servers say on `channel`.
+    pub async fn listen(&self, channel: &'static str) -> Result<Listener, StoreError> {
+        match &self.0 {
+            Inner::Sqlite(..) => Ok(Listener::deaf()),
+            Inner::Postgres(pool) => Listener::postgres(pool, channel).await,
+        }
     }
 
     /// Does the database answer?

@@ -16,6 +16,14 @@ impl Dialect {
         }
     }
 
+    /// Says a word on a channel; on SQLite there is nobody to say it to.
+    pub(crate) const fn notify(self) -> Option<&'static str> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres => Some("select pg_notify($1, $2)"),
+        }
+    }
+
     /// Begins a transaction that sees one state of the database from its first statement to its last.
     pub(crate) const fn begin_read(self) -> &'static str {
         match self {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http::Request;
 use hyper::body::Body;
 use portico::admin::{self, Admin};
@@ -125,13 +127,24 @@ impl TestApp {
         let app = Arc::new(App::build(foundation, vec![lab::area(&lab)]).await.unwrap());
         let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
         app.metering.start(&app.engine).await.unwrap();
-        let metrics =
-            Arc::new(Metrics::new(&app.engine.registry, &app.metering.numbers, &app.webhooks.numbers));
+        let metrics = Arc::new(Metrics::new(
+            &app.engine.registry,
+            &app.metering.numbers,
+            &app.webhooks.numbers,
+            &app.lines,
+        ));
         let stopping = Stopping::default();
         let (engine, identity, metering) = (&app.engine, &app.identity, app.metering.clone());
-        let gateway =
-            Gateway::new(engine.clone(), identity.clone(), metering, origins, metrics, stopping.clone())
-                .unwrap();
+        let gateway = Gateway::new(
+            engine.clone(),
+            identity.clone(),
+            metering,
+            app.lines.clone(),
+            origins,
+            metrics,
+            stopping.clone(),
+        )
+        .unwrap();
         let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
         let account = AccountId::from_parts(clock.now(), [0; 10]);
         let (gateway, auth) = (Arc::new(gateway), Arc::new(auth));
@@ -190,6 +203,16 @@ impl TestApp {
     pub async fn new_key(&self, account: AccountId, scopes: ScopeSet) -> Value {
         let name = "a test".to_owned();
         self.admin(Admin::Key(admin::KeyCommand::Create { account, scopes, name })).await
+    }
+
+    /// A token that the key is exchanged for, with all that the key holds.
+    pub async fn exchange(&self, key: &Value) -> String {
+        let text = |name: &str| key[name].as_str().unwrap().to_owned();
+        let basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
+        let sent = Sent::new("POST", "/oauth2/token")
+            .header("authorization", &format!("Basic {basic}"))
+            .form("grant_type=client_credentials&audience=platform-api");
+        self.send_auth(sent).await.json()["access_token"].as_str().unwrap().to_owned()
     }
 
     /// A person with an account of their own and, if they have one, a password.
@@ -269,9 +292,22 @@ impl TestApp {
         self.app.webhooks.settle(&self.app.engine).await.unwrap();
     }
 
+    /// A second server on the same database, with the same clock.
+    pub async fn beside(&self) -> Self {
+        let database = TestDatabase { url: self.database.url.clone(), folder: tempfile::tempdir().unwrap() };
+        let keyring = |of: &TestDatabase| of.folder.path().join("keyring");
+        std::fs::copy(keyring(&self.database), keyring(&database)).unwrap();
+        Self::on(database, self.clock.clone(), TestAppOptions::default()).await
+    }
+
+    /// Tells what goes on by itself to end.
+    pub fn halt(&self) {
+        self.stop.send_replace(true);
+    }
+
     /// Ends what goes on by itself, in order.
     pub async fn stop(&mut self) {
-        self.stop.send_replace(true);
+        self.halt();
         while self.services.join_next().await.is_some() {}
     }
 

@@ -17,16 +17,20 @@ mod clock;
 mod database;
 pub mod lab;
 mod log;
+mod mqtt;
 mod receiver;
 mod request;
+mod served;
 
 pub use app::{AUTH_URL, BASE_URL, CONSOLE_URL, TestApp, TestAppOptions, turn};
 pub use browser::{Browser, form};
 pub use clock::FakeClock;
 pub use database::{Database, TestDatabase, kills};
 pub use log::{capture_log, captured_log};
+pub use mqtt::{MqttClient, MqttPublished, mqtt_text};
 pub use receiver::{Answering, Received, Receiver};
 pub use request::{Answer, Sent};
+pub use served::{Block, Served, SocketClient, SseClient, soon, thing};
 
 /// Makes of each story a test on SQLite and a test on PostgreSQL.
 #[macro_export]

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, Request, Response};
 use http_body_util::Full;
+use portico_gateway::Outgoing;
 use portico_kernel::Code;
 use serde_json::Value;
 
@@ -78,6 +79,12 @@ impl From<Response<Bytes>> for Answer {
     fn from(response: Response<Bytes>) -> Self {
         let (parts, body) = response.into_parts();
         Self { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+}
+
+impl From<Response<Outgoing>> for Answer {
+    fn from(response: Response<Outgoing>) -> Self {
+        response.map(Outgoing::into_bytes).into()
     }
 }
 

@@ -16,6 +16,7 @@ use portico_kernel::{Problem, ScopeSet};
 use quick_cache::sync::Cache;
 
 pub use build::document;
+pub(crate) use problem::schemas as problem_schemas;
 
 /// How many documents are remembered.
 const DOCUMENTS_MAX: usize = 256;

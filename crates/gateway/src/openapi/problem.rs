@@ -10,7 +10,7 @@ fn reference(name: &str) -> Value {
 }
 
 /// The schemas of the envelope and its details.
-pub(super) fn schemas() -> Map<String, Value> {
+pub(crate) fn schemas() -> Map<String, Value> {
     let details = details();
     let names: Vec<_> = details.iter().map(|(name, kind, _)| (*name, *kind)).collect();
     let mapping: Map<_, _> =

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{AfterCommit, MadeEvent, Memberships, Outbox};
+use portico_engine::ports::{AfterCommit, MadeEvent, Memberships, Outbox, Streams};
 use portico_engine::{Engine, OPERATION_TIME_MAX, Registry};
 use portico_kernel::{AccountId, Clock, Entropy, Role, Sleep, SystemEntropy, Timestamp, hex};
 use portico_store::{Db, Keyring, StoreError, Tx, args};
@@ -52,6 +52,7 @@ impl Place {
             keyring,
             memberships: Arc::new(Nobody),
             outbox: Arc::new(Nobody),
+            streams: Arc::new(Nobody),
             plans: portico_kernel::Plans::default(),
             registry: Registry::new([portico_mail::area(&portico_mail::Mail::new(None).unwrap())]).unwrap(),
             operation_time_max: OPERATION_TIME_MAX,
@@ -108,6 +109,14 @@ impl Memberships for Nobody {
     fn lock<'a>(&'a self, _: &'a mut Tx, _: AccountId) -> BoxFuture<'a, Result<Option<bool>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
+}
+
+impl Streams for Nobody {
+    fn is_watched(&self, _: AccountId) -> bool {
+        false
+    }
+
+    fn committed(&self, _: &Arc<Engine>, _: AccountId, _: i64, _: Timestamp, _: Vec<MadeEvent>) {}
 }
 
 impl Outbox for Nobody {

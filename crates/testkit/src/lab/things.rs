@@ -33,6 +33,9 @@ pub(crate) struct CreateThing {
     /// Any text, as long as a body may be.
     #[serde(default)]
     note: String,
+    /// How many events more tell of it than one.
+    #[serde(default)]
+    echoes: u8,
 }
 
 /// 1 to 50 characters.
@@ -183,7 +186,9 @@ impl Operation for CreateThing {
             .on_conflict(|| Problem::new(Code::AlreadyExists, "A thing of this id exists already."))?;
         ctx.audit("lab.thing.created", &row.id)?;
         let actor = ctx.caller().subject.clone();
-        ctx.emit(&ThingCreated { thing_id: row.id.clone(), actor })?;
+        for _ in 0..=self.echoes {
+            ctx.emit(&ThingCreated { thing_id: row.id.clone(), actor: actor.clone() })?;
+        }
         match row.name.as_str() {
             "fail late" => return Err(Problem::internal("as asked")),
             "wait late" => lab.go_on.notified().await,

@@ -14,6 +14,7 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) api: String,
     pub(crate) auth: String,
+    pub(crate) mqtt: String,
 }
 
 pub(crate) fn command(database: &TestDatabase) -> Command {
@@ -24,7 +25,9 @@ pub(crate) fn command(database: &TestDatabase) -> Command {
         .env("PORTICO_AUTH_URL", "http://auth.test")
         .env("PORTICO_LISTEN_API", "127.0.0.1:0")
         .env("PORTICO_LISTEN_AUTH", "127.0.0.1:0")
+        .env("PORTICO_LISTEN_MQTT", "127.0.0.1:0")
         .env("PORTICO_LISTEN_METRICS", "127.0.0.1:0")
+        .env("PORTICO_LISTEN_MQTT", "127.0.0.1:0")
         .env("PORTICO_LOG", "warn")
         .env("PORTICO_CONFIG", configuration(database));
     command
@@ -61,9 +64,9 @@ impl Server {
             let word = words.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
             word.unwrap_or_else(|| panic!("{name} in {line:?}")).to_owned()
         };
-        let (api, auth) = (address("api"), address("auth"));
+        let (api, auth, mqtt) = (address("api"), address("auth"), address("mqtt"));
         assert!(address("metrics").starts_with("127.0.0.1:"));
-        Self { child, api, auth }
+        Self { child, api, auth, mqtt }
     }
 
     /// `kill -9`.
@@ -211,7 +214,7 @@ async fn the_other_commands_answer() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(text(run(&database, &["migrate"])).contains("the database is at 7"));
+    assert!(text(run(&database, &["migrate"])).contains("the database is at 8"));
     assert!(text(run(&database, &["config", "check"])).contains("listen_api = \"127.0.0.1:0\""));
     let doctor = text(run(&database, &["doctor"]));
     assert!(doctor.lines().count() >= 7 && doctor.lines().all(|line| line.starts_with("ok ")), "{doctor}");

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portico_engine::{Access, Entry, Method};
+use portico_engine::{Access, Carrier, Entry, Method};
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Code, PersonId, Role, ScopeSet};
-use portico_testkit::{Database, Sent, TestApp, on_both_databases};
+use portico_testkit::{Database, MqttClient, Sent, Served, TestApp, on_both_databases};
 use serde_json::{Value, json};
 
 /// An account with one of everything that an operation may name.
@@ -95,6 +95,19 @@ impl World {
         if entry.spec.method.takes_body() { sent.json(&self.body(entry)) } else { sent }
     }
 
+    /// The same with a field that no operation has.
+    fn wrong(&self, app: &TestApp, entry: &Entry) -> Sent {
+        let address = self.address(app, entry);
+        let sent = if entry.spec.method.takes_body() {
+            let mut body = self.body(entry);
+            body["nope_nope"] = json!(1);
+            Sent::new(entry.spec.method.name(), &address).json(&body)
+        } else {
+            Sent::new(entry.spec.method.name(), &format!("{address}?nope_nope=1"))
+        };
+        sent.bearer(self.bearer(app, entry))
+    }
+
     /// The token of whoever may call it.
     fn bearer<'a>(&'a self, app: &'a TestApp, entry: &Entry) -> &'a str {
         if entry.spec.access == Access::Person { &self.owner } else { &app.token }
@@ -144,15 +157,7 @@ on_both_databases! {
             if entry.spec.anything.is_some() {
                 continue;
             }
-            let address = world.address(&app, &entry);
-            let sent = if entry.spec.method.takes_body() {
-                let mut body = world.body(&entry);
-                body["nope_nope"] = json!(1);
-                Sent::new(entry.spec.method.name(), &address).json(&body)
-            } else {
-                Sent::new(entry.spec.method.name(), &format!("{address}?nope_nope=1"))
-            };
-            app.send(sent.bearer(world.bearer(&app, &entry))).await.refused_field("nope_nope");
+            app.send(world.wrong(&app, &entry)).await.refused_field("nope_nope");
         }
     }
 
@@ -162,7 +167,7 @@ on_both_databases! {
         let document = document(&app.app.engine.registry, "http://api.test", &cut);
         let mut order = entries(&app);
         order.sort_by_key(|entry| (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete"));
-        for entry in order.iter().filter(|entry| entry.spec.documented) {
+        for entry in order.iter().filter(|entry| entry.spec.documented && entry.spec.carrier.is_none()) {
             let operation = &document["paths"][entry.spec.path][entry.spec.method.name().to_lowercase()];
             let mut schema = operation["responses"]["200"]["content"]["application/json"]["schema"].clone();
             assert!(schema.is_object(), "{}", entry.spec.name);
@@ -174,6 +179,106 @@ on_both_databases! {
             let answer = answer.json();
             let errors: Vec<_> = jsonschema::validator_for(&schema).unwrap().iter_errors(&answer).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{}: {errors:?}", entry.spec.name);
+        }
+    }
+}
+
+/// Calls by name have their fields in one object, path variables included.
+fn params(world: &World, app: &TestApp, entry: &Entry) -> Value {
+    let mut params = if entry.spec.method.takes_body() { world.body(entry) } else { json!({}) };
+    let address = world.address(app, entry);
+    for (pattern, word) in entry.spec.path.split('/').zip(address.split('/')) {
+        if let Some(name) = pattern.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+            params[name] = json!(word);
+        }
+    }
+    params
+}
+
+on_both_databases! {
+    async fn every_operation_answers_the_same_on_every_transport(app: TestApp) {
+        let served = Served::new(app).await;
+        let app = &served.app;
+        let world = World::new(app).await;
+        let mut sockets = [served.ready_socket().await, served.socket(&world.owner).await.unwrap()];
+        assert_eq!(sockets[1].receive().await["type"], "ready");
+        let mut clients = Vec::new();
+        for token in [&app.token, &world.owner] {
+            clients.push(MqttClient::open(served.mqtt, 5, "a", token, 2, &[]).await.unwrap().0);
+        }
+        for entry in entries(app) {
+            let spec = &entry.spec;
+            let socket = &mut sockets[usize::from(spec.access == Access::Person)];
+            let mqtt = &mut clients[usize::from(spec.access == Access::Person)];
+            let params = params(&world, app, &entry);
+            if !spec.callable() {
+                let refused = socket.call(spec.name, params).await;
+                assert_eq!(refused["problem"]["code"], Code::NotFound.name(), "{} stays with HTTP", spec.name);
+                assert_eq!(mqtt.call(spec.name, "{}", None).await.payload, refused["problem"], "{}", spec.name);
+                continue;
+            }
+            // What is wrong is told in the same words.
+            let mut wrong = params.clone();
+            wrong["nope_nope"] = json!(1);
+            let refused = socket.call(spec.name, wrong.clone()).await;
+            let over_mqtt = mqtt.call(spec.name, &wrong.to_string(), None).await;
+            assert_eq!(over_mqtt.payload, refused["problem"], "{}", spec.name);
+            assert!(over_mqtt.properties.contains("error"), "{}", spec.name);
+            let mut by_rest = app.send(world.wrong(app, &entry)).await.json();
+            by_rest["request_id"] = json!("");
+            assert_eq!(refused["problem"], by_rest, "{}", spec.name);
+            // What changes nothing can be asked twice; what is kept under a key is given again.
+            if spec.method == Method::Get {
+                app.sent().await;
+                let rest = app.send(world.sent(app, &entry).bearer(world.bearer(app, &entry))).await;
+                let mut called = socket.call(spec.name, params.clone()).await;
+                let mut over_mqtt = mqtt.call(spec.name, &params.to_string(), None).await.payload;
+                let mut rest = rest.json();
+                if spec.list.is_some() {
+                    // It is sealed anew for everyone who asks.
+                    let is_last = |answer: &Value| answer["next_page_token"] == "";
+                    assert_eq!(is_last(&called["result"]), is_last(&rest), "{}", spec.name);
+                    called["result"]["next_page_token"] = json!("");
+                    rest["next_page_token"] = json!("");
+                    over_mqtt["next_page_token"] = json!("");
+                }
+                if entry.area == "metering" {
+                    // It counts the call that asks.
+                    let names = |answer: &Value| answer.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+                    assert_eq!(names(&called["result"]), names(&rest), "{}", spec.name);
+                    assert_eq!(names(&over_mqtt), names(&rest), "{}", spec.name);
+                } else {
+                    assert!(called["result"] == rest, "{} answers otherwise on the socket", spec.name);
+                    assert!(over_mqtt == rest, "{} answers otherwise over MQTT", spec.name);
+                }
+            } else if spec.idempotency_key {
+                let key = format!("same-{}", spec.name);
+                let sent = world.sent(app, &entry).bearer(world.bearer(app, &entry));
+                let rest = app.send(sent.header("idempotency-key", &key)).await;
+                let call = json!({ "type": "call", "id": "k", "method": spec.name, "params": params, "idempotency_key": key.clone() });
+                socket.send(call).await;
+                let again = socket.answer("k").await;
+                assert_eq!(again["result"], rest.ok(), "{}", spec.name);
+                let over_mqtt = mqtt.call(spec.name, &params.to_string(), Some(&key)).await;
+                assert_eq!(over_mqtt.payload, rest.json(), "{}", spec.name);
+            }
+        }
+    }
+
+    async fn every_change_can_be_called_by_its_name(app: TestApp) {
+        let served = Served::new(app).await;
+        let app = &served.app;
+        let world = World::new(app).await;
+        let mut sockets = [served.ready_socket().await, served.socket(&world.owner).await.unwrap()];
+        assert_eq!(sockets[1].receive().await["type"], "ready");
+        let mut order = entries(app);
+        order.retain(|entry| entry.spec.callable() && entry.spec.method != Method::Get);
+        order.sort_by_key(|entry| (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete"));
+        assert!(order.len() > 20, "they were found");
+        for entry in order {
+            let by_owner = entry.spec.access == Access::Person || entry.area == "identity";
+            let called = sockets[usize::from(by_owner)].call(entry.spec.name, params(&world, app, &entry)).await;
+            assert_eq!(called["type"], "answer", "{}: {called}", entry.spec.name);
         }
     }
 }
@@ -194,7 +299,7 @@ async fn names_and_routes_fit_together() {
         let parts: Vec<_> = spec.name.split('.').collect();
         assert!(parts.len() == 3 && parts[0] == entry.area, "{} is area.nouns.verb", spec.name);
         let verbs: &[&str] = match spec.method {
-            Method::Get => &["get", "list"],
+            Method::Get => &["get", "list", "open"],
             Method::Post => &["create", "accept", "rotate", "test", "recover", "retry", "receive"],
             Method::Put => &["replace"],
             Method::Patch => &["update"],
@@ -203,6 +308,9 @@ async fn names_and_routes_fit_together() {
         assert!(verbs.contains(&parts[2]), "{}", spec.name);
         assert_eq!(spec.list.is_some(), parts[2] == "list", "{}", spec.name);
         let versioned = spec.path.starts_with("/v1/");
+        if spec.carrier == Some(Carrier::Mqtt) {
+            continue; // Its version is MQTT's own.
+        }
         assert_eq!(
             versioned,
             spec.access != Access::Open || spec.anything.is_some(),

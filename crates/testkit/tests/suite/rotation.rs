@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico::admin::{Admin, SigningKeyCommand};
 use portico_kernel::{Code, Role, ScopeSet};
-use portico_testkit::{Database, Sent, TestApp, TestAppOptions, TestDatabase, on_both_databases};
+use portico_testkit::{Database, Sent, TestApp, on_both_databases};
 use serde_json::Value;
 
 async fn published(app: &TestApp) -> Vec<String> {
@@ -86,7 +86,7 @@ async fn in_a_hurry_the_key_that_waits_is_brought_forward() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_servers_that_erase_do_not_stand_in_each_others_way() {
     let first = TestApp::new(Database::Postgres).await;
-    let second = beside(&first).await;
+    let second = first.beside().await;
     let ada = first.new_person("ada@example.com", None).await;
     let mut teams = Vec::new();
     for number in 0..4 {
@@ -114,19 +114,11 @@ async fn two_servers_that_erase_do_not_stand_in_each_others_way() {
     }
 }
 
-/// A second server on the database of the first.
-async fn beside(first: &TestApp) -> TestApp {
-    let database = TestDatabase { url: first.database.url.clone(), folder: tempfile::tempdir().unwrap() };
-    std::fs::copy(first.database.folder.path().join("keyring"), database.folder.path().join("keyring"))
-        .unwrap();
-    TestApp::on(database, first.clock.clone(), TestAppOptions::default()).await
-}
-
 /// Whatever is ended on one server, or by the operator, is refused on the other as soon as it has looked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_server_ends_the_other_refuses() {
     let first = TestApp::new(Database::Postgres).await;
-    let second = beside(&first).await;
+    let second = first.beside().await;
     let ada = first.new_person("ada@example.com", None).await;
     first.join(first.account, ada.id, Role::Owner).await;
     let owner = first.person_token(ada.id).await;
@@ -151,7 +143,7 @@ async fn what_one_server_ends_the_other_refuses() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rotation_under_load_refuses_nobody() {
     let first = TestApp::new(Database::Postgres).await;
-    let second = beside(&first).await;
+    let second = first.beside().await;
     let key = first.new_key(first.account, ScopeSet::all()).await;
     let mut signers = std::collections::BTreeSet::new();
     for round in 0..60 {

@@ -1,31 +1,13 @@
 //! The edge over real sockets: what never reaches a handler, and how connections end.
 
-use std::sync::Arc;
-
 use portico_kernel::Code;
-use portico_testkit::{Answer, Database, TestApp};
+use portico_testkit::{Answer, Database, Served, TestApp};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-
-/// The gateway of `app` on a port of its own.
-struct Served {
-    app: Arc<TestApp>,
-    address: std::net::SocketAddr,
-    stop: watch::Sender<bool>,
-    server: JoinHandle<()>,
-}
+use tokio::net::TcpStream;
 
 async fn serve() -> Served {
-    let app = Arc::new(TestApp::new(Database::Sqlite).await);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (stop, stopped) = watch::channel(false);
-    let (gateway, engine) = (app.gateway.clone(), app.app.engine.clone());
-    let server = tokio::spawn(portico_gateway::serve(listener, gateway, engine, stopped));
-    Served { app, address, stop, server }
+    Served::new(TestApp::new(Database::Sqlite).await).await
 }
 
 fn parse(bytes: &[u8]) -> Answer {

@@ -23,14 +23,14 @@ pub(crate) fn below(end: usize) -> usize {
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) org: Arc<str>,
-    token: Arc<str>,
+    pub(crate) token: Arc<str>,
 }
 
 impl Target {
     pub(crate) fn create(database: &TestDatabase) -> Self {
         let account = admin(database, &["account", "create", "--name", "Acme"]);
         let org = account["account_id"].as_str().unwrap();
-        let scopes = "identity:read usage:read webhooks:read webhooks:write";
+        let scopes = "identity:read usage:read events:read webhooks:read webhooks:write";
         let token = admin(database, &["token", "create", "--account", org, "--scopes", scopes]);
         Self { org: org.into(), token: token["token"].as_str().unwrap().into() }
     }

@@ -1,0 +1,158 @@
+//! A reader of an account's log: a cursor and a filter.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use portico_engine::{Engine, event_sequence};
+use portico_kernel::{AccountId, Problem};
+use portico_store::StoreError;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::channel::{self, Channel, Found};
+use crate::limits::{TYPE_BYTES_MAX, TYPES_MAX};
+use crate::{Cursor, Frame, Hub, Start, sql};
+
+/// Which types of events a stream carries.
+#[derive(Debug, Clone, Default)]
+pub struct Filter(Option<BTreeSet<Box<str>>>);
+
+impl Filter {
+    /// These types alone; all of them when none are named. Types that are not known yet may be named, since the catalogue
+    /// grows.
+    pub fn types(types: &[String]) -> Result<Self, Problem> {
+        if types.len() > TYPES_MAX {
+            return Err(Problem::field("types", format!("must be at most {TYPES_MAX} types")));
+        }
+        if types.iter().any(|name| name.is_empty() || name.len() > TYPE_BYTES_MAX) {
+            return Err(Problem::field("types", "must be names of event types"));
+        }
+        let set = || types.iter().map(|name| name.as_str().into()).collect();
+        Ok(Self((!types.is_empty()).then(set)))
+    }
+
+    /// Does the stream carry that type?
+    pub fn passes(&self, event_type: &str) -> bool {
+        self.0.as_ref().is_none_or(|types| types.contains(event_type))
+    }
+
+    /// The types, where they are named.
+    pub fn named(&self) -> Option<&BTreeSet<Box<str>>> {
+        self.0.as_ref()
+    }
+}
+
+/// What was asked for is not in the log any more, or never was. The stream goes on with the oldest event that is there.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Resync {
+    /// Always false: events were missed.
+    pub recovered: bool,
+    /// The place before the oldest event that is still there, from which the stream goes on.
+    pub oldest: String,
+}
+
+/// Reads an account's events in order, from memory while it keeps up and from the database when it does not. Whoever
+/// is slow costs nobody anything but the reading.
+pub struct Feed {
+    hub: Arc<Hub>,
+    channel: Arc<Channel>,
+    head: watch::Receiver<i64>,
+    cursor: i64,
+    filter: Filter,
+}
+
+impl Feed {
+    /// Opens the account's log at `start`. Also answers a resync when that is not there any more.
+    pub async fn open(
+        hub: &Arc<Hub>,
+        engine: &Arc<Engine>,
+        account: AccountId,
+        start: &Start,
+        filter: Filter,
+    ) -> Result<(Self, Option<Resync>), Problem> {
+        let channel = hub.channel(account);
+        let head = channel.watch();
+        channel.begin(engine).await?;
+        // Boxed, because it is large and soon over.
+        let place = Box::pin(find(engine, account, start)).await?;
+        let cursor = place.unwrap_or_else(|oldest| oldest);
+        let resync =
+            place.err().map(|oldest| Resync { recovered: false, oldest: Cursor::at(oldest).to_string() });
+        Ok((Self { hub: hub.clone(), channel, head, cursor, filter }, resync))
+    }
+
+    /// The number of the last event that was given out or passed over.
+    pub fn position(&self) -> i64 {
+        self.cursor
+    }
+
+    /// Another filter, from here on.
+    pub fn set_filter(&mut self, filter: Filter) {
+        self.filter = filter;
+    }
+
+    /// Goes back or on to that number.
+    pub fn seek(&mut self, sequence: i64) {
+        self.cursor = sequence;
+    }
+
+    /// Waits for the next events, at most about 32 KiB of them. Given up half-way, nothing is lost.
+    pub async fn next(&mut self, engine: &Engine) -> Result<Vec<Arc<Frame>>, StoreError> {
+        loop {
+            // Before the look: what comes after it then wakes us.
+            self.head.mark_unchanged();
+            match self.channel.find(self.cursor, &self.filter) {
+                Found::Nothing => {
+                    // It lives as long as we hold the channel.
+                    let _ = self.head.changed().await;
+                }
+                Found::Frames(frames, last) => {
+                    self.cursor = last;
+                    if !frames.is_empty() {
+                        return Ok(frames);
+                    }
+                }
+                // Boxed, because the way through the database is large and a connection that keeps up has none of it.
+                Found::Behind => {
+                    let (frames, last) = Box::pin(self.read(engine)).await?;
+                    self.cursor = last;
+                    if !frames.is_empty() {
+                        return Ok(frames);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read(&self, engine: &Engine) -> Result<(Vec<Arc<Frame>>, i64), StoreError> {
+        // Before the page is read: what is committed meanwhile must not be passed over.
+        let known = *self.head.borrow();
+        let frames = channel::read(engine, &self.hub.readers, self.channel.account, self.cursor).await?;
+        let (piece, last) = channel::piece(frames.iter(), &self.filter);
+        // Nothing is there although more was known: it was removed after its time.
+        Ok((piece, last.unwrap_or(known)))
+    }
+}
+
+/// Where `start` is in the log; or else the place before the oldest event that is there.
+async fn find(engine: &Engine, account: AccountId, start: &Start) -> Result<Result<i64, i64>, StoreError> {
+    let mut tx = match start {
+        Start::Now => engine.db.glance().await?,
+        _ => engine.db.read().await?,
+    };
+    let last = sql::last(&mut tx, account).await?;
+    let known = match start {
+        Start::Now => return Ok(Ok(last)),
+        Start::AfterEvent(id) => event_sequence(&mut tx, account, *id).await?,
+        Start::After(cursor) if cursor.sequence > last => None,
+        Start::After(cursor) => {
+            let id = sql::event_at(&mut tx, account, cursor.sequence).await?;
+            // The event itself may be gone, as long as the next one is there.
+            id.is_none_or(|id| cursor.fits(id)).then_some(cursor.sequence)
+        }
+    };
+    let before_oldest = sql::oldest(&mut tx, account).await?.map_or(last, |oldest| oldest - 1);
+    tx.rollback().await?;
+    Ok(known.filter(|sequence| before_oldest <= *sequence).ok_or(before_oldest))
+}

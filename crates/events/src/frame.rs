@@ -1,0 +1,74 @@
+//! An event as streams send it.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use portico_engine::ports::MadeEvent;
+use portico_engine::{EventRow, envelope_text};
+use portico_kernel::{AccountId, EventId, Timestamp};
+
+use crate::Cursor;
+
+/// The forms in which transports send a frame.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// A block of server-sent events.
+    Sse,
+    /// A frame of the socket.
+    Socket,
+    /// What follows the head of an MQTT 5 packet.
+    Mqtt,
+}
+
+const SHAPES: usize = 3;
+
+/// An event, written once and shared by everyone who is sent it.
+#[derive(Debug)]
+pub struct Frame {
+    /// Its number within the account.
+    pub sequence: i64,
+    /// Its id.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: Box<str>,
+    /// The envelope, as JSON.
+    pub envelope: Bytes,
+    shapes: [OnceLock<Bytes>; SHAPES],
+}
+
+impl Frame {
+    fn new(
+        account: AccountId,
+        sequence: i64,
+        id: EventId,
+        event_type: &str,
+        at: Timestamp,
+        data: &str,
+    ) -> Arc<Self> {
+        let envelope = envelope_text(id, event_type, at, account, data).into();
+        Arc::new(Self { sequence, id, event_type: event_type.into(), envelope, shapes: Default::default() })
+    }
+
+    pub(crate) fn made(account: AccountId, now: Timestamp, event: &MadeEvent) -> Arc<Self> {
+        Self::new(account, event.sequence, event.id, event.event_type, now, &event.data)
+    }
+
+    pub(crate) fn kept(account: AccountId, row: &EventRow) -> Arc<Self> {
+        Self::new(account, row.sequence, row.id, &row.event_type, row.occurred_at, &row.data)
+    }
+
+    /// The place after this event.
+    pub fn cursor(&self) -> Cursor {
+        Cursor::after(self.sequence, self.id)
+    }
+
+    /// About what it takes in memory, and on the wire.
+    pub fn size(&self) -> usize {
+        self.envelope.len() + 64
+    }
+
+    /// The frame in that form, which is made at its first use and then shared.
+    pub fn shape(&self, shape: Shape, make: impl FnOnce(&Self) -> Bytes) -> Bytes {
+        self.shapes[shape as usize].get_or_init(|| make(self)).clone()
+    }
+}

@@ -1,0 +1,124 @@
+//! What opens a stream. Whoever carries it calls these like any operation, so that opening one is admitted, counted and
+//! charged like a call, and then goes on with what they answer.
+
+use portico_engine::{Answer, Answered, Carrier, Ctx, Operation, Spec};
+use portico_kernel::{AccountId, Category, Problem, Scope};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::{Events, Filter, Start};
+
+/// A stream that may be opened.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Opening {
+    /// The account whose events it carries.
+    pub account_id: AccountId,
+    /// The types that it is narrowed to; none for all of them.
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// Where it begins: a cursor or the id of an event; empty for now.
+    #[serde(default)]
+    pub after: String,
+}
+
+impl Answer for Opening {
+    fn schema(spec: &Spec, _: &mut SchemaGenerator) -> Schema {
+        let words = match spec.carrier {
+            Some(Carrier::Sse) => {
+                "Blocks of server-sent events. The first sets `retry` and `id`. Then one for each event: `id` is the \
+                 cursor to resume from, `event` the type, `data` the envelope. `event: resync` with \
+                 `{recovered, oldest}` tells that what was asked for is not kept any more; `event: error` carries a \
+                 Problem. A comment is sent every 15 seconds."
+            }
+            _ => "The connection becomes a WebSocket.",
+        };
+        json_schema!({ "type": "string", "description": words })
+    }
+
+    fn write(self, _: &Ctx) -> Result<Answered, Problem> {
+        let body = serde_json::to_vec(&self).map_err(Problem::internal)?;
+        Ok(Answered { body, next_page_token: None, refused: None })
+    }
+}
+
+/// Stream the account's events over server-sent events. A client that comes back with the `id` of the last block that it
+/// saw, as `Last-Event-ID` or as `after`, misses nothing. At most 32 streams, sockets and MQTT connections for a
+/// credential and 128 for an account at once; a stream ends after 24 hours.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OpenStream {
+    /// The types of events to stream, each named once; left out, all of them.
+    #[serde(default)]
+    types: Vec<String>,
+    /// Where to begin: the `id` of a block of an earlier stream, or the id of an event; left out, with what comes from
+    /// now on. A `Last-Event-ID` header wins over it.
+    #[serde(default)]
+    after: Option<String>,
+    /// The account: a team that the person belongs to; left out, the caller's own.
+    #[serde(default)]
+    account_id: Option<AccountId>,
+}
+
+impl Operation for OpenStream {
+    const SPEC: Spec = Spec::get("events.stream.open", "/v1/events/stream")
+        .scope(Scope::EventsRead)
+        .category(Category::Read)
+        .opens(Carrier::Sse);
+    type Area = Events;
+    type Answer = Opening;
+
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Opening, Problem> {
+        Filter::types(&self.types)?;
+        let after = self.after.unwrap_or_default();
+        if !after.is_empty() {
+            after.parse::<Start>().map_err(|words| Problem::field("after", words))?;
+        }
+        let account_id = ctx.account(self.account_id).await?;
+        Ok(Opening { account_id, types: self.types, after })
+    }
+}
+
+/// Open a WebSocket for events and calls, with the subprotocol `platform.v1`. Its frames are described at
+/// `/frames.json`. A browser, which cannot send a header, sends its token in a first `auth` frame.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OpenSocket {
+    /// The account whose events to stream: a team that the person belongs to; left out, the caller's own.
+    #[serde(default)]
+    account_id: Option<AccountId>,
+}
+
+impl Operation for OpenSocket {
+    const SPEC: Spec = Spec::get("events.socket.open", "/v1/socket")
+        .scope(Scope::EventsRead)
+        .category(Category::Read)
+        .opens(Carrier::Socket)
+        .undocumented();
+    type Area = Events;
+    type Answer = Opening;
+
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Opening, Problem> {
+        let account_id = ctx.account(self.account_id).await?;
+        Ok(Opening { account_id, types: Vec::new(), after: String::new() })
+    }
+}
+
+/// Open an MQTT connection over a WebSocket, with the subprotocol `mqtt`. The token is the password of the CONNECT packet.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OpenMqtt {}
+
+impl Operation for OpenMqtt {
+    const SPEC: Spec = Spec::get("events.mqtt.open", "/mqtt")
+        .scope(Scope::EventsRead)
+        .category(Category::Read)
+        .opens(Carrier::Mqtt)
+        .undocumented();
+    type Area = Events;
+    type Answer = Opening;
+
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Opening, Problem> {
+        let account_id = ctx.account(None).await?;
+        Ok(Opening { account_id, types: Vec::new(), after: String::new() })
+    }
+}

@@ -1,0 +1,126 @@
+//! MQTT sessions: what a client left when it went. The log keeps its messages; a session is a place in it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use portico_engine::{Engine, Job, Turn};
+use portico_kernel::{AccountId, Code, Problem, RequestId};
+use portico_store::StoreError;
+
+use crate::limits::{SESSION_LIFE_MAX, SESSIONS_PER_ACCOUNT};
+use crate::sql::{self, SessionKey, SessionRow};
+
+/// A session that its client holds, on this server or no more.
+#[derive(Debug, Clone)]
+pub struct Session {
+    key: SessionKey,
+    holder: String,
+}
+
+/// What a session has come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionState {
+    /// The filters that the client subscribed, and with which quality of service.
+    pub filters: Vec<(String, u8)>,
+    /// The number of the last event that the client has taken, with all before it.
+    pub taken: i64,
+    /// The number of the last event that was sent to it.
+    pub sent: i64,
+}
+
+impl SessionState {
+    fn from_row(row: &SessionRow) -> Option<Self> {
+        let filters = serde_json::from_str(&row.filters).ok()?;
+        Some(Self { filters, taken: row.taken, sent: row.sent })
+    }
+
+    fn row(&self) -> SessionRow {
+        let filters = serde_json::to_string(&self.filters).unwrap_or_default();
+        SessionRow { filters, taken: self.taken, sent: self.sent }
+    }
+}
+
+impl Session {
+    /// Begins a session of that client, which is known by the name that it gave itself within its credential. Answers
+    /// what was left of an earlier one, unless the client wants none of it. Whoever held it before has it no more.
+    pub async fn begin(
+        engine: &Engine,
+        account: AccountId,
+        credential: &str,
+        client_id: &str,
+        clean: bool,
+        first: &SessionState,
+    ) -> Result<(Self, Option<SessionState>), Problem> {
+        let now = engine.clock.now();
+        let key = SessionKey { account, credential: credential.to_owned(), client_id: client_id.to_owned() };
+        let holder: RequestId = engine.entropy.id(now);
+        let session = Self { key, holder: holder.to_string() };
+        let mut tx = engine.db.write().await?;
+        let left = sql::session(&mut tx, &session.key, now).await?;
+        if left.is_none() && sql::count_sessions(&mut tx, account, now).await? >= SESSIONS_PER_ACCOUNT {
+            let words = format!("There are {SESSIONS_PER_ACCOUNT} MQTT sessions of this account already.");
+            return Err(Problem::new(Code::RateLimited, words));
+        }
+        let left = left.filter(|_| !clean).and_then(|row| SessionState::from_row(&row));
+        let state = left.as_ref().unwrap_or(first).row();
+        sql::begin_session(&mut tx, &session.key, &session.holder, &state, now + SESSION_LIFE_MAX).await?;
+        tx.commit().await?;
+        Ok((session, left))
+    }
+
+    /// Keeps what the session has come to, for `life` from now; answers false when another connection has taken it.
+    pub async fn keep(
+        &self,
+        engine: &Engine,
+        state: &SessionState,
+        life: Duration,
+    ) -> Result<bool, StoreError> {
+        let expires_at = engine.clock.now() + life.min(SESSION_LIFE_MAX);
+        let mut tx = engine.db.write().await?;
+        let ours = sql::keep_session(&mut tx, &self.key, &self.holder, &state.row(), expires_at).await?;
+        tx.commit().await?;
+        Ok(ours)
+    }
+
+    /// Ends the session, unless another connection has taken it.
+    pub async fn end(&self, engine: &Engine) -> Result<(), StoreError> {
+        let mut tx = engine.db.write().await?;
+        sql::end_session(&mut tx, &self.key, Some(&self.holder)).await?;
+        tx.commit().await
+    }
+
+    /// Forgets whatever an earlier connection of that client left.
+    pub async fn forget(
+        engine: &Engine,
+        account: AccountId,
+        credential: &str,
+        client_id: &str,
+    ) -> Result<(), StoreError> {
+        let key = SessionKey { account, credential: credential.to_owned(), client_id: client_id.to_owned() };
+        if sql::session(&mut engine.db.glance().await?, &key, engine.clock.now()).await?.is_none() {
+            return Ok(());
+        }
+        let mut tx = engine.db.write().await?;
+        sql::end_session(&mut tx, &key, None).await?;
+        tx.commit().await
+    }
+}
+
+/// Removes sessions whose clients did not come back.
+pub(crate) struct PruneSessions;
+
+impl PruneSessions {
+    const BATCH_MAX: i64 = 500;
+}
+
+impl Job for PruneSessions {
+    const NAME: &'static str = "events.prune_sessions";
+    const EVERY: Duration = Duration::from_mins(5);
+
+    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+        let mut tx = engine.db.write().await?;
+        let removed = sql::prune_sessions(&mut tx, engine.clock.now(), Self::BATCH_MAX).await?;
+        tx.commit().await?;
+        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { Turn::Again } else { Turn::Idle })
+    }
+}

@@ -1,0 +1,286 @@
+//! The way of a call, whatever carries it: who calls, may they, what it costs, and the line that tells of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use portico_engine::clock::Stopwatch;
+use portico_engine::input::{Fields, Node};
+use portico_engine::ports::Toll;
+use portico_engine::{
+    Access, Admitted, Call, Carrier, Engine, Entry, IdempotencyKey, Reply, Spec, dispatch, log_failure,
+};
+use portico_events::Opening;
+use portico_identity::Identity;
+use portico_identity::verify::refused;
+use portico_kernel::{Code, Problem, RequestId};
+use portico_metering::{Metering, Ticket};
+use serde_json::Value;
+use tracing::field;
+
+use crate::lines::{Line, Lines};
+use crate::metrics::NOWHERE;
+use crate::outgoing::Pieces;
+use crate::tokens::{Bearer, Tokens};
+use crate::{Metrics, Stopping};
+
+/// Admits calls and runs them, for every transport.
+pub(crate) struct Calls {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) stopping: Stopping,
+    metering: Arc<Metering>,
+    tokens: Tokens,
+    names: HashMap<&'static str, Arc<Entry>>,
+}
+
+/// What is known of a call when it ends, for the log and the metrics.
+#[derive(Default)]
+pub(crate) struct Trace {
+    pub(crate) operation: Option<&'static str>,
+    pub(crate) admitted: Option<Admitted>,
+    /// The call as it is counted, once its caller is known.
+    pub(crate) ticket: Option<Arc<Ticket>>,
+    pub(crate) queries: u32,
+    /// The code of a refusal that the operation answered with.
+    pub(crate) code: Option<Code>,
+    /// Who calls, for a connection that stays.
+    pub(crate) bearer: Option<Bearer>,
+    /// What follows the head of an answer that goes on.
+    pub(crate) pieces: Option<Pieces>,
+}
+
+impl Trace {
+    /// What ran was for nothing, and is not charged.
+    pub(crate) fn take_back(&self) {
+        self.ticket.as_ref().inspect(|ticket| ticket.take_back());
+    }
+}
+
+/// A call by name, on a connection that stays.
+pub(crate) struct Named<'a> {
+    /// The operation's name.
+    pub(crate) method: &'a str,
+    /// Its fields, path variables included.
+    pub(crate) fields: Fields,
+    /// Makes it safe to repeat.
+    pub(crate) idempotency_key: Option<&'a str>,
+}
+
+impl Calls {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        identity: Arc<Identity>,
+        metering: Arc<Metering>,
+        metrics: Arc<Metrics>,
+        stopping: Stopping,
+    ) -> Self {
+        let names = engine.registry.entries().iter().map(|entry| (entry.spec.name, entry.clone())).collect();
+        let tokens = Tokens::new(identity, metering.clone());
+        Self { engine, metrics, stopping, metering, tokens, names }
+    }
+
+    /// Who sends these headers.
+    pub(crate) async fn bearer(&self, headers: &HeaderMap) -> Result<Bearer, Problem> {
+        self.tokens.of_headers(&self.engine, &self.metrics, headers).await
+    }
+
+    /// Who holds that token.
+    pub(crate) async fn holder(&self, token: &str) -> Result<Bearer, Problem> {
+        self.tokens.holder(&self.engine, &self.metrics, token).await
+    }
+
+    /// Scope, account and rate, in this order. From here on the call is counted.
+    pub(crate) async fn admit(
+        &self,
+        entry: &Entry,
+        bearer: &Bearer,
+        (request_id, watch): (&str, Stopwatch),
+        path: &Fields,
+        trace: &mut Trace,
+    ) -> Result<Admitted, Problem> {
+        let caller = bearer.caller();
+        trace.ticket = bearer.subject().and_then(|subject| {
+            let call = (request_id, watch);
+            Ticket::new(&self.metering, &self.engine, (caller, subject.clone()), &entry.spec, call)
+        });
+        let admitted = self.engine.admit(&entry.spec, caller.clone(), path).await;
+        match (&trace.ticket, &admitted) {
+            (Some(ticket), Ok(admitted)) => ticket.admit(admitted.account()).await?,
+            (Some(ticket), Err(_)) => ticket.look().await,
+            (None, _) => {}
+        }
+        admitted
+    }
+
+    /// Logs and counts a call that was not admitted.
+    pub(crate) fn not_admitted(&self, problem: &Problem, entry: &Entry, request_id: &str) {
+        log_failure(problem, entry.spec.name, request_id);
+        self.metrics.refused(problem.code());
+    }
+
+    /// Runs a call that was admitted.
+    pub(crate) async fn run(
+        &self,
+        entry: &Arc<Entry>,
+        (fields, idempotency_key): (Fields, Option<IdempotencyKey>),
+        request_id: &str,
+        trace: &mut Trace,
+    ) -> Result<Reply, Problem> {
+        let toll = trace.ticket.clone().map(|ticket| ticket as Arc<dyn Toll>);
+        let admitted = trace.admitted.clone().unwrap_or_else(Admitted::anonymous);
+        let call = Call { admitted, request_id: request_id.to_owned(), fields, idempotency_key, toll };
+        let reply = dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
+            if problem.code() == Code::QuotaExceeded {
+                self.metrics.refused(Code::QuotaExceeded);
+            }
+        })?;
+        (trace.queries, trace.code) = (reply.queries, reply.refused.map(|(code, _)| code));
+        Ok(reply)
+    }
+
+    /// One line for each call, and the same facts as numbers.
+    pub(crate) fn report(&self, trace: &Trace, request_id: &str, status: u16, watch: Stopwatch) {
+        let elapsed = watch.elapsed();
+        let operation = trace.operation.unwrap_or(NOWHERE);
+        self.metrics.answered(operation, status, elapsed);
+        let caller =
+            trace.admitted.as_ref().map(|admitted| admitted.caller().subject.as_str()).unwrap_or_default();
+        let account = trace.admitted.as_ref().and_then(Admitted::account).map(field::display);
+        tracing::info!(
+            operation,
+            caller,
+            account,
+            status,
+            // To the microsecond; more digits would cost more than they say.
+            ms = f64::from(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX)) / 1e3,
+            queries = trace.queries,
+            request_id,
+            "Answered"
+        );
+    }
+
+    /// A call by name on a connection of `bearer`: admitted, limited, counted and told of as over REST.
+    pub(crate) async fn call(&self, bearer: &Bearer, named: Named<'_>) -> Result<Outcome, Problem> {
+        let told = self.told(bearer, named, Spec::callable, async |reply| Ok(reply.into()));
+        told.await
+    }
+
+    /// Opens a connection of that kind for `bearer`: admitted, limited and counted like a call. What is to be done
+    /// `before` its place is taken is done for those who are admitted.
+    pub(crate) async fn open<T>(
+        &self,
+        lines: &Arc<Lines>,
+        carrier: Carrier,
+        bearer: &Bearer,
+        fields: Fields,
+        before: impl AsyncFnOnce() -> T,
+    ) -> Result<(Line, T), Problem> {
+        let opens = |spec: &Spec| spec.carrier == Some(carrier);
+        let method = self.names.values().find(|entry| opens(&entry.spec)).map_or("", |entry| entry.spec.name);
+        let named = Named { method, fields, idempotency_key: None };
+        let take_place = async |reply: Reply| {
+            let opening: Opening = serde_json::from_slice(&reply.body).map_err(Problem::internal)?;
+            let done = before().await;
+            Ok((lines.open(&self.engine, bearer, opening.account_id, None).await?, done))
+        };
+        self.told(bearer, named, opens, take_place).await
+    }
+
+    /// Runs the operation of that name, if it `may` be called so, and goes on with what it answers. One that cannot go on
+    /// has used up nothing.
+    async fn told<T>(
+        &self,
+        bearer: &Bearer,
+        named: Named<'_>,
+        may: impl Fn(&Spec) -> bool,
+        go_on: impl AsyncFnOnce(Reply) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let (watch, mut trace) = (Stopwatch::start(), Trace::default());
+        let id: RequestId = self.engine.entropy.id(self.engine.clock.now());
+        let request_id = id.to_string();
+        let entry = self.names.get(named.method).filter(|entry| may(&entry.spec));
+        let result = match entry {
+            Some(entry) => self.admit_and_run(entry, bearer, named, (&request_id, watch), &mut trace).await,
+            None => Err(no_operation(named.method)),
+        };
+        let result = match result {
+            Ok(reply) => go_on(reply).await.inspect_err(|_| trace.take_back()),
+            Err(problem) => Err(problem),
+        };
+        let code = result.as_ref().map_or_else(|problem| Some(problem.code()), |_| trace.code);
+        let status = code.map_or(200, Code::status);
+        if let Some(ticket) = trace.ticket.take() {
+            ticket.finish(status, code);
+        }
+        self.report(&trace, &request_id, status, watch);
+        result
+    }
+
+    async fn admit_and_run(
+        &self,
+        entry: &Arc<Entry>,
+        bearer: &Bearer,
+        named: Named<'_>,
+        (request_id, watch): (&str, Stopwatch),
+        trace: &mut Trace,
+    ) -> Result<Reply, Problem> {
+        trace.operation = Some(entry.spec.name);
+        self.stopping.check()?;
+        let (fields, path) = split(entry, named.fields);
+        if entry.spec.access != Access::Open {
+            if !self.tokens.still_stands(&self.engine, bearer)? {
+                return Err(refused());
+            }
+            // What is missing in the path is told after whether the caller may call at all.
+            let known = path.as_ref().ok().cloned().unwrap_or_default();
+            let admitted = self.admit(entry, bearer, (request_id, watch), &known, trace).await;
+            trace.admitted =
+                Some(admitted.inspect_err(|problem| self.not_admitted(problem, entry, request_id))?);
+        }
+        let message = fields.into_iter().chain(path?).collect();
+        let key = named.idempotency_key.filter(|_| entry.spec.idempotency_key);
+        let key = key.map(|key| IdempotencyKey::parse(key.as_bytes())).transpose()?;
+        self.run(entry, (message, key), request_id, trace).await
+    }
+}
+
+/// How a call by name ended.
+pub(crate) enum Outcome {
+    /// The answer, as JSON.
+    Answer(Bytes),
+    /// The `Problem` of a refusal that was kept, as JSON.
+    Refusal(Bytes),
+}
+
+impl From<Reply> for Outcome {
+    fn from(reply: Reply) -> Self {
+        // An answer may carry a code of its own; only one that was kept is a `Problem`.
+        if reply.refused.is_none() || !reply.replayed {
+            return Self::Answer(reply.body);
+        }
+        let problem = serde_json::from_slice::<Value>(&reply.body).map(|mut problem| {
+            // The frame's own id names the call.
+            problem["request_id"] = Value::from("");
+            problem.to_string().into()
+        });
+        Self::Refusal(problem.unwrap_or(reply.body))
+    }
+}
+
+fn no_operation(name: &str) -> Problem {
+    let name: String = name.chars().take(100).collect();
+    Problem::new(Code::NotFound, format!("No operation that can be called here is named `{name}`."))
+}
+
+/// Takes the path's variables out of the fields, as words: that is what a path would hold.
+fn split(entry: &Entry, mut fields: Fields) -> (Fields, Result<Fields, Problem>) {
+    let path = entry.spec.variables().map(|name| match fields.remove(name) {
+        Some(Node::Text(word)) if !word.is_empty() => Ok((name.to_owned(), Node::Words(vec![word]))),
+        Some(Node::Null) | None => Err(Problem::field(name, "is missing")),
+        Some(_) => Err(Problem::field(name, "must be a string that is not empty")),
+    });
+    let path = path.collect();
+    (fields, path)
+}

@@ -1,0 +1,305 @@
+//! Packets as they go out. They are written by hand, because an event's packet is put together from what is shared by
+//! everyone who is sent it, and both versions differ by little.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use mqtt_protocol_core::mqtt::packet::PropertyId;
+use mqtt_protocol_core::mqtt::result_code::{
+    ConnectReasonCode, DisconnectReasonCode, PubackReasonCode, SubackReasonCode, UnsubackReasonCode,
+};
+use portico_events::{Frame, Shape};
+
+use super::filters::EVENTS;
+use super::packets::Version;
+
+const CONTENT_TYPE: &str = "application/json";
+
+/// The number of bytes in which a length is written.
+fn length_bytes(length: usize) -> usize {
+    match length {
+        0..0x80 => 1,
+        0x80..0x4000 => 2,
+        0x4000..0x0020_0000 => 3,
+        _ => 4,
+    }
+}
+
+fn put_length(out: &mut BytesMut, mut length: usize) {
+    loop {
+        let low = u8::try_from(length & 0x7f).unwrap_or_default();
+        length >>= 7;
+        if length == 0 {
+            return out.put_u8(low);
+        }
+        out.put_u8(low | 0x80);
+    }
+}
+
+/// Text or bytes behind their length. What is longer than can be said is cut; nothing of ours is.
+fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+    let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+    out.put_u16(length);
+    out.put_slice(&bytes[..usize::from(length)]);
+}
+
+fn put_text(out: &mut BytesMut, property: PropertyId, text: &str) {
+    out.put_u8(property as u8);
+    put_bytes(out, text.as_bytes());
+}
+
+fn put_pair(out: &mut BytesMut, name: &str, value: &str) {
+    put_text(out, PropertyId::UserProperty, name);
+    put_bytes(out, value.as_bytes());
+}
+
+/// A packet of that kind around `body`.
+fn put_packet(out: &mut BytesMut, head: u8, body: &[u8]) {
+    out.reserve(5 + body.len());
+    out.put_u8(head);
+    put_length(out, body.len());
+    out.put_slice(body);
+}
+
+/// The answer to CONNECT of a client that is let in.
+pub(super) struct Connack<'a> {
+    pub(super) session_present: bool,
+    pub(super) session_expiry: u32,
+    /// The name that the server gives a client without one.
+    pub(super) assigned: Option<&'a str>,
+    pub(super) keep_alive: Option<u16>,
+    pub(super) receive_max: u16,
+    pub(super) packet_max: u32,
+}
+
+impl Connack<'_> {
+    pub(super) fn put(&self, out: &mut BytesMut, version: Version) {
+        let mut body = BytesMut::new();
+        body.put_slice(&[u8::from(self.session_present), ConnectReasonCode::Success as u8]);
+        if version == Version::V5 {
+            let mut properties = BytesMut::new();
+            properties.put_u8(PropertyId::SessionExpiryInterval as u8);
+            properties.put_u32(self.session_expiry);
+            properties.put_u8(PropertyId::ReceiveMaximum as u8);
+            properties.put_u16(self.receive_max);
+            properties.put_u8(PropertyId::MaximumPacketSize as u8);
+            properties.put_u32(self.packet_max);
+            for (property, value) in [
+                (PropertyId::MaximumQos, 1),
+                (PropertyId::RetainAvailable, 0),
+                (PropertyId::WildcardSubscriptionAvailable, 1),
+                (PropertyId::SubscriptionIdentifierAvailable, 0),
+                (PropertyId::SharedSubscriptionAvailable, 0),
+            ] {
+                properties.put_slice(&[property as u8, value]);
+            }
+            if let Some(seconds) = self.keep_alive {
+                properties.put_u8(PropertyId::ServerKeepAlive as u8);
+                properties.put_u16(seconds);
+            }
+            if let Some(name) = self.assigned {
+                put_text(&mut properties, PropertyId::AssignedClientIdentifier, name);
+            }
+            put_length(&mut body, properties.len());
+            body.put_slice(&properties);
+        }
+        put_packet(out, 0x20, &body);
+    }
+}
+
+/// The answer to CONNECT of a client that is refused.
+pub(super) fn refusal(out: &mut BytesMut, version: Version, code: ConnectReasonCode, words: &str) {
+    use ConnectReasonCode as Code;
+    let mut body = BytesMut::new();
+    match version {
+        Version::V3 => body.put_slice(&[
+            0,
+            match code {
+                Code::UnsupportedProtocolVersion => 1,
+                Code::ClientIdentifierNotValid => 2,
+                Code::BadUserNameOrPassword | Code::BadAuthenticationMethod => 4,
+                Code::NotAuthorized => 5,
+                _ => 3,
+            },
+        ]),
+        Version::V5 => {
+            let mut properties = BytesMut::new();
+            if !words.is_empty() {
+                put_text(&mut properties, PropertyId::ReasonString, words);
+            }
+            body.put_slice(&[0, code as u8]);
+            put_length(&mut body, properties.len());
+            body.put_slice(&properties);
+        }
+    }
+    put_packet(out, 0x20, &body);
+}
+
+/// Answers a SUBSCRIBE.
+pub(super) fn suback(out: &mut BytesMut, version: Version, id: u16, codes: &[SubackReasonCode]) {
+    let mut body = BytesMut::with_capacity(3 + codes.len());
+    body.put_u16(id);
+    if version == Version::V5 {
+        body.put_u8(0);
+    }
+    for code in codes {
+        let code = *code as u8;
+        body.put_u8(if version == Version::V3 { code.min(0x80) } else { code });
+    }
+    put_packet(out, 0x90, &body);
+}
+
+/// Answers an UNSUBSCRIBE: was each of them there?
+pub(super) fn unsuback(out: &mut BytesMut, version: Version, id: u16, known: &[bool]) {
+    let mut body = BytesMut::with_capacity(3 + known.len());
+    body.put_u16(id);
+    if version == Version::V5 {
+        body.put_u8(0);
+        for known in known {
+            let code =
+                if *known { UnsubackReasonCode::Success } else { UnsubackReasonCode::NoSubscriptionExisted };
+            body.put_u8(code as u8);
+        }
+    }
+    put_packet(out, 0xb0, &body);
+}
+
+/// Answers a PUBLISH.
+pub(super) fn puback(out: &mut BytesMut, id: u16, code: PubackReasonCode) {
+    let [high, low] = id.to_be_bytes();
+    match code {
+        PubackReasonCode::Success => put_packet(out, 0x40, &[high, low]),
+        code => put_packet(out, 0x40, &[high, low, code as u8]),
+    }
+}
+
+/// Answers a PINGREQ.
+pub(super) fn pong(out: &mut BytesMut) {
+    out.put_slice(&[0xd0, 0]);
+}
+
+/// Says why the connection ends; MQTT 3.1.1 has no words for it.
+pub(super) fn disconnect(out: &mut BytesMut, version: Version, reason: DisconnectReasonCode) {
+    if version == Version::V5 {
+        put_packet(out, 0xe0, &[reason as u8]);
+    }
+}
+
+/// What is published: the topic, in two pieces, and all that comes after the packet's number.
+pub(super) struct Published<'a> {
+    pub(super) topic: (&'a str, &'a str),
+    pub(super) rest: (&'a [u8], &'a [u8]),
+}
+
+impl Published<'_> {
+    fn topic_bytes(&self) -> usize {
+        self.topic.0.len() + self.topic.1.len()
+    }
+
+    fn body_bytes(&self, qos: u8) -> usize {
+        2 + self.topic_bytes() + 2 * usize::from(qos) + self.rest.0.len() + self.rest.1.len()
+    }
+
+    /// How large its packet is.
+    pub(super) fn size(&self, qos: u8) -> usize {
+        let body = self.body_bytes(qos);
+        1 + length_bytes(body) + body
+    }
+
+    /// Writes the packet; `id` is its number with quality of service 1, and `again` says that it may have come before.
+    pub(super) fn put(&self, out: &mut BytesMut, id: Option<u16>, again: bool) {
+        let qos = u8::from(id.is_some());
+        out.reserve(self.size(qos));
+        out.put_u8(0x30 | (u8::from(again && id.is_some()) << 3) | (qos << 1));
+        put_length(out, self.body_bytes(qos));
+        out.put_u16(u16::try_from(self.topic_bytes()).unwrap_or(u16::MAX));
+        out.put_slice(self.topic.0.as_bytes());
+        out.put_slice(self.topic.1.as_bytes());
+        if let Some(id) = id {
+            out.put_u16(id);
+        }
+        out.put_slice(self.rest.0);
+        out.put_slice(self.rest.1);
+    }
+}
+
+/// What follows the number in an event's packet: in MQTT 5 the properties and the envelope, made once for everyone.
+pub(super) fn event_rest(version: Version, frame: &Frame) -> Bytes {
+    match version {
+        Version::V3 => frame.envelope.clone(),
+        Version::V5 => frame.shape(Shape::Mqtt, |frame| {
+            let mut properties = BytesMut::with_capacity(128);
+            put_json(&mut properties);
+            put_pair(&mut properties, "event_id", &frame.id.to_string());
+            put_pair(&mut properties, "cursor", &frame.cursor().to_string());
+            let mut rest = BytesMut::with_capacity(2 + properties.len() + frame.envelope.len());
+            put_length(&mut rest, properties.len());
+            rest.put_slice(&properties);
+            rest.put_slice(&frame.envelope);
+            rest.freeze()
+        }),
+    }
+}
+
+/// An event as it is published.
+pub(super) fn event<'a>(frame: &'a Frame, rest: &'a [u8]) -> Published<'a> {
+    Published { topic: (EVENTS, &frame.event_type), rest: (rest, &[]) }
+}
+
+/// The properties of the answer to a call.
+pub(super) fn reply_properties(correlation: Option<&[u8]>, outcome: &str) -> BytesMut {
+    let mut properties = BytesMut::new();
+    put_json(&mut properties);
+    if let Some(correlation) = correlation {
+        properties.put_u8(PropertyId::CorrelationData as u8);
+        put_bytes(&mut properties, correlation);
+    }
+    put_pair(&mut properties, "outcome", outcome);
+    let mut all = BytesMut::with_capacity(4 + properties.len());
+    put_length(&mut all, properties.len());
+    all.put_slice(&properties);
+    all
+}
+
+fn put_json(properties: &mut BytesMut) {
+    properties.put_slice(&[PropertyId::PayloadFormatIndicator as u8, 1]);
+    put_text(properties, PropertyId::ContentType, CONTENT_TYPE);
+}
+
+#[cfg(test)]
+mod tests {
+    use mqtt_protocol_core::mqtt::Arc;
+    use mqtt_protocol_core::mqtt::packet::v5_0;
+
+    use super::*;
+
+    #[test]
+    fn the_library_reads_what_we_write() {
+        let properties = reply_properties(Some(b"abc"), "answer");
+        let large = vec![b'x'; 20_000];
+        for payload in [&b"{}"[..], &large] {
+            for id in [None, Some(7)] {
+                let reply = Published { topic: ("rpc/reply/", "me"), rest: (&properties, payload) };
+                let mut out = BytesMut::new();
+                reply.put(&mut out, id, false);
+                assert_eq!(out.len(), reply.size(u8::from(id.is_some())));
+                let found = super::super::packets::find(&out, 1 << 20).unwrap().unwrap();
+                let body = Arc::from(&out[found.body.0..found.body.1]);
+                let (read, _) = v5_0::Publish::parse(found.head & 0x0f, body).unwrap();
+                assert_eq!((read.topic_name(), read.packet_id()), ("rpc/reply/me", id));
+                assert_eq!(read.payload().as_slice(), payload);
+                assert_eq!(read.props().len(), 4);
+            }
+        }
+        let mut out = BytesMut::new();
+        let connack = Connack {
+            session_present: true,
+            session_expiry: 7,
+            assigned: Some("a"),
+            keep_alive: Some(60),
+            receive_max: 32,
+            packet_max: 1 << 20,
+        };
+        connack.put(&mut out, Version::V5);
+        let (read, _) = v5_0::Connack::parse(&out[2..]).unwrap();
+        assert!(read.session_present() && read.props().len() == 10);
+    }
+}

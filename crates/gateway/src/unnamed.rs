@@ -1,0 +1,160 @@
+//! A WebSocket before its client is known: how much it may cost until then.
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+
+use crate::carried::{Ws, opened, websocket};
+use crate::server::wait;
+
+/// The largest frame of somebody who is not known yet: a token, and room to spare.
+const FRAME_BYTES_MAX: usize = 64 << 10;
+/// How long the first frame may take to come.
+const FIRST_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Somebody who is not known yet.
+pub(crate) struct Stranger {
+    /// What it says is read from here, and little of it.
+    pub(crate) ws: Ws,
+    /// Its first frame, when that was whole and small, and what came after it.
+    pub(crate) first: Option<(BytesMut, BytesMut)>,
+}
+
+impl Stranger {
+    /// The same, with what came after the first frame to be read through the WebSocket; and that frame.
+    pub(crate) async fn slowly(self) -> (Ws, BytesMut) {
+        match self.first {
+            Some((frame, rest)) => (websocket(self.ws.into_inner(), rest, FRAME_BYTES_MAX).await, frame),
+            None => (self.ws, BytesMut::new()),
+        }
+    }
+
+    /// The WebSocket of a client that is known now. One whose first frame was read here may send as much as anybody.
+    pub(crate) async fn known(self) -> Ws {
+        match self.first {
+            // Nothing was read through the small one.
+            Some((_, rest)) => opened(self.ws.into_inner(), rest).await,
+            None => self.ws,
+        }
+    }
+}
+
+/// Waits for the first frame of that kind; nothing when none comes in time.
+///
+/// The library makes room for a frame as soon as its head is there, and its limit stays what it was at the beginning. So
+/// the first frame is awaited here, and the usual limit is given to those who are known after it.
+pub(crate) async fn met(mut stream: TcpStream, mut read: BytesMut, kind: Data) -> Result<Stranger, Ws> {
+    let found = tokio::select! {
+        () = wait(FIRST_TIME_MAX) => None,
+        found = first(&mut stream, &mut read, kind) => found,
+    };
+    match found {
+        Some(Some(frame)) => {
+            let ws = websocket(stream, BytesMut::new(), FRAME_BYTES_MAX).await;
+            Ok(Stranger { ws, first: Some((frame, read)) })
+        }
+        Some(None) => Ok(Stranger { ws: websocket(stream, read, FRAME_BYTES_MAX).await, first: None }),
+        None => Err(websocket(stream, BytesMut::new(), FRAME_BYTES_MAX).await),
+    }
+}
+
+/// Reads until the first frame is there, past pings and pongs, and takes it if it is one of that kind, whole and small.
+/// Nothing when the peer has gone.
+async fn first(stream: &mut TcpStream, read: &mut BytesMut, kind: Data) -> Option<Option<BytesMut>> {
+    loop {
+        match look(read, kind) {
+            Look::More => {
+                if stream.read_buf(read).await.ok()? == 0 {
+                    return None;
+                }
+            }
+            Look::Whole(length, frame) => {
+                read.advance(length);
+                return Some(Some(frame));
+            }
+            Look::Other => return Some(None),
+            Look::Ping(length, pong) => {
+                read.advance(length);
+                stream.write_all(&pong).await.ok()?;
+            }
+            Look::Pong(length) => read.advance(length),
+        }
+    }
+}
+
+/// What has come so far.
+enum Look {
+    /// Not enough to tell.
+    More,
+    /// The frame that was waited for, of that many bytes, and what it says.
+    Whole(usize, BytesMut),
+    /// Something else.
+    Other,
+    /// A ping of that many bytes, and the answer to it.
+    Ping(usize, Vec<u8>),
+    /// A pong of that many bytes.
+    Pong(usize),
+}
+
+fn look(read: &[u8], kind: Data) -> Look {
+    let mut cursor = std::io::Cursor::new(read);
+    let (header, length) = match FrameHeader::parse(&mut cursor) {
+        Ok(Some(parsed)) => parsed,
+        Ok(None) => return Look::More,
+        Err(_) => return Look::Other,
+    };
+    let begin = usize::try_from(cursor.position()).unwrap_or(usize::MAX);
+    let plain = header.is_final && !header.rsv1 && !header.rsv2 && !header.rsv3;
+    let (Some(mask), Ok(length)) = (header.mask, usize::try_from(length)) else { return Look::Other };
+    if !plain || length > FRAME_BYTES_MAX {
+        return Look::Other;
+    }
+    let whole = read.len() >= begin + length;
+    let said = || read[begin..begin + length].iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key);
+    match header.opcode {
+        OpCode::Data(data) if data == kind && whole => {
+            let said: BytesMut = said().collect();
+            // What the library refuses in the protocol's own words is left to it.
+            let fits = kind != Data::Text || str::from_utf8(&said).is_ok();
+            if fits { Look::Whole(begin + length, said) } else { Look::Other }
+        }
+        OpCode::Data(data) if data == kind => Look::More,
+        OpCode::Control(Control::Ping | Control::Pong) if length > 125 => Look::Other,
+        OpCode::Control(Control::Ping | Control::Pong) if !whole => Look::More,
+        OpCode::Control(Control::Ping) => {
+            let head = [0x8a, u8::try_from(length).unwrap_or(0)];
+            Look::Ping(begin + length, head.into_iter().chain(said()).collect())
+        }
+        OpCode::Control(Control::Pong) => Look::Pong(begin + length),
+        _ => Look::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(payload.len()).unwrap();
+        [&[head, 0x80 | length, 0, 0, 0, 0], payload].concat()
+    }
+
+    #[test]
+    fn only_a_whole_small_frame_of_its_kind_opens_the_door() {
+        let text = frame(0x81, b"{}");
+        assert!(matches!(look(&text, Data::Text), Look::Whole(8, said) if said == "{}"));
+        assert!(matches!(look(&text[..7], Data::Text), Look::More));
+        assert!(matches!(look(&text, Data::Binary), Look::Other));
+        assert!(matches!(look(&frame(0x01, b"{}"), Data::Text), Look::Other), "half a message");
+        assert!(matches!(look(&frame(0x88, b""), Data::Text), Look::Other), "a close");
+        assert!(matches!(look(&[0x81, 0x02, b'{', b'}'], Data::Text), Look::Other), "not masked");
+        let huge = [0x81, 0xff, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0];
+        assert!(matches!(look(&huge, Data::Text), Look::Other));
+        let Look::Ping(6, pong) = look(&frame(0x89, b""), Data::Text) else { panic!("a ping") };
+        assert_eq!(pong, [0x8a, 0]);
+        assert!(matches!(look(&frame(0x8a, b"x"), Data::Text), Look::Pong(7)));
+        assert!(matches!(look(&[], Data::Text), Look::More));
+    }
+}
