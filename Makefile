@@ -27,9 +27,11 @@ test: ## Format, lints and every test, on both databases
 check: ## The slower judges from outside (see check/README.md)
 	check/run
 
-bench: ## Measure, on both databases
+# With as many files as it may open: ten thousand connections have two ends each, in a process each.
+bench: ## Measure, on both databases; with PART=streams, say, one part alone
 	cargo build --profile dist -p portico -p portico-bench --locked
-	scripts/with-postgres $(target)/dist/portico-bench
+	scripts/need-mosquitto
+	ulimit -n "$$(ulimit -Hn)" && scripts/with-postgres $(target)/dist/portico-bench $(PART)
 
 # By way of a second file, so that a failed build does not leave an empty document behind.
 docs: ## Write the documents in docs/api anew

@@ -4,8 +4,8 @@
 //! them share the machine.
 
 mod history;
-mod load;
-mod place;
+pub(crate) mod load;
+pub(crate) mod place;
 mod receiver;
 
 use portico_testkit::Database;

@@ -11,6 +11,7 @@ mod pages;
 mod report;
 mod reports;
 mod signins;
+mod streams;
 mod writes;
 
 use portico_testkit::Database;
@@ -52,6 +53,9 @@ async fn main() {
         }
         if wanted("deliveries") {
             deliveries::measure(&mut report, database).await;
+        }
+        if wanted("streams") {
+            streams::measure(&mut report, database).await;
         }
     }
     // Only a whole run is written down.

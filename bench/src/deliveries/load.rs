@@ -8,7 +8,7 @@ use std::time::Duration;
 use portico_engine::clock::{Stopwatch, SystemClock};
 use portico_kernel::{Clock as _, Timestamp};
 
-use super::place::{Maker, Place};
+use super::place::{Maker, Place, commits};
 use super::receiver::Receiver;
 use crate::http::load::Connection;
 use crate::http::process::{Cluster, all_cpu, own_cpu};
@@ -139,7 +139,8 @@ pub(crate) async fn rate(place: &Place, receiver: &Receiver, makers: &[&Maker], 
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
-    fn new(mut times: Vec<Duration>) -> Self {
+    /// These, in any order.
+    pub(crate) fn new(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         Self(times)
     }
@@ -195,5 +196,5 @@ pub(crate) async fn pace(
     let since = |from: &[Timestamp]| {
         Times::new(receipts.iter().map(|receipt| receipt.at.since(from[receipt.number])).collect())
     };
-    Delays { called: since(&called), committed: since(&place.commits(count as usize)) }
+    Delays { called: since(&called), committed: since(&commits(&place.database, count as usize)) }
 }

@@ -20,6 +20,7 @@ use crate::http::process::{Cluster, Process};
 const CONFIG: &str = r#"
 listen_api = "127.0.0.1:0"
 listen_auth = "127.0.0.1:0"
+listen_mqtt = "127.0.0.1:0"
 listen_metrics = "127.0.0.1:0"
 base_url = "http://api.bench"
 auth_url = "http://auth.bench"
@@ -35,7 +36,7 @@ pub(crate) struct Maker {
     pub(crate) account: AccountId,
     /// Its endpoints.
     pub(crate) endpoints: Vec<String>,
-    token: String,
+    pub(crate) token: String,
 }
 
 impl Maker {
@@ -57,7 +58,7 @@ impl Maker {
 }
 
 /// The server as a deployment runs it: what it logs goes to a file.
-fn serve(database: &TestDatabase) -> Process {
+pub(crate) fn serve(database: &TestDatabase) -> Process {
     let program = std::env::current_exe().unwrap().with_file_name("portico-bench-server");
     let mut command = Command::new(program);
     command.arg("serve").arg("--config").arg(config_file(database));
@@ -84,7 +85,7 @@ pub(crate) struct Place {
 }
 
 /// The cluster that the database is in, unless it is SQLite.
-async fn cluster(db: &Db) -> Option<Cluster> {
+pub(crate) async fn cluster(db: &Db) -> Option<Cluster> {
     if db.file().is_some() {
         return None;
     }
@@ -94,15 +95,30 @@ async fn cluster(db: &Db) -> Option<Cluster> {
     Some(Cluster::of_backend(backend))
 }
 
-async fn new_maker(app: &Arc<App>) -> Maker {
+/// Writes the configuration of a server on that database, and opens the database as the server will.
+pub(crate) async fn open(database: &TestDatabase) -> Arc<App> {
+    let (data, url) = (database.folder.path().display().to_string(), &database.url);
+    let file = config_file(database);
+    std::fs::write(&file, format!("data_dir = {data:?}\ndatabase_url = {url:?}\n{CONFIG}")).unwrap();
+    let settings = Settings { config: Some(file), ..Settings::default() };
+    Arc::new(App::open(&Config::load(settings).unwrap(), Vec::new()).await.unwrap())
+}
+
+/// An API token that may do everything.
+pub(crate) async fn new_token(app: &Arc<App>, account: AccountId) -> String {
+    let (scopes, name) = (ScopeSet::all(), "a bench".to_owned());
+    let command = Admin::Token(TokenCommand::Create { account, scopes, days: 7, name });
+    let made = admin::run(app, command).await.unwrap();
+    made["token"].as_str().unwrap().to_owned()
+}
+
+/// A new account with a token.
+pub(crate) async fn new_maker(app: &Arc<App>) -> Maker {
     let (name, plan) = ("Acme".to_owned(), Plans::FIRST.to_owned());
     let command = Admin::Account(AccountCommand::Create { name, owner: None, plan });
     let made = admin::run(app, command).await.unwrap();
     let account = made["account_id"].as_str().unwrap().parse().unwrap();
-    let (scopes, name) = (ScopeSet::all(), "a bench".to_owned());
-    let command = Admin::Token(TokenCommand::Create { account, scopes, days: 7, name });
-    let made = admin::run(app, command).await.unwrap();
-    Maker { account, endpoints: Vec::new(), token: made["token"].as_str().unwrap().to_owned() }
+    Maker { account, endpoints: Vec::new(), token: new_token(app, account).await }
 }
 
 async fn add_endpoints(server: &Process, receiver: &Receiver, maker: &mut Maker, paths: &[String]) {
@@ -116,22 +132,19 @@ async fn add_endpoints(server: &Process, receiver: &Receiver, maker: &mut Maker,
     }
 }
 
-impl Place {
-    /// When the events with numbers below `count` were committed, each the last of its number.
-    pub(crate) fn commits(&self, count: usize) -> Vec<Timestamp> {
-        let bytes = std::fs::read(self.database.folder.path().join("commits")).unwrap();
-        let times = bytes.chunks_exact(8).map(|some| i64::from_ne_bytes(some.try_into().unwrap()));
-        times.take(count).map(Timestamp::from_micros).collect()
-    }
+/// When the events with numbers below `count` were committed, each the last of its number. Of those that were committed
+/// together the first one alone knows it.
+pub(crate) fn commits(database: &TestDatabase, count: usize) -> Vec<Timestamp> {
+    let bytes = std::fs::read(database.folder.path().join("commits")).unwrap();
+    let times = bytes.chunks_exact(8).map(|some| i64::from_ne_bytes(some.try_into().unwrap()));
+    times.take(count).map(Timestamp::from_micros).collect()
+}
 
+impl Place {
     /// A new one.
     pub(crate) async fn create(database: Database, receiver: &Receiver) -> Self {
         let database = TestDatabase::create(database).await;
-        let (data, url) = (database.folder.path().display().to_string(), &database.url);
-        let file = config_file(&database);
-        std::fs::write(&file, format!("data_dir = {data:?}\ndatabase_url = {url:?}\n{CONFIG}")).unwrap();
-        let settings = Settings { config: Some(file), ..Settings::default() };
-        let app = Arc::new(App::open(&Config::load(settings).unwrap(), Vec::new()).await.unwrap());
+        let app = open(&database).await;
         let mut one = new_maker(&app).await;
         let mut many = [new_maker(&app).await, new_maker(&app).await];
         let mut ten = new_maker(&app).await;

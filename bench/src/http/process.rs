@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -29,6 +29,8 @@ pub(crate) struct Process {
     running: Running,
     /// Where it listens.
     pub(crate) address: SocketAddr,
+    /// Where it listens for MQTT, if it does.
+    pub(crate) mqtt: Option<SocketAddr>,
     /// How long it took to be ready.
     pub(crate) started_in: Duration,
 }
@@ -98,21 +100,37 @@ impl Cluster {
     }
 }
 
+/// Begins the program. It writes its log to `log`, and knows nothing of our environment.
+fn spawn(mut command: Command, log: &Path) -> Running {
+    let errors = File::create(log).unwrap();
+    command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+    let child = command.spawn();
+    Running(child.unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display())))
+}
+
 impl Process {
-    /// Starts the server and waits until it is ready. It writes its log to `log`, and knows nothing of our environment.
-    pub(crate) fn start(mut command: Command, log: &Path) -> Self {
-        let errors = File::create(log).unwrap();
-        command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+    /// Starts the server and waits until it is ready.
+    pub(crate) fn start(command: Command, log: &Path) -> Self {
         let watch = Stopwatch::start();
-        let child = command.spawn();
-        let child = child.unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
-        let mut running = Running(child);
+        let mut running = spawn(command, log);
         let ready = ready_line(running.0.stdout.take().unwrap(), watch).recv_timeout(START_TIME_MAX);
         let Ok((line, started_in)) = ready else {
             panic!("the server does not start:\n{}", std::fs::read_to_string(log).unwrap());
         };
-        let address = line.split(' ').find_map(|word| word.strip_prefix("api=")).unwrap().parse().unwrap();
-        Self { running, address, started_in }
+        let named = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.parse().ok());
+        Self { running, address: named("api=").unwrap(), mqtt: named("mqtt="), started_in }
+    }
+
+    /// Starts a server that says nothing when it is ready, and waits until it takes connections at `address`.
+    pub(crate) fn start_at(command: Command, log: &Path, address: SocketAddr) -> Self {
+        let watch = Stopwatch::start();
+        let running = spawn(command, log);
+        while TcpStream::connect(address).is_err() {
+            let words = || std::fs::read_to_string(log).unwrap();
+            assert!(watch.elapsed() < START_TIME_MAX, "the server does not start:\n{}", words());
+            std::thread::sleep(TICK);
+        }
+        Self { running, address, mqtt: Some(address), started_in: watch.elapsed() }
     }
 
     fn about(&self, file: &str) -> String {

@@ -38,6 +38,7 @@ fn config(folder: &Path) -> String {
     let data = folder.join("data").display().to_string();
     format!(
         "data_dir = {data:?}\nlisten_api = {any:?}\nlisten_auth = {any:?}\nlisten_metrics = {any:?}\n\
+         listen_mqtt = \"\"\n\
          base_url = \"http://api.bench\"\nauth_url = \"http://auth.bench\"\n{PLANS}"
     )
 }
