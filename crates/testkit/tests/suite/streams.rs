@@ -133,9 +133,16 @@ on_both_databases! {
         }
         // What passed by unseen moves the client's place all the same.
         served.make("unseen").await;
-        served.app.advance(Duration::from_secs(15)).await;
-        let block = stream.next().await.unwrap();
-        assert_eq!((block.comments, number(&block.id)), (1, begun + 2));
+        let block = loop {
+            served.app.advance(Duration::from_secs(15)).await;
+            let block = stream.next().await.unwrap();
+            assert_eq!(block.comments, 1);
+            // The first sign may have been on its way before the event.
+            if !block.id.is_empty() {
+                break block;
+            }
+        };
+        assert_eq!(number(&block.id), begun + 2);
         let mut resumed = served.stream("", Some(&block.id)).await.unwrap();
         served.make("seen").await;
         assert_eq!(resumed.things(1).await, ["seen"]);
