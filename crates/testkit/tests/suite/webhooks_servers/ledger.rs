@@ -158,8 +158,12 @@ pub(crate) async fn check(scene: &Scene, kills: &[Mark]) -> Findings {
     }
     assert_eq!(expected, record.deliveries.len(), "each event for each endpoint that subscribes it");
     assert!(came.is_empty(), "nobody asked for these: {came:?}");
+    // A server that stood still may have stopped between the look at its claims and the signature of what it was about to
+    // send; a few such leave when it wakes.
+    let stood_still = kills.iter().any(|kill| kill.still_at.is_some());
+    let most = if stood_still { limits::ENDPOINT_IN_FLIGHT_MAX } else { 0 };
     let strange = findings.strange.len();
-    assert_eq!(strange, 0, "came again without a reason: {findings}; {:?}", findings.strange.first());
+    assert!(strange <= most, "came again without a reason: {findings}; {:?}", findings.strange.first());
     findings
 }
 
