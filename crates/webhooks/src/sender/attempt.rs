@@ -76,9 +76,17 @@ pub(super) async fn attempt(
     target: &Arc<Target>,
     due: Due,
 ) -> Done {
-    let (began_at, watch) = (engine.clock.now(), Stopwatch::start());
     let body = envelope_text(due.event, &due.event_type, due.occurred_at, account, &due.data);
-    let headers = signed(&target.keys, due.event.to_string(), began_at, body.as_bytes());
+    let (began_at, watch, headers) = loop {
+        let (began_at, watch) = (engine.clock.now(), Stopwatch::start());
+        let headers = signed(&target.keys, due.event.to_string(), began_at, body.as_bytes());
+        // Once more after it is signed: a server that stood still in between may have lost its claims, and what leaves
+        // when it wakes was signed before.
+        if webhooks.sender.is_sure(engine) {
+            break (began_at, watch, headers);
+        }
+        webhooks.sender.sure(engine).await;
+    };
     let said = match target.row.inbox_id {
         Some(inbox) => to_inbox(engine, inbox, headers, body).await,
         None => to_address(webhooks, &target.row.url, headers, body, began_at).await,

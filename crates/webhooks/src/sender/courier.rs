@@ -384,7 +384,7 @@ async fn in_its_place(
     // Neither is ever closed.
     let _slow = if slow { sender.slow_places.acquire().await.ok() } else { None };
     let _place = sender.places.acquire().await.ok();
-    sender.is_sure(&engine).await;
+    sender.sure(&engine).await;
     let _counted = webhooks.numbers.begin();
     attempt(&webhooks, &engine, account, &target, due).await
 }

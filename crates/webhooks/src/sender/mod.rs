@@ -121,10 +121,15 @@ impl Sender {
 
     /// Waits, if it must, until this server is sure of its claims. One that stood still for long may have lost them, and
     /// finds out with its next heartbeat.
-    async fn is_sure(&self, engine: &Engine) {
+    async fn sure(&self, engine: &Engine) {
         let mut claims = self.claims.subscribe();
         // It lives as long as we do.
         let _ = claims.wait_for(|until| engine.clock.now() < *until).await;
+    }
+
+    /// Is this server sure of its claims now?
+    fn is_sure(&self, engine: &Engine) -> bool {
+        engine.clock.now() < *self.claims.borrow()
     }
 
     fn want(&self, account: AccountId) {
