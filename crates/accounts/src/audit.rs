@@ -1,6 +1,6 @@
 //! The audit log.
 
-use portico_engine::{Ctx, Cursor, Operation, Page, Spec, audit_after, audit_sequence};
+use portico_engine::{Ctx, Cursor, Operation, Page, Spec, Tool, audit_after, audit_sequence};
 use portico_kernel::{AccountId, AuditId, Category, Problem, Role, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,10 @@ pub(crate) struct AuditEntry {
 
 impl Operation for ListAuditEntries {
     const SPEC: Spec = Spec::get("accounts.audit.list", "/v1/accounts/orgs/{org_id}/audit")
+        .tool(
+            Tool::new("accounts_list_audit", "Read the audit log")
+                .hint("Use this to find out who changed something, and when."),
+        )
         .scope(Scope::AccountAudit)
         .role(Role::Admin)
         .category(Category::List)

@@ -1,7 +1,7 @@
 //! The caller's account.
 
 use portico_engine::ports::Key;
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{CallerKind, Category, Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,8 +41,10 @@ pub(crate) struct AccountMe {
 }
 
 impl Operation for GetAccountMe {
-    const SPEC: Spec =
-        Spec::get("accounts.me.get", "/v1/accounts/me").scope(Scope::AccountRead).category(Category::Read);
+    const SPEC: Spec = Spec::get("accounts.me.get", "/v1/accounts/me")
+        .tool(Tool::new("accounts_get_account", "See the account and its plan"))
+        .scope(Scope::AccountRead)
+        .category(Category::Read);
     type Area = Accounts;
     type Answer = AccountMe;
 

@@ -1,7 +1,7 @@
 //! The account's events, to look back at.
 
 use portico_engine::{
-    Ctx, Cursor, Envelope, EventQuery, Operation, Page, Spec, event_sequence, events_before,
+    Ctx, Cursor, Envelope, EventQuery, Operation, Page, Spec, Tool, event_sequence, events_before,
 };
 use portico_kernel::{AccountId, Category, EventId, Problem, Scope};
 use schemars::JsonSchema;
@@ -26,6 +26,10 @@ pub(crate) struct ListEvents {
 
 impl Operation for ListEvents {
     const SPEC: Spec = Spec::get("accounts.events.list", "/v1/accounts/orgs/{org_id}/events")
+        .tool(
+            Tool::new("accounts_list_events", "List events of the account")
+                .hint("Use this to see what happened lately; `events_list_types` says what the types mean."),
+        )
         .scope(Scope::EventsRead)
         .category(Category::List)
         .list("events");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portico_kernel::{AccountId, Caller, CallerKind, Code, Problem, Role};
+use portico_kernel::{AccountId, Caller, CallerKind, Code, Problem, Role, Scope};
 use portico_store::Tx;
 
 use crate::input::{Fault, Fields, Node};
@@ -32,12 +32,36 @@ impl Admitted {
     }
 }
 
+/// Where a call comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// The API: the operation's own scope.
+    Api,
+    /// A tool of assistants: the scopes of tools.
+    Tool,
+}
+
+impl Door {
+    /// The scopes that it asks for.
+    pub fn scopes(self, spec: &Spec) -> &'static [Scope] {
+        match (self, spec.access) {
+            (Self::Tool, _) => spec.tool_scopes(),
+            (Self::Api, Access::Scope(scope)) => scope.alone(),
+            (Self::Api, Access::Open | Access::AnyToken | Access::Person) => &[],
+        }
+    }
+}
+
 impl Engine {
     /// Admits `caller` to an operation, whose path variables are `path`; refuses with 403 otherwise.
-    pub async fn admit(&self, spec: &Spec, caller: Arc<Caller>, path: &Fields) -> Result<Admitted, Problem> {
-        if let Access::Scope(scope) = spec.access
-            && !caller.holds(scope)
-        {
+    pub async fn admit(
+        &self,
+        spec: &Spec,
+        door: Door,
+        caller: Arc<Caller>,
+        path: &Fields,
+    ) -> Result<Admitted, Problem> {
+        if let Some(scope) = door.scopes(spec).iter().find(|scope| !caller.holds(**scope)) {
             return Err(Problem::new(
                 Code::Forbidden,
                 format!("The token lacks the scope `{}`.", scope.name()),

@@ -74,9 +74,11 @@ impl<T: Serialize + JsonSchema + Send> Answer for Page<T> {
             ctx.spec().list.ok_or_else(|| Problem::internal("a page from an operation that is no list"))?;
         let mut body = format!("{{{list:?}:[").into_bytes();
         let (mut written, mut cut) = (None, false);
+        let most = ctx.page_bytes()?;
         for (cursor, item) in self.items {
             let item = serde_json::to_vec(&item).map_err(Problem::internal)?;
-            if body.len() + item.len() + LIST_FRAME_BYTES > ANSWER_BYTES_MAX {
+            let size = body.len() + item.len() + LIST_FRAME_BYTES;
+            if size > ANSWER_BYTES_MAX || (size > most && written.is_some()) {
                 cut = true;
                 break;
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Entry, Event, EventType, Job, Operation, Service, jobs};
+use crate::{Entry, Event, EventType, Job, Offer, Operation, Service, jobs};
 
 /// Lists what an area has, one line each.
 pub struct AreaBuilder<S> {
@@ -20,6 +20,7 @@ pub struct Area {
     pub(crate) services: Vec<Arc<dyn Service>>,
     pub(crate) probe: Option<&'static str>,
     pub(crate) erasures: Vec<&'static str>,
+    pub(crate) offers: Vec<Arc<dyn Offer>>,
 }
 
 impl Area {
@@ -33,6 +34,7 @@ impl Area {
             services: Vec::new(),
             probe: None,
             erasures: Vec::new(),
+            offers: Vec::new(),
         };
         AreaBuilder { state, area }
     }
@@ -64,6 +66,13 @@ impl<S: Send + Sync + 'static> AreaBuilder<S> {
     #[must_use]
     pub fn service(mut self, service: Arc<dyn Service>) -> Self {
         self.area.services.push(service);
+        self
+    }
+
+    /// Adds what it offers to assistants beside its operations.
+    #[must_use]
+    pub fn offers(mut self, offer: Arc<dyn Offer>) -> Self {
+        self.area.offers.push(offer);
         self
     }
 

@@ -8,13 +8,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use portico_kernel::{Code, Problem, Secret};
+use tokio::sync::oneshot;
 
 use crate::idempotency::{Claim, Claimed, is_kept};
 use crate::input::Fields;
 use crate::operation::Ready;
 use crate::paging::Paging;
-use crate::ports::Toll;
-use crate::{Admitted, Answered, Ctx, Engine, Entry, IdempotencyKey, Method, within};
+use crate::ports::{Progress, Toll};
+use crate::{
+    ANSWER_BYTES_MAX, Admitted, Answered, Ctx, Engine, Entry, IdempotencyKey, Method, PageSize, within,
+};
 
 /// The longest that an operation may run. Shorter than the lease of an Idempotency-Key.
 pub const OPERATION_TIME_MAX: Duration = Duration::from_secs(30);
@@ -33,6 +36,27 @@ pub struct Call {
     pub idempotency_key: Option<IdempotencyKey>,
     /// What it costs, if it counts against an account.
     pub toll: Option<Arc<dyn Toll>>,
+    /// How whoever calls takes the answer.
+    pub manner: Manner,
+}
+
+/// How whoever calls takes the answer.
+pub struct Manner {
+    /// How many items a page has when nobody says how many.
+    pub page_size: u16,
+    /// What a page may take; it ends before the item that is too much, unless that is its first.
+    pub page_bytes: usize,
+    /// Hears how far it is.
+    pub progress: Option<Arc<dyn Progress>>,
+    /// Ends, with whatever, when nobody waits for the answer any more: then what is not done yet is taken back. Without
+    /// it, a write that was begun is done whether somebody waits or not.
+    pub gone: Option<oneshot::Receiver<()>>,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self { page_size: PageSize::DEFAULT, page_bytes: ANSWER_BYTES_MAX, progress: None, gone: None }
+    }
 }
 
 /// What goes back.
@@ -84,7 +108,8 @@ pub async fn dispatch(engine: &Arc<Engine>, entry: &Arc<Entry>, call: Call) -> R
     if entry.spec.method == Method::Get {
         return within(limit, pin!(run(engine, entry, call))).await.unwrap_or_else(|| Err(timed_out()));
     }
-    // A caller that goes away does not stop a write half-way, nor leave its answer unkept.
+    // A caller that goes away does not stop a write half-way, nor leave its answer unkept. Where going away takes the
+    // call back, it is taken back in order.
     let (engine, entry) = (engine.clone(), entry.clone());
     let task = tokio::spawn(async move { tokio::time::timeout(limit, run(&engine, &entry, call)).await });
     match task.await {
@@ -98,19 +123,29 @@ pub fn timed_out() -> Problem {
     Problem::new(Code::Timeout, "The call took too long.").retry_after(Duration::from_secs(1))
 }
 
+/// 499, which hardly anybody hears: it stands in the request log.
+pub fn taken_back() -> Problem {
+    Problem::new(Code::Cancelled, "The call was taken back before it was done.")
+}
+
 async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Reply, Problem> {
     let (spec, now) = (&entry.spec, engine.clock.now());
     let whole = call.idempotency_key.is_some().then(|| call.fields.clone());
     let paging = match spec.list {
         Some(_) => {
             let Admitted { caller, account } = &call.admitted;
-            Some(Paging::take(spec, caller, *account, &mut call.fields, &engine.keyring, now)?)
+            let binding = (spec, &**caller, *account);
+            let fields = &mut call.fields;
+            Some(Paging::take(binding, fields, call.manner.page_size, &engine.keyring, now)?)
         }
         None => None,
     };
     let ready = entry.prepare(call.fields)?;
-    let ctx = Ctx::new(engine, spec, call.admitted, &call.request_id, now).with_paging(paging);
-    let step = Step { ready, toll: call.toll.clone() };
+    let Manner { page_bytes, progress, gone, .. } = call.manner;
+    let ctx = Ctx::new(engine, spec, call.admitted, &call.request_id, now)
+        .with_paging(paging.map(|paging| (paging, page_bytes)))
+        .with_progress(progress);
+    let step = Step { ready, toll: call.toll.clone(), gone };
     let result = match (call.idempotency_key, whole) {
         // Boxed, because it is large and seldom taken.
         (Some(key), Some(fields)) => {
@@ -141,6 +176,7 @@ pub fn log_failure(problem: &Problem, operation: &str, request_id: &str) {
 struct Step {
     ready: Box<dyn Ready>,
     toll: Option<Arc<dyn Toll>>,
+    gone: Option<oneshot::Receiver<()>>,
 }
 
 async fn run_always(mut ctx: Ctx, step: Step) -> Result<Reply, Problem> {
@@ -228,7 +264,15 @@ async fn attempt(ctx: &mut Ctx, step: Step) -> Result<Answered, Problem> {
     }
     let limit = ctx.engine().operation_time_max;
     let running = pin!(AssertUnwindSafe(step.ready.run(ctx)).catch_unwind());
-    match within(limit, running).await {
+    let ended = match step.gone {
+        None => within(limit, running).await,
+        Some(gone) => tokio::select! {
+            biased;
+            ended = within(limit, running) => ended,
+            _ = gone => return Err(taken_back()),
+        },
+    };
+    match ended {
         Some(Ok(result)) => result,
         Some(Err(panic)) => {
             let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());

@@ -63,7 +63,7 @@ impl Claim {
         let caller = ctx.caller();
         let at = RecordKey {
             account: ctx.acting_in().map(|account| account.to_string()).unwrap_or_default(),
-            caller: caller.subject.clone(),
+            caller: caller.actor().into_owned(),
             operation: spec.name,
             key: key.0.clone(),
         };

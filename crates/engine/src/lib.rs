@@ -19,6 +19,7 @@ mod event;
 mod idempotency;
 pub mod input;
 mod jobs;
+mod offer;
 mod operation;
 mod page;
 mod paging;
@@ -27,17 +28,19 @@ pub mod ports;
 mod registry;
 mod spec;
 mod sql;
+mod tool;
 mod within;
 
-pub use admission::Admitted;
+pub use admission::{Admitted, Door};
 pub use answer::{ANSWER_BYTES_MAX, Answer, Answered, Done};
 pub use area::{Area, AreaBuilder};
 pub use ctx::Ctx;
-pub use dispatch::{Call, OPERATION_TIME_MAX, Reply, dispatch, log_failure, timed_out};
+pub use dispatch::{Call, Manner, OPERATION_TIME_MAX, Reply, dispatch, log_failure, taken_back, timed_out};
 pub use engine::Engine;
 pub use event::{Envelope, Event, EventType, envelope_text, example_id};
 pub use idempotency::{IdempotencyKey, forget_running};
 pub use jobs::{Job, Service, Turn};
+pub use offer::{Assistant, Offer, OfferFault, OfferRequest};
 pub use operation::{Entry, Operation};
 pub use page::{Cursor, Page, PageRequest, PageSize};
 pub use paging::{PAGE_FIELDS, next_query};
@@ -47,4 +50,5 @@ pub use spec::{ACCOUNT_VARIABLE, Access, Carrier, Method, Spec};
 pub use sql::{
     AuditRow, EventQuery, EventRow, audit_after, audit_sequence, event_sequence, events_after, events_before,
 };
+pub use tool::Tool;
 pub use within::within;

@@ -76,6 +76,12 @@ impl Entry {
         }
     }
 
+    /// Refuses a message that the operation would not take; nothing is done.
+    pub fn check(&self, fields: Fields) -> Result<(), Problem> {
+        self.prepare(fields)?;
+        Ok(())
+    }
+
     pub(crate) fn prepare(&self, fields: Fields) -> Result<Box<dyn Ready>, Fault> {
         (self.prepare)(fields)
     }

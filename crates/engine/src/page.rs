@@ -11,15 +11,15 @@ pub struct Cursor(pub String);
 pub struct PageSize(u16);
 
 impl PageSize {
-    /// What 0 or nothing means.
+    /// What 0 or nothing means, unless whoever calls has another default.
     pub const DEFAULT: u16 = 50;
     /// The most.
     pub const MAX: u16 = 200;
 
-    /// The size for what the caller asked; `None` when it is negative.
-    pub fn asked(size: Option<i32>) -> Option<Self> {
+    /// The size for what the caller asked, where 0 or nothing means `default`; `None` when it is negative.
+    pub fn asked(size: Option<i32>, default: u16) -> Option<Self> {
         match size.unwrap_or(0) {
-            0 => Some(Self(Self::DEFAULT)),
+            0 => Some(Self(default)),
             size if size < 0 => None,
             size => Some(Self(u16::try_from(size).unwrap_or(Self::MAX).min(Self::MAX))),
         }

@@ -35,12 +35,11 @@ struct Binding {
 }
 
 impl Paging {
-    /// Takes the paging fields out of a message.
+    /// Takes the paging fields out of a message; nothing means `default` items.
     pub(crate) fn take(
-        spec: &Spec,
-        caller: &Caller,
-        account: Option<AccountId>,
+        (spec, caller, account): (&Spec, &Caller, Option<AccountId>),
         fields: &mut Fields,
+        default: u16,
         keyring: &Keyring,
         now: Timestamp,
     ) -> Result<Self, Fault> {
@@ -54,7 +53,9 @@ impl Paging {
             PAGE_FIELDS.iter().filter_map(|name| Some(((*name).to_owned(), fields.remove(*name)?))).collect();
         paging.extend(token.map(|token| ("page_token".to_owned(), token)));
         let asked: PageFields = read(paging)?;
-        let size = |name, size| PageSize::asked(size).ok_or_else(|| Fault::of(name, "must not be negative"));
+        let size = |name, size| {
+            PageSize::asked(size, default).ok_or_else(|| Fault::of(name, "must not be negative"))
+        };
         let (page_size, limit) = (size("page_size", asked.page_size)?, size("limit", asked.limit)?);
         // `limit` is the older name of `page_size`, which wins.
         let size = if asked.page_size.is_some() { page_size } else { limit };

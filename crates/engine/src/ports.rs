@@ -261,6 +261,12 @@ pub trait Streams: Send + Sync {
     );
 }
 
+/// Hears how far a call is, on its way to whoever waits for it.
+pub trait Progress: Send + Sync {
+    /// So many of so many are done.
+    fn tell(&self, done: u64, total: u64, words: &str);
+}
+
 /// What a call costs its account. Kept by metering.
 pub trait Toll: Send + Sync {
     /// Takes the price of the call, just before its operation runs. Nothing when that was done at once; otherwise it has

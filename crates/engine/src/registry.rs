@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::event::AuditWritten;
 use crate::jobs::{PruneEvents, PruneIdempotency};
-use crate::{Area, Engine, Entry, EventType, Method, Service, Turn, jobs, sql};
+use crate::{Area, Engine, Entry, EventType, Method, Offer, Service, Turn, jobs, sql};
 
 /// Every operation, event and job there is. All transports and documents walk it.
 pub struct Registry {
@@ -21,6 +21,7 @@ pub struct Registry {
     services: Vec<Arc<dyn Service>>,
     probes: BTreeMap<&'static str, &'static str>,
     erasures: Vec<&'static str>,
+    offers: Vec<Arc<dyn Offer>>,
 }
 
 /// Two things that claim one place.
@@ -52,10 +53,12 @@ impl Registry {
             services: Vec::new(),
             probes: BTreeMap::new(),
             erasures: Vec::new(),
+            offers: Vec::new(),
         };
         for area in std::iter::once(own).chain(areas) {
             registry.probes.extend(area.probe.map(|probe| (area.name, probe)));
             registry.erasures.extend(area.erasures);
+            registry.offers.extend(area.offers);
             registry.entries.extend(area.entries.into_iter().map(Arc::new));
             registry.events.extend(area.events);
             registry.jobs.extend(area.jobs.into_iter().map(Arc::new));
@@ -70,6 +73,7 @@ impl Registry {
     fn check(&self) -> Result<(), RegistryError> {
         let mut names = BTreeSet::new();
         let mut routes = BTreeSet::new();
+        let mut tools = BTreeSet::new();
         for spec in self.entries.iter().map(|entry| &entry.spec) {
             if !names.insert(spec.name) {
                 return Err(RegistryError(format!("two operations are named {}", spec.name)));
@@ -80,6 +84,12 @@ impl Registry {
                     spec.method.name(),
                     spec.path
                 )));
+            }
+            if let Some(fault) = spec.tool_fault() {
+                return Err(RegistryError(format!("{} {fault}", spec.name)));
+            }
+            if let Some(tool) = spec.tool.filter(|tool| !tools.insert(tool.name)) {
+                return Err(RegistryError(format!("two tools are named {}", tool.name)));
             }
             if spec.idempotency_key && spec.method != Method::Post {
                 return Err(RegistryError(format!("{} takes an Idempotency-Key and is no POST", spec.name)));
@@ -100,6 +110,11 @@ impl Registry {
     /// Every event type, by name.
     pub fn events(&self) -> &[EventType] {
         &self.events
+    }
+
+    /// What areas offer to assistants beside their operations.
+    pub fn offers(&self) -> &[Arc<dyn Offer>] {
+        &self.offers
     }
 
     /// The names of the areas that can be probed.

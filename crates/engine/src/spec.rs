@@ -2,6 +2,8 @@
 
 use portico_kernel::{Category, Role, Scope};
 
+use crate::Tool;
+
 /// How an operation is called over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {
@@ -48,7 +50,7 @@ pub enum Access {
     Person,
 }
 
-/// What carries events, and on some of them calls, as long as a connection lasts.
+/// What carries something else than one call and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// Server-sent events.
@@ -57,6 +59,8 @@ pub enum Carrier {
     Socket,
     /// MQTT over a WebSocket; over TCP it has a listener of its own.
     Mqtt,
+    /// Messages of assistants, of which each is answered by itself.
+    Mcp,
 }
 
 /// Everything about an operation that is not its shape.
@@ -86,6 +90,8 @@ pub struct Spec {
     pub carrier: Option<Carrier>,
     /// Does it stand in the OpenAPI document?
     pub documented: bool,
+    /// What it is to assistants, if it is one of their tools.
+    pub tool: Option<Tool>,
 }
 
 /// The path variable and the field that names an account: whoever calls must belong to it.
@@ -106,6 +112,7 @@ impl Spec {
             anything: None,
             carrier: None,
             documented: true,
+            tool: None,
         }
     }
 
@@ -202,6 +209,11 @@ impl Spec {
     pub const fn opens(mut self, carrier: Carrier) -> Self {
         self.carrier = Some(carrier);
         self
+    }
+
+    /// Is it a document for everybody? Then pages of every origin may read it: it holds nothing of whoever asks.
+    pub const fn is_public_document(&self) -> bool {
+        matches!(self.access, Access::Open) && self.etag
     }
 
     /// Can it be called by its name, on a socket or over MQTT? What opens a connection and what takes any bytes cannot.

@@ -1,6 +1,6 @@
 //! The event catalogue.
 
-use portico_engine::{Ctx, EventType, Operation, Page, Spec};
+use portico_engine::{Ctx, EventType, Operation, Page, Spec, Tool};
 use portico_kernel::{Category, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +15,10 @@ pub(crate) struct ListEventTypes {}
 
 impl Operation for ListEventTypes {
     const SPEC: Spec = Spec::get("events.types.list", "/v1/events/types")
+        .tool(
+            Tool::new("events_list_types", "List event types")
+                .hint("Use this before subscribing an endpoint to types."),
+        )
         .scope(Scope::EventsRead)
         .category(Category::List)
         .list("types");

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 use hyper::body::Body;
 use portico_engine::{Engine, log_failure};
 use portico_kernel::{Code, Problem, RequestId, seconds};
+use tokio::sync::Notify;
 
 use crate::Connection;
 use crate::body::RequestBody;
@@ -25,17 +26,32 @@ const REQUEST_ID_CHARACTERS_MAX: usize = 128;
 
 /// Tells every listener that the server is stopping.
 #[derive(Debug, Clone, Default)]
-pub struct Stopping(Arc<AtomicBool>);
+pub struct Stopping(Arc<Stop>);
+
+#[derive(Debug, Default)]
+struct Stop {
+    begun: AtomicBool,
+    told: Notify,
+}
 
 impl Stopping {
     /// From now on new calls are refused with 503; those under way end in order.
     pub fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.begun.store(true, Ordering::Relaxed);
+        self.0.told.notify_waiters();
+    }
+
+    /// Ends when that begins.
+    pub(crate) async fn begun(&self) {
+        let told = self.0.told.notified();
+        if !self.0.begun.load(Ordering::Relaxed) {
+            told.await;
+        }
     }
 
     /// Refuses a call that comes too late.
     pub(crate) fn check(&self) -> Result<(), Problem> {
-        if self.0.load(Ordering::Relaxed) {
+        if self.0.begun.load(Ordering::Relaxed) {
             return Err(Problem::unavailable("The server is stopping; another one takes over.", seconds(1)));
         }
         Ok(())

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Response};
 use portico_engine::clock::Stopwatch;
 use portico_engine::input::{Fields, Node};
 use portico_engine::ports::Toll;
 use portico_engine::{
-    Access, Admitted, Call, Carrier, Engine, Entry, IdempotencyKey, Reply, Spec, dispatch, log_failure,
+    Access, Admitted, Call, Carrier, Door, Engine, Entry, IdempotencyKey, Manner, Reply, Spec, dispatch,
+    log_failure,
 };
 use portico_events::Opening;
 use portico_identity::Identity;
@@ -24,6 +25,9 @@ use crate::metrics::NOWHERE;
 use crate::outgoing::Pieces;
 use crate::tokens::{Bearer, Tokens};
 use crate::{Metrics, Stopping};
+
+/// The path variables of a path that has none, or whose variables do not read.
+pub(crate) static NO_FIELDS: Fields = Fields::new();
 
 /// Admits calls and runs them, for every transport.
 pub(crate) struct Calls {
@@ -49,9 +53,20 @@ pub(crate) struct Trace {
     pub(crate) bearer: Option<Bearer>,
     /// What follows the head of an answer that goes on.
     pub(crate) pieces: Option<Pieces>,
+    /// Does the call go on with it? Then its end is told of there.
+    pub(crate) goes_on: bool,
+    /// How it ended for the log, where that is not the status of the answer.
+    pub(crate) status: Option<u16>,
+    /// May pages of any origin read the answer?
+    pub(crate) any_origin: bool,
 }
 
 impl Trace {
+    /// How it ended for the log.
+    pub(crate) fn status_or<B>(&self, response: &Response<B>) -> u16 {
+        self.status.unwrap_or_else(|| response.status().as_u16())
+    }
+
     /// What ran was for nothing, and is not charged.
     pub(crate) fn take_back(&self) {
         self.ticket.as_ref().inspect(|ticket| ticket.take_back());
@@ -81,20 +96,32 @@ impl Calls {
         Self { engine, metrics, stopping, metering, tokens, names }
     }
 
+    /// Who sends these headers to the tools of assistants.
+    pub(crate) async fn assistant(&self, headers: &HeaderMap) -> Result<Bearer, Problem> {
+        self.tokens.of_headers(&self.engine, &self.metrics, headers).await
+    }
+
+    /// Does whoever opened a connection still stand?
+    pub(crate) fn still_stands(&self, bearer: &Bearer) -> bool {
+        // What cannot be asked now is asked again soon.
+        self.tokens.still_stands(&self.engine, bearer).unwrap_or(true)
+    }
+
     /// Who sends these headers.
     pub(crate) async fn bearer(&self, headers: &HeaderMap) -> Result<Bearer, Problem> {
-        self.tokens.of_headers(&self.engine, &self.metrics, headers).await
+        self.tokens.of_headers(&self.engine, &self.metrics, headers).await?.for_api()
     }
 
     /// Who holds that token.
     pub(crate) async fn holder(&self, token: &str) -> Result<Bearer, Problem> {
-        self.tokens.holder(&self.engine, &self.metrics, token).await
+        self.tokens.holder(&self.engine, &self.metrics, token).await?.for_api()
     }
 
     /// Scope, account and rate, in this order. From here on the call is counted.
     pub(crate) async fn admit(
         &self,
         entry: &Entry,
+        door: Door,
         bearer: &Bearer,
         (request_id, watch): (&str, Stopwatch),
         path: &Fields,
@@ -105,7 +132,7 @@ impl Calls {
             let call = (request_id, watch);
             Ticket::new(&self.metering, &self.engine, (caller, subject.clone()), &entry.spec, call)
         });
-        let admitted = self.engine.admit(&entry.spec, caller.clone(), path).await;
+        let admitted = self.engine.admit(&entry.spec, door, caller.clone(), path).await;
         match (&trace.ticket, &admitted) {
             (Some(ticket), Ok(admitted)) => ticket.admit(admitted.account()).await?,
             (Some(ticket), Err(_)) => ticket.look().await,
@@ -125,12 +152,14 @@ impl Calls {
         &self,
         entry: &Arc<Entry>,
         (fields, idempotency_key): (Fields, Option<IdempotencyKey>),
+        manner: Manner,
         request_id: &str,
         trace: &mut Trace,
     ) -> Result<Reply, Problem> {
         let toll = trace.ticket.clone().map(|ticket| ticket as Arc<dyn Toll>);
         let admitted = trace.admitted.clone().unwrap_or_else(Admitted::anonymous);
-        let call = Call { admitted, request_id: request_id.to_owned(), fields, idempotency_key, toll };
+        let call =
+            Call { admitted, request_id: request_id.to_owned(), fields, idempotency_key, toll, manner };
         let reply = dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
             if problem.code() == Code::QuotaExceeded {
                 self.metrics.refused(Code::QuotaExceeded);
@@ -228,21 +257,35 @@ impl Calls {
     ) -> Result<Reply, Problem> {
         trace.operation = Some(entry.spec.name);
         self.stopping.check()?;
-        let (fields, path) = split(entry, named.fields);
-        if entry.spec.access != Access::Open {
-            if !self.tokens.still_stands(&self.engine, bearer)? {
-                return Err(refused());
-            }
-            // What is missing in the path is told after whether the caller may call at all.
-            let known = path.as_ref().ok().cloned().unwrap_or_default();
-            let admitted = self.admit(entry, bearer, (request_id, watch), &known, trace).await;
-            trace.admitted =
-                Some(admitted.inspect_err(|problem| self.not_admitted(problem, entry, request_id))?);
+        if entry.spec.access != Access::Open && !self.tokens.still_stands(&self.engine, bearer)? {
+            return Err(refused());
         }
-        let message = fields.into_iter().chain(path?).collect();
+        let call = (request_id, watch);
+        let message = self.admit_named(entry, Door::Api, bearer, named.fields, call, trace).await?;
         let key = named.idempotency_key.filter(|_| entry.spec.idempotency_key);
         let key = key.map(|key| IdempotencyKey::parse(key.as_bytes())).transpose()?;
-        self.run(entry, (message, key), request_id, trace).await
+        self.run(entry, (message, key), Manner::default(), request_id, trace).await
+    }
+
+    /// Admits a call whose path variables stand among its fields; answers the message.
+    pub(crate) async fn admit_named(
+        &self,
+        entry: &Entry,
+        door: Door,
+        bearer: &Bearer,
+        fields: Fields,
+        call: (&str, Stopwatch),
+        trace: &mut Trace,
+    ) -> Result<Fields, Problem> {
+        let (mut fields, path) = split(entry, fields);
+        if entry.spec.access != Access::Open {
+            // What is missing in the path is told after whether the caller may call at all.
+            let known = path.as_ref().unwrap_or(&NO_FIELDS);
+            let admitted = self.admit(entry, door, bearer, call, known, trace).await;
+            trace.admitted = Some(admitted.inspect_err(|problem| self.not_admitted(problem, entry, call.0))?);
+        }
+        fields.extend(path?);
+        Ok(fields)
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn is_unnamed(entry: &Entry, parts: &Parts) -> bool {
     match entry.spec.carrier {
         Some(Carrier::Socket) => asks && !parts.headers.contains_key(AUTHORIZATION),
         Some(Carrier::Mqtt) => asks,
-        Some(Carrier::Sse) | None => false,
+        Some(Carrier::Sse | Carrier::Mcp) | None => false,
     }
 }
 

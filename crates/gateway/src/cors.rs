@@ -10,10 +10,11 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 const ALLOW_HEADERS: HeaderValue = HeaderValue::from_static(
-    "authorization, content-type, idempotency-key, if-none-match, last-event-id, mcp-protocol-version, x-request-id",
+    "authorization, content-type, idempotency-key, if-none-match, last-event-id, mcp-method, mcp-name, \
+     mcp-protocol-version, mcp-session-id, x-request-id",
 );
 const EXPOSE_HEADERS: HeaderValue = HeaderValue::from_static(
-    "etag, idempotency-replayed, link, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, \
+    "etag, idempotency-replayed, link, mcp-session-id, retry-after, www-authenticate, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, \
      x-request-id",
 );
 const MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");

@@ -16,6 +16,7 @@ mod carried;
 mod cors;
 mod edge;
 mod lines;
+mod mcp;
 mod message;
 mod metrics;
 mod mqtt;

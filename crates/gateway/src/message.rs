@@ -68,9 +68,18 @@ async fn read_body<B>(arrived: &mut Arrived<B>) -> Result<Fields, Problem>
 where
     B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
 {
+    let bytes = read_json(arrived).await?;
+    if bytes.is_empty() { Ok(Fields::new()) } else { Ok(parse_object(&bytes)?) }
+}
+
+/// The body, which says that it is JSON; nothing when there is none.
+pub(crate) async fn read_json<B>(arrived: &mut Arrived<B>) -> Result<Bytes, Problem>
+where
+    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
+{
     arrived.body.check_declared(BODY_BYTES_MAX)?;
     if arrived.body.has_ended() {
-        return Ok(Fields::new());
+        return Ok(Bytes::new());
     }
     if arrived.parts.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         let words = "The body must not be compressed: no `Content-Encoding` is taken.";
@@ -80,8 +89,7 @@ where
         let words = "The body must be JSON, with `Content-Type: application/json`.";
         return Err(Problem::new(Code::UnsupportedMediaType, words));
     }
-    let bytes = arrived.body.read(BODY_BYTES_MAX).await?;
-    if bytes.is_empty() { Ok(Fields::new()) } else { Ok(parse_object(&bytes)?) }
+    arrived.body.read(BODY_BYTES_MAX).await
 }
 
 /// The caller's Idempotency-Key, where the operation takes one.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+use crate::mcp::PostMessage;
 use crate::openapi::{Cut, Documents};
 use crate::{Lines, asyncapi};
 
@@ -77,6 +78,7 @@ pub fn area(platform: &Arc<Platform>, lines: &Arc<Lines>) -> Area {
         .op::<GetDocument>()
         .op::<GetFrames>()
         .op::<GetAsyncApi>()
+        .op::<PostMessage>()
         .service(lines.clone())
         .build()
 }

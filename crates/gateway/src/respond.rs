@@ -18,7 +18,7 @@ const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"platform-api\"");
-const CHALLENGE_INVALID: HeaderValue =
+pub(crate) const CHALLENGE_INVALID: HeaderValue =
     HeaderValue::from_static("Bearer realm=\"platform-api\", error=\"invalid_token\"");
 
 /// A refusal on its way out, with what only HTTP knows about it.
@@ -26,13 +26,13 @@ pub(crate) struct Refusal {
     pub(crate) problem: Problem,
     /// The methods that the path does serve.
     pub(crate) allow: Option<HeaderValue>,
-    /// Was a token sent at all?
-    pub(crate) token_sent: bool,
+    /// What to do about a token that is missing or lacks something.
+    pub(crate) challenge: Option<HeaderValue>,
 }
 
 impl<P: Into<Problem>> From<P> for Refusal {
     fn from(problem: P) -> Self {
-        Self { problem: problem.into(), allow: None, token_sent: false }
+        Self { problem: problem.into(), allow: None, challenge: None }
     }
 }
 
@@ -48,9 +48,8 @@ impl Refusal {
         let mut response =
             refused(code, self.problem.retry_seconds(), self.problem.to_json(request_id).into());
         let headers = response.headers_mut();
-        if code == Code::Unauthenticated {
-            headers.insert(WWW_AUTHENTICATE, if self.token_sent { CHALLENGE_INVALID } else { CHALLENGE });
-        }
+        let challenge = self.challenge.or((code == Code::Unauthenticated).then_some(CHALLENGE));
+        headers.extend(challenge.map(|challenge| (WWW_AUTHENTICATE, challenge)));
         if let Some(allow) = self.allow {
             headers.insert(ALLOW, allow);
         }

@@ -7,35 +7,34 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Body;
 use portico_engine::clock::Stopwatch;
 use portico_engine::input::Fields;
-use portico_engine::{Access, Admitted, Carrier, Engine, Entry};
+use portico_engine::{Access, Admitted, Carrier, Door, Engine, Entry, Manner};
 use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
 use portico_metering::Metering;
 
 use crate::answered::answered;
 use crate::arrived::{Arrived, Stopping, check_host, guard};
-use crate::calls::{Calls, Trace};
+use crate::calls::{Calls, NO_FIELDS, Trace};
 use crate::carried::Who;
 use crate::cors::{self, Origins};
 use crate::lines::Lines;
+use crate::mcp::Mcp;
 use crate::outgoing::Outgoing;
 use crate::respond::{self, Refusal};
-use crate::routes::{Route, RouteError, Routes};
+use crate::routes::{Methods, Route, RouteError, Routes};
 use crate::{Metrics, carried, message, sse};
-
-/// The path variables of a path that has none, or whose variables do not read.
-static NO_FIELDS: Fields = Fields::new();
 
 /// Serves the registry's operations over HTTP.
 pub struct Gateway {
     pub(crate) calls: Arc<Calls>,
     pub(crate) lines: Arc<Lines>,
+    pub(crate) mcp: Arc<Mcp>,
+    pub(crate) origins: Origins,
     routes: Routes,
-    origins: Origins,
 }
 
 impl Gateway {
@@ -50,8 +49,9 @@ impl Gateway {
         stopping: Stopping,
     ) -> Result<Self, RouteError> {
         let routes = Routes::new(&engine.registry)?;
+        let mcp = Arc::new(Mcp::new(&engine, &identity)?);
         let calls = Arc::new(Calls::new(engine, identity, metering, metrics, stopping));
-        Ok(Self { calls, lines, routes, origins })
+        Ok(Self { calls, lines, mcp, origins, routes })
     }
 
     /// Answers a request. Whatever happens inside, something that fits the specification comes out.
@@ -66,16 +66,21 @@ impl Gateway {
         let mut trace = Trace::default();
         let result = guard(pin!(self.answer(&mut arrived, &mut trace, watch)), &request_id).await;
         let code = result.as_ref().err().map(|refusal| refusal.problem.code());
-        let mut response = arrived.finish(result, &self.origins);
+        let origins = if trace.any_origin { &Origins::any() } else { &self.origins };
+        let mut response = arrived.finish(result, origins);
         if let Some(ticket) = trace.ticket.take() {
             if let Some(standing) = ticket.standing() {
                 self.calls.metrics.window(standing);
                 respond::limit(&mut response, standing);
             }
             // An operation's own refusal knows its code; what was refused before has it from there.
-            ticket.finish(response.status().as_u16(), code.or(trace.code));
+            if !trace.goes_on {
+                ticket.finish(trace.status_or(&response), code.or(trace.code));
+            }
         }
-        self.calls.report(&trace, &request_id, response.status().as_u16(), watch);
+        if !trace.goes_on {
+            self.calls.report(&trace, &request_id, trace.status_or(&response), watch);
+        }
         let pieces = trace.pieces.take().filter(|_| !is_head);
         response.map(|whole| pieces.map_or(Outgoing::Whole(whole), Outgoing::Stream))
     }
@@ -95,15 +100,22 @@ impl Gateway {
             Route::Nowhere => {
                 return Err(Problem::new(Code::NotFound, "There is nothing at this path.").into());
             }
-            Route::Wrong(allow) => return self.other_method(&arrived.parts, allow),
+            Route::Wrong(methods) => {
+                trace.any_origin = methods.any_origin;
+                return self.other_method(&arrived.parts, methods);
+            }
             Route::To(entry, variables) => (entry, variables),
         };
-        trace.operation = Some(entry.spec.name);
+        (trace.operation, trace.any_origin) = (Some(entry.spec.name), entry.spec.is_public_document());
         let path = variables.as_ref().unwrap_or(&NO_FIELDS);
         if carried::is_unnamed(entry, &arrived.parts) {
             // Who it is comes in the first frame.
             message::read(entry, arrived, variables).await.and_then(carried::no_fields)?;
             return self.upgrade(entry, &mut arrived.parts, Who::Unnamed(self.lines.unnamed()?));
+        }
+        if entry.spec.carrier == Some(Carrier::Mcp) {
+            // Boxed, because it is large, and every other request would carry it along.
+            return Box::pin(self.assist(entry, arrived, trace, watch)).await;
         }
         let admitted = self.admit(entry, arrived, path, trace, watch).await;
         let admitted = admitted.inspect_err(|refusal| {
@@ -117,7 +129,8 @@ impl Gateway {
         }
         let sent = entry.spec.list.map(|_| fields.clone());
         arrived.working();
-        let reply = self.calls.run(entry, (fields, idempotency_key), &arrived.request_id, trace).await?;
+        let call = (fields, idempotency_key);
+        let reply = self.calls.run(entry, call, Manner::default(), &arrived.request_id, trace).await?;
         if entry.spec.carrier.is_none() {
             return Ok(answered(entry, &arrived.parts, reply, sent));
         }
@@ -126,12 +139,12 @@ impl Gateway {
     }
 
     /// `OPTIONS` answers browsers that ask whether they may call; every other method that is not served is refused.
-    fn other_method(&self, parts: &Parts, allow: &HeaderValue) -> Result<Response<Bytes>, Refusal> {
+    fn other_method(&self, parts: &Parts, methods: &Methods) -> Result<Response<Bytes>, Refusal> {
         let asks = parts.method == Method::OPTIONS && Origins::is_preflight(&parts.headers);
-        match self.origins.allowed(&parts.headers) {
-            Some(_) if asks => Ok(cors::preflight(allow)),
-            _ => Err(Refusal::method_not_allowed(allow)),
+        if asks && (methods.any_origin || self.origins.allowed(&parts.headers).is_some()) {
+            return Ok(cors::preflight(&methods.allow));
         }
+        Err(Refusal::method_not_allowed(&methods.allow))
     }
 
     /// Token, scope, account and rate, in this order.
@@ -147,12 +160,12 @@ impl Gateway {
             return Ok(Admitted::anonymous());
         }
         let headers = &arrived.parts.headers;
-        let bearer = self.calls.bearer(headers).await.map_err(|problem| Refusal {
-            token_sent: headers.contains_key(AUTHORIZATION),
-            ..problem.into()
+        let bearer = self.calls.bearer(headers).await.map_err(|problem| {
+            let refused = problem.code() == Code::Unauthenticated && headers.contains_key(AUTHORIZATION);
+            Refusal { challenge: refused.then_some(respond::CHALLENGE_INVALID), ..problem.into() }
         })?;
         let call = (arrived.request_id.as_str(), watch);
-        let admitted = self.calls.admit(entry, &bearer, call, path, trace).await?;
+        let admitted = self.calls.admit(entry, Door::Api, &bearer, call, path, trace).await?;
         trace.bearer = Some(bearer);
         Ok(admitted)
     }

@@ -10,9 +10,11 @@ use portico_engine::input::{Fault, Fields, decode_segment};
 use portico_engine::{Entry, Registry};
 
 /// The operations of one path, by method.
-struct Methods {
+pub(crate) struct Methods {
     entries: BTreeMap<&'static str, Arc<Entry>>,
-    allow: HeaderValue,
+    pub(crate) allow: HeaderValue,
+    /// May pages of any origin read what is there?
+    pub(crate) any_origin: bool,
 }
 
 /// The table of routes.
@@ -30,12 +32,18 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
+impl From<http::Error> for RouteError {
+    fn from(error: http::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// What a request asks for.
 pub(crate) enum Route<'a> {
     /// No operation has this path.
     Nowhere,
     /// The path serves other methods.
-    Wrong(&'a HeaderValue),
+    Wrong(&'a Methods),
     /// This operation, with these path variables.
     To(&'a Arc<Entry>, Result<Fields, Fault>),
 }
@@ -54,7 +62,8 @@ impl Routes {
             }
             let allow =
                 HeaderValue::from_str(&names.join(", ")).map_err(|error| RouteError(error.to_string()))?;
-            let methods = Methods { entries, allow };
+            let any_origin = entries.values().any(|entry| entry.spec.is_public_document());
+            let methods = Methods { entries, allow, any_origin };
             router.insert(path, methods).map_err(|error| RouteError(format!("{path}: {error}")))?;
         }
         Ok(Self(router))
@@ -66,7 +75,7 @@ impl Routes {
         // HEAD is GET without a body.
         let method = if method == Method::HEAD { &Method::GET } else { method };
         let Some(entry) = found.value.entries.get(method.as_str()) else {
-            return Route::Wrong(&found.value.allow);
+            return Route::Wrong(found.value);
         };
         let variables = found.params.iter();
         Route::To(

@@ -153,7 +153,7 @@ impl Connection {
         self.0.serving.store(false, Ordering::Relaxed);
     }
 
-    fn is_blocked(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         self.0.blocked.load(Ordering::Relaxed)
     }
 }

@@ -18,6 +18,8 @@ use crate::lines::{Line, Lines, log_unreadable};
 use crate::outgoing::Pieces;
 use crate::tokens::Bearer;
 
+/// Tells proxies to pass each piece on as it comes.
+pub(crate) const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// What may be on its way to the peer before the next events are taken.
 const UNTAKEN_BYTES_MAX: u64 = 16 << 10;
@@ -92,7 +94,7 @@ pub(crate) async fn open(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     // Proxies would keep a stream to themselves until it ends.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
     Ok((response, Box::pin(pieces)))
 }
 

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use portico_engine::{Engine, timed_out};
 use portico_identity::Identity;
-use portico_identity::verify::{Verified, refused};
+use portico_identity::verify::{Audience, Verified, refused};
 use portico_kernel::{Caller, Problem, Timestamp};
 use portico_metering::{Metering, Subject};
 use quick_cache::sync::Cache;
@@ -40,6 +40,11 @@ pub(crate) struct Bearer(Arc<Known>);
 impl Bearer {
     pub(crate) fn caller(&self) -> &Arc<Caller> {
         &self.0.verified.caller
+    }
+
+    /// The same, if the token opens the API: one of an assistant opens its tools alone.
+    pub(crate) fn for_api(self) -> Result<Self, Problem> {
+        if self.0.verified.audience == Audience::Api { Ok(self) } else { Err(refused()) }
     }
 
     pub(crate) fn subject(&self) -> Option<&Arc<Subject>> {

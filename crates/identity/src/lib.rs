@@ -23,6 +23,7 @@ mod me;
 mod oauth;
 mod pages;
 mod people;
+mod resource;
 mod revocations;
 mod secret;
 mod signing;
@@ -118,6 +119,8 @@ impl Identity {
 pub fn area(identity: &Arc<Identity>) -> Area {
     Area::builder("identity", identity.clone())
         .op::<me::GetMe>()
+        .op::<resource::GetResource>()
+        .op::<resource::GetResourceAtRoot>()
         .op::<keys::ListKeys>()
         .op::<keys::CreateKey>()
         .op::<keys::DeleteKey>()

@@ -1,6 +1,6 @@
 //! Who the caller is.
 
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{Caller, Category, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,8 +14,10 @@ use crate::Identity;
 pub(crate) struct GetMe {}
 
 impl Operation for GetMe {
-    const SPEC: Spec =
-        Spec::get("identity.me.get", "/v1/me").scope(Scope::IdentityRead).category(Category::Read);
+    const SPEC: Spec = Spec::get("identity.me.get", "/v1/me")
+        .tool(Tool::new("identity_get_me", "See who the token is"))
+        .scope(Scope::IdentityRead)
+        .category(Category::Read);
     type Area = Identity;
     type Answer = Caller;
 

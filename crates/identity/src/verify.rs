@@ -13,11 +13,22 @@ use crate::claims::{AUDIENCE, Claims};
 use crate::signing::TOKEN_TYPE;
 use crate::{Identity, limits, sql};
 
+/// What a token opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// The API, and with the scopes for it the tools of assistants.
+    Api,
+    /// The tools of assistants alone.
+    Tools,
+}
+
 /// A token that was found good. It must be asked [`Identity::still_good`] before each use.
 #[derive(Debug)]
 pub struct Verified {
     /// Who calls with it.
     pub caller: Arc<Caller>,
+    /// What it opens.
+    pub audience: Audience,
     /// When it was issued.
     issued_at: Timestamp,
     /// When it ends.
@@ -48,7 +59,8 @@ impl Identity {
     /// Checks signature, type, issuer, audience and time, then that the credential behind it still stands.
     pub async fn verify(&self, engine: &Engine, token: &str) -> Result<Verified, Problem> {
         let now = engine.clock.now();
-        let (claims, signing_key) = self.decode(token, AUDIENCE, now).ok_or_else(refused)?;
+        let (claims, signing_key) = self.decode(token, now).ok_or_else(refused)?;
+        let audience = if claims.aud == AUDIENCE { Audience::Api } else { Audience::Tools };
         let (issued_at, expires_at) = (Timestamp::from_seconds(claims.iat), claims.expires_at());
         let revocable = claims.revocable();
         let is_api_token = claims.sub.parse::<TokenId>().is_ok();
@@ -59,6 +71,7 @@ impl Identity {
         let listed_until = is_api_token.then(|| now + limits::LISTED_LIFE);
         let verified = Verified {
             caller: Arc::new(caller),
+            audience,
             issued_at,
             expires_at,
             revocable,
@@ -92,8 +105,8 @@ impl Identity {
         }
     }
 
-    /// The claims of a token that is ours, for that audience, and not over; and the key that signed it.
-    pub(crate) fn decode(&self, token: &str, audience: &str, now: Timestamp) -> Option<(Claims, String)> {
+    /// The claims of a token that is ours, for one of our audiences, and not over; and the key that signed it.
+    pub(crate) fn decode(&self, token: &str, now: Timestamp) -> Option<(Claims, String)> {
         let header = jsonwebtoken::decode_header(token).ok()?;
         if header.alg != Algorithm::EdDSA || header.typ.as_deref() != Some(TOKEN_TYPE) || has_critical(token)
         {
@@ -103,7 +116,7 @@ impl Identity {
         let signing_key = header.kid?;
         let verifier = keys.verifier(&signing_key)?;
         let mut validation = Validation::new(Algorithm::EdDSA);
-        validation.set_audience(&[audience]);
+        validation.set_audience(&[AUDIENCE, &self.mcp_audience()]);
         validation.set_issuer(&[&self.issuer]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         // Our own clock decides, below.

@@ -1,5 +1,7 @@
 //! Who makes a call.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -104,6 +106,17 @@ impl Caller {
     /// Is it a person who acts by themselves, and not an app that acts for one?
     pub fn is_person(&self) -> bool {
         self.kind == CallerKind::Person && self.scopes.is_none()
+    }
+
+    /// Whoever acts: the subject, and the app that acts for a person. What one app keeps or begins is no business of the
+    /// person's other apps.
+    pub fn actor(&self) -> Cow<'_, str> {
+        match (&self.client_id, self.kind) {
+            (Some(client), CallerKind::Person) if self.scopes.is_some() => {
+                format!("{} {client}", self.subject).into()
+            }
+            _ => self.subject.as_str().into(),
+        }
     }
 
     /// May the caller use `scope`? A person without scopes may: roles bind persons.

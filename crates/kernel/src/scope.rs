@@ -25,6 +25,11 @@ macro_rules! scopes {
                 match self { $(Self::$variant => $name),+ }
             }
 
+            /// It and no other.
+            pub const fn alone(self) -> &'static [Self] {
+                match self { $(Self::$variant => &[Self::$variant]),+ }
+            }
+
             /// What it lets a token do, for a person.
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($meaning),+).trim_ascii()),+ }

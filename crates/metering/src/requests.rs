@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use portico_engine::{Ctx, Cursor, Operation, Page, Spec};
+use portico_engine::{Ctx, Cursor, Operation, Page, Spec, Tool};
 use portico_kernel::{AccountId, Category, Int64, Problem, Scope, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -164,6 +164,10 @@ impl ListRequests {
 
 impl Operation for ListRequests {
     const SPEC: Spec = Spec::get("metering.requests.list", "/v1/accounts/orgs/{org_id}/requests")
+        .tool(
+            Tool::new("metering_list_requests", "List recent API requests")
+                .hint("Use this to look into calls that failed."),
+        )
         .scope(Scope::UsageRead)
         .category(Category::List)
         .list("requests");

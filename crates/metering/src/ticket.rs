@@ -23,6 +23,7 @@ pub struct Ticket {
     engine: Arc<Engine>,
     subject: Arc<Subject>,
     refusable: bool,
+    only_reads: bool,
     operation: u16,
     price: u32,
     at: Timestamp,
@@ -76,7 +77,9 @@ impl Ticket {
             metering: metering.clone(),
             engine: engine.clone(),
             subject,
-            refusable: caller.kind == CallerKind::Client,
+            only_reads: spec.only_reads(),
+            // Persons are served; what acts for them, by scopes, is not.
+            refusable: caller.kind == CallerKind::Client || caller.scopes.is_some(),
             price: spec.category.map_or(0, |category| u32::try_from(category.units()).unwrap_or(u32::MAX)),
             at: engine.clock.now(),
             watch,
@@ -246,7 +249,9 @@ impl Toll for Ticket {
     fn ended(&self, code: Option<Code>) {
         let mut state = self.state();
         state.ending = code.map_or(Ending::Answered, Ending::Refused);
-        if code.is_some_and(|code| code.status() >= 500) {
+        // What was written and taken back is as if it had never been. What was read was read.
+        let undone = code == Some(Code::Cancelled) && !self.only_reads;
+        if undone || code.is_some_and(|code| code.status() >= 500) {
             state.refund();
         }
     }

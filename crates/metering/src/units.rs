@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Day, Int64, Month, Plan, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,10 @@ impl From<&Plan> for UnitPlan {
 
 impl Operation for GetUnits {
     const SPEC: Spec = Spec::get("metering.units.get", "/v1/accounts/orgs/{org_id}/units")
+        .tool(
+            Tool::new("metering_get_units", "See the units that are left")
+                .hint("Use this for the budget of the month."),
+        )
         .scope(Scope::UsageRead)
         .category(Category::Read);
     type Area = Metering;

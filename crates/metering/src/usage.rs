@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Int64, Month, Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,10 @@ pub(crate) struct UsageElement {
 
 impl Operation for GetUsage {
     const SPEC: Spec = Spec::get("metering.usage.get", "/v1/accounts/orgs/{org_id}/usage")
+        .tool(
+            Tool::new("metering_get_usage", "See usage by operation and key")
+                .hint("Use this to find out what uses up units."),
+        )
         .scope(Scope::UsageRead)
         .category(Category::Read);
     type Area = Metering;

@@ -150,11 +150,16 @@ impl SseClient {
         query: &str,
         last_event_id: Option<&str>,
     ) -> Result<Self, Answer> {
-        let mut stream = TcpStream::connect(address).await.unwrap();
         let last = last_event_id.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
         let request = format!(
             "GET /v1/events/stream{query} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n{last}\r\n"
         );
+        Self::ask(address, &request).await
+    }
+
+    /// Sends a request and reads the first block of its answer; an answer that is no stream is given back.
+    pub async fn ask(address: SocketAddr, request: &str) -> Result<Self, Answer> {
+        let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut raw = Vec::new();
         let end = loop {
@@ -164,7 +169,7 @@ impl SseClient {
             assert!(soon("a head", stream.read_buf(&mut raw)).await.unwrap() > 0, "a head");
         };
         let head = String::from_utf8(raw[..end].to_vec()).unwrap();
-        if !head.starts_with("HTTP/1.1 200") {
+        if !head.starts_with("HTTP/1.1 200") || !head.contains("text/event-stream") {
             while Answer::from_wire(&raw).is_none() {
                 assert!(soon("a body", stream.read_buf(&mut raw)).await.unwrap() > 0, "a body");
             }

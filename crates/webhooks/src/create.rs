@@ -1,6 +1,6 @@
 //! Making an endpoint.
 
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -92,7 +92,7 @@ impl CreateEndpoint {
 }
 
 impl Operation for CreateEndpoint {
-    const SPEC: Spec = Spec::post("webhooks.endpoints.create", "/v1/webhooks/endpoints")
+    const SPEC: Spec = Spec::post("webhooks.endpoints.create", "/v1/webhooks/endpoints").tool(Tool::new("webhooks_create_endpoint", "Create a webhook endpoint").hint("The answer holds the signing secret, once: hand it to the person and do not repeat it elsewhere."))
         .scope(Scope::WebhooksWrite)
         .category(Category::Write)
         .accepts_idempotency_key();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use portico_engine::{Ctx, Cursor, Operation, Page, PageRequest, Spec, event_sequence};
+use portico_engine::{Ctx, Cursor, Operation, Page, PageRequest, Spec, Tool, event_sequence};
 use portico_kernel::{AttemptId, Category, DeliveryId, EndpointId, EventId, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -132,6 +132,10 @@ impl ListDeliveries {
 impl Operation for ListDeliveries {
     const SPEC: Spec =
         Spec::get("webhooks.deliveries.list", "/v1/webhooks/endpoints/{endpoint_id}/deliveries")
+            .tool(
+                Tool::new("webhooks_list_deliveries", "List deliveries of an endpoint")
+                    .hint("Use this to see why an endpoint did not get something."),
+            )
             .scope(Scope::WebhooksRead)
             .category(Category::List)
             .list("deliveries");
@@ -194,6 +198,7 @@ pub(crate) struct Retried {
 
 impl Operation for RetryDelivery {
     const SPEC: Spec = Spec::post("webhooks.deliveries.retry", "/v1/webhooks/deliveries/{delivery_id}/retry")
+        .tool(Tool::new("webhooks_retry_delivery", "Send a delivery again"))
         .scope(Scope::WebhooksWrite)
         .category(Category::Send)
         .accepts_idempotency_key();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec};
+use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec, Tool};
 use portico_kernel::{AccountId, Category, Code, EndpointId, Hour, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,6 +128,7 @@ pub(crate) struct ListEndpoints {
 
 impl Operation for ListEndpoints {
     const SPEC: Spec = Spec::get("webhooks.endpoints.list", "/v1/webhooks/endpoints")
+        .tool(Tool::new("webhooks_list_endpoints", "List webhook endpoints"))
         .scope(Scope::WebhooksRead)
         .category(Category::List)
         .list("endpoints");
@@ -167,6 +168,7 @@ pub(crate) struct GetEndpoint {
 
 impl Operation for GetEndpoint {
     const SPEC: Spec = Spec::get("webhooks.endpoints.get", "/v1/webhooks/endpoints/{endpoint_id}")
+        .tool(Tool::new("webhooks_get_endpoint", "Read a webhook endpoint"))
         .scope(Scope::WebhooksRead)
         .category(Category::Read);
     type Area = Webhooks;
@@ -188,6 +190,7 @@ pub(crate) struct DeleteEndpoint {
 
 impl Operation for DeleteEndpoint {
     const SPEC: Spec = Spec::delete("webhooks.endpoints.delete", "/v1/webhooks/endpoints/{endpoint_id}")
+        .tool(Tool::new("webhooks_delete_endpoint", "Delete a webhook endpoint"))
         .scope(Scope::WebhooksWrite)
         .category(Category::Write);
     type Area = Webhooks;

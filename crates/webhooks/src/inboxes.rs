@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec};
+use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec, Tool};
 use portico_kernel::{AccountId, Category, InboxId, InboxRequestId, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,7 @@ pub(crate) struct ListInboxes {
 
 impl Operation for ListInboxes {
     const SPEC: Spec = Spec::get("webhooks.inboxes.list", "/v1/webhooks/inboxes")
+        .tool(Tool::new("webhooks_list_inboxes", "List test inboxes"))
         .scope(Scope::WebhooksRead)
         .category(Category::List)
         .list("inboxes");
@@ -88,6 +89,10 @@ pub(crate) struct TheInbox {
 
 impl Operation for CreateInbox {
     const SPEC: Spec = Spec::post("webhooks.inboxes.create", "/v1/webhooks/inboxes")
+        .tool(
+            Tool::new("webhooks_create_inbox", "Create a test inbox")
+                .hint("Use this to receive test events without a server."),
+        )
         .scope(Scope::WebhooksWrite)
         .category(Category::Write);
     type Area = Webhooks;
@@ -203,6 +208,7 @@ pub(crate) struct ListRequests {
 
 impl Operation for ListRequests {
     const SPEC: Spec = Spec::get("webhooks.requests.list", "/v1/webhooks/inboxes/{inbox_id}/requests")
+        .tool(Tool::new("webhooks_list_inbox_requests", "List what a test inbox received"))
         .scope(Scope::WebhooksRead)
         .category(Category::List)
         .list("requests");

@@ -1,6 +1,6 @@
 //! What an endpoint missed.
 
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{Category, EndpointId, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,10 @@ pub(crate) struct Recovered {
 impl Operation for RecoverEndpoint {
     const SPEC: Spec =
         Spec::post("webhooks.endpoints.recover", "/v1/webhooks/endpoints/{endpoint_id}/recover")
+            .tool(
+                Tool::new("webhooks_recover_deliveries", "Send missed deliveries again")
+                    .hint("Use this after an endpoint was down."),
+            )
             .scope(Scope::WebhooksWrite)
             .category(Category::Send);
     type Area = Webhooks;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, EndpointId, Hour, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,6 +124,7 @@ impl GetStats {
 
 impl Operation for GetStats {
     const SPEC: Spec = Spec::get("webhooks.stats.get", "/v1/webhooks/stats")
+        .tool(Tool::new("webhooks_get_stats", "See how deliveries fare"))
         .scope(Scope::WebhooksRead)
         .category(Category::Read);
     type Area = Webhooks;

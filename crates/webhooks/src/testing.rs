@@ -1,6 +1,6 @@
 //! Test events.
 
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{Category, DeliveryId, EndpointId, EventId, Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,10 @@ pub(crate) struct Tested {
 
 impl Operation for TestEndpoint {
     const SPEC: Spec = Spec::post("webhooks.endpoints.test", "/v1/webhooks/endpoints/{endpoint_id}/test")
+        .tool(
+            Tool::new("webhooks_test_endpoint", "Send a test event")
+                .hint("See what came of it with `webhooks_list_deliveries`."),
+        )
         .scope(Scope::WebhooksWrite)
         .category(Category::Send)
         .accepts_idempotency_key();

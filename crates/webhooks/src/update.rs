@@ -1,6 +1,6 @@
 //! Changing an endpoint.
 
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{Category, EndpointId, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,6 +38,7 @@ pub(crate) struct UpdateEndpoint {
 
 impl Operation for UpdateEndpoint {
     const SPEC: Spec = Spec::patch("webhooks.endpoints.update", "/v1/webhooks/endpoints/{endpoint_id}")
+        .tool(Tool::new("webhooks_update_endpoint", "Change a webhook endpoint"))
         .scope(Scope::WebhooksWrite)
         .category(Category::Write);
     type Area = Webhooks;

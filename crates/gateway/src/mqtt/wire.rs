@@ -124,7 +124,7 @@ impl Wire {
             match &mut self.kind {
                 Kind::Plain(stream) => stream.shutdown().await?,
                 Kind::Tls(stream) => stream.shutdown().await?,
-                Kind::Socket(ws) => ws.close(None).await.map_err(io::Error::other)?,
+                Kind::Socket(ws) => (**ws).close(None).await.map_err(io::Error::other)?,
             }
             // Until the peer has closed too: what it sent and nobody read would cut off what it has yet to read.
             while !self.moved(&mut out, &mut input, true).await?.ended {

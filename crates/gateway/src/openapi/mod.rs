@@ -16,6 +16,8 @@ use portico_kernel::{Problem, ScopeSet};
 use quick_cache::sync::Cache;
 
 pub use build::document;
+pub(crate) use build::{inputs, object};
+pub(crate) use operation::{one_line, present};
 pub(crate) use problem::schemas as problem_schemas;
 
 /// How many documents are remembered.

@@ -39,7 +39,7 @@ pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
 }
 
 /// Doc comments are wrapped; the document is not.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n")
 }
 
@@ -110,7 +110,7 @@ fn spread(prefix: &str, input: &Map<String, Value>, fields: &Map<String, Value>,
 }
 
 /// A query has no null: an optional field is one that may be left out.
-fn present(mut schema: Value) -> Value {
+pub(crate) fn present(mut schema: Value) -> Value {
     if let Some(types) = schema.get_mut("type").filter(|types| types.is_array()) {
         let kept: Vec<_> =
             types.as_array().into_iter().flatten().filter(|kind| *kind != "null").cloned().collect();

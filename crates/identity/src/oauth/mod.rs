@@ -10,7 +10,7 @@ pub(crate) mod redirect;
 mod refresh;
 mod register;
 mod revoke;
-mod target;
+pub(crate) mod target;
 mod token;
 
 pub(crate) mod client;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::client::Authenticated;
 use super::refresh::Presented;
 use super::{Fault, OAuthError};
-use crate::claims::{AUDIENCE, Claims};
+use crate::claims::Claims;
 use crate::http::Asked;
 use crate::http::reply::{self, Reply};
 use crate::people::attempts::{self, REVOCATIONS};
@@ -19,9 +19,7 @@ use crate::{Identity, sql};
 impl Identity {
     /// The claims of one of our tokens, whichever audience it is for.
     pub(crate) fn decode_any(&self, asked: &Asked<'_>, token: &str) -> Option<Claims> {
-        let decoded = self.decode(token, AUDIENCE, asked.now);
-        let decoded = decoded.or_else(|| self.decode(token, &self.mcp_audience(), asked.now));
-        decoded.map(|(claims, _)| claims)
+        self.decode(token, asked.now).map(|(claims, _)| claims)
     }
 
     /// `POST /oauth2/revoke`. A token that is unknown, or another client's, is no error: it is of no use to this one.

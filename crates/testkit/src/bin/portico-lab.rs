@@ -1,4 +1,4 @@
-//! The program with the lab beside its areas, for tests that need a process to kill.
+//! The program with the lab beside its areas, for tests that need a process to kill and for judges that need fixtures.
 
 #![expect(clippy::expect_used, reason = "a test that fails panics")]
 
@@ -16,7 +16,7 @@ async fn main() -> ExitCode {
     std::fs::create_dir_all(&config.data_dir).expect("the data folder");
     lab::prepare(&config.database_url).await;
     let lab = Arc::new(lab::Lab::default());
-    match cli.run(vec![lab::area(&lab)]).await {
+    match cli.run(vec![lab::area_with_offer(&lab)]).await {
         Ok(code) => code,
         Err(error) => {
             eprintln!("portico: {error}");

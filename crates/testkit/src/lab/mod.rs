@@ -2,13 +2,14 @@
 //! operations can be told to panic, to wait, to refuse and to fail, so that every rule of the frame is exercised.
 
 mod costs;
+mod offer;
 mod sql;
 mod things;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use portico_engine::Area;
+use portico_engine::{Area, AreaBuilder};
 use portico_store::Db;
 use tokio::sync::Notify;
 
@@ -24,6 +25,8 @@ pub struct Lab {
     pub waiting: Notify,
     /// Ends the wait.
     pub go_on: Notify,
+    /// Told when an operation is stopped while it waits.
+    pub stopped: Notify,
 }
 
 impl Lab {
@@ -39,6 +42,16 @@ impl Lab {
 
 /// The area's operations and events.
 pub fn area(lab: &Arc<Lab>) -> Area {
+    builder(lab).build()
+}
+
+/// The same, with what the conformance suite of assistants' protocol asks for beside it. Tests of what the platform
+/// shows to assistants want it without.
+pub fn area_with_offer(lab: &Arc<Lab>) -> Area {
+    builder(lab).offers(Arc::new(offer::Fixtures::default())).build()
+}
+
+fn builder(lab: &Arc<Lab>) -> AreaBuilder<Lab> {
     Area::builder("lab", lab.clone())
         .op::<things::CreateThing>()
         .op::<things::ListThings>()
@@ -47,11 +60,11 @@ pub fn area(lab: &Arc<Lab>) -> Area {
         .op::<things::DeleteThing>()
         .op::<things::ListHeavy>()
         .op::<costs::GetCheck>()
+        .op::<costs::GetAction>()
         .op::<costs::GetNarration>()
         .op::<costs::GetGeneration>()
         .event::<things::ThingCreated>()
         .erases(&sql::ERASE)
-        .build()
 }
 
 /// Makes the tables in the database at `url`, for a server that is a process of its own.

@@ -1,6 +1,6 @@
 //! Things.
 
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec, events};
+use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec, Tool, events};
 use portico_kernel::{AccountId, Category, Code, Int64, Problem, Scope, Timestamp, seconds};
 use portico_store::OnConflict;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Lab;
 use super::sql::{self, ThingRow};
 
-/// Make a thing. Its name can ask for trouble: `panic`, `wait`, `wait late`, `refuse`,
+/// Make a thing. Its name can ask for trouble: `panic`, `wait`, `wait late`, `steps`, `refuse`,
 /// `unavailable` and `fail late`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -151,8 +151,18 @@ events! {
     }
 }
 
+/// Tells when a wait is stopped before its end.
+struct Waiting<'a>(&'a Lab);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.stopped.notify_one();
+    }
+}
+
 impl Operation for CreateThing {
     const SPEC: Spec = Spec::post("lab.things.create", "/v1/lab/orgs/{org_id}/things")
+        .tool(Tool::new("lab_create_thing", "Make a thing"))
         .scope(Scope::WebhooksWrite)
         .category(Category::Write)
         .accepts_idempotency_key();
@@ -166,8 +176,11 @@ impl Operation for CreateThing {
             "panic" => panic!("as asked"),
             "wait" => {
                 lab.waiting.notify_one();
+                let waiting = Waiting(lab);
                 lab.go_on.notified().await;
+                std::mem::forget(waiting);
             }
+            "steps" => (1..=3).for_each(|step| ctx.progress(step, 3, "A step further.")),
             "refuse" => {
                 return Err(Problem::failed_precondition("AS_ASKED", "lab", "It was asked to refuse.", []));
             }
@@ -233,6 +246,7 @@ struct Filter {
 
 impl Operation for ListThings {
     const SPEC: Spec = Spec::get("lab.things.list", "/v1/lab/orgs/{org_id}/things")
+        .tool(Tool::new("lab_list_things", "List things"))
         .scope(Scope::WebhooksRead)
         .category(Category::List)
         .list("things");
@@ -267,6 +281,7 @@ pub(crate) struct GetThing {
 
 impl Operation for GetThing {
     const SPEC: Spec = Spec::get("lab.things.get", "/v1/lab/orgs/{org_id}/things/{thing_id}")
+        .tool(Tool::new("lab_get_thing", "Read a thing"))
         .scope(Scope::WebhooksRead)
         .category(Category::Read);
     type Area = Lab;
@@ -294,6 +309,7 @@ pub(crate) struct UpdateThing {
 
 impl Operation for UpdateThing {
     const SPEC: Spec = Spec::patch("lab.things.update", "/v1/lab/orgs/{org_id}/things/{thing_id}")
+        .tool(Tool::new("lab_update_thing", "Change a thing"))
         .scope(Scope::WebhooksWrite)
         .category(Category::Write);
     type Area = Lab;
@@ -322,6 +338,7 @@ pub(crate) struct DeleteThing {
 
 impl Operation for DeleteThing {
     const SPEC: Spec = Spec::delete("lab.things.delete", "/v1/lab/orgs/{org_id}/things/{thing_id}")
+        .tool(Tool::new("lab_delete_thing", "Delete a thing"))
         .scope(Scope::WebhooksWrite)
         .category(Category::Write);
     type Area = Lab;
@@ -352,6 +369,7 @@ pub(crate) struct Heavy {
 
 impl Operation for ListHeavy {
     const SPEC: Spec = Spec::get("lab.heavy.list", "/v1/lab/heavy")
+        .tool(Tool::new("lab_list_heavy", "List heavy things"))
         .scope(Scope::WebhooksRead)
         .category(Category::List)
         .list("heavy");

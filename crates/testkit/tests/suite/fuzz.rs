@@ -85,12 +85,12 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-fn pieces(most: usize) -> impl Strategy<Value = String> {
+pub(crate) fn pieces(most: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(piece(), 0..most).prop_map(|pieces| pieces.concat())
 }
 
 /// JSON that is well formed and mostly wrong.
-fn json() -> impl Strategy<Value = String> {
+pub(crate) fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
         Just("true".to_owned()),

@@ -18,7 +18,7 @@ async fn signed_in(app: &TestApp) -> Browser<'_> {
     browser
 }
 
-async fn change(browser: &mut Browser<'_>, action: &str, fields: &[(&str, &str)]) -> Answer {
+pub(crate) async fn change(browser: &mut Browser<'_>, action: &str, fields: &[(&str, &str)]) -> Answer {
     let page = browser.get("/settings").await;
     browser.submit(&page, action, fields).await
 }

@@ -1,5 +1,7 @@
 //! What an operation may use while it runs.
 
+mod records;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,8 +12,10 @@ use serde_json::{Value, json};
 
 use crate::event::AuditWritten;
 use crate::paging::{self, Paging};
-use crate::ports::{AfterCommit, MadeEvent, account_closed};
-use crate::{Admitted, Cursor, Engine, Event, Method, PageRequest, Spec, sql};
+use crate::ports::{AfterCommit, Progress, account_closed};
+
+use crate::{Admitted, Cursor, Engine, Event, Method, PageRequest, Spec};
+pub(crate) use records::{AuditRecord, Record};
 
 /// What the data of an event may take; with its envelope a delivery stays within 64 KiB.
 const EVENT_BYTES_MAX: usize = 63 << 10;
@@ -24,7 +28,8 @@ pub struct Ctx {
     account: Option<AccountId>,
     request_id: String,
     now: Timestamp,
-    paging: Option<Paging>,
+    paging: Option<(Paging, usize)>,
+    progress: Option<Arc<dyn Progress>>,
     tx: Option<Tx>,
     records: Vec<Record>,
     after_commit: Vec<AfterCommit>,
@@ -34,45 +39,6 @@ pub struct Ctx {
 
 /// What is waited for between the commit and the answer.
 type Linger = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
-
-/// Something to be written at the end of the transaction, numbered within its account.
-pub(crate) struct Record {
-    pub(crate) account: AccountId,
-    pub(crate) id: EventId,
-    pub(crate) event_type: &'static str,
-    pub(crate) data: String,
-    pub(crate) audit: Option<AuditRecord>,
-    /// The one endpoint that it is for.
-    pub(crate) only_to: Option<EndpointId>,
-}
-
-impl Record {
-    fn made(&self, sequence: i64) -> MadeEvent {
-        let &Self { id, event_type, only_to, .. } = self;
-        MadeEvent { sequence, id, event_type, data: self.data.clone(), only_to }
-    }
-}
-
-/// The audit entry whose event the record is.
-pub(crate) struct AuditRecord {
-    pub(crate) id: portico_kernel::AuditId,
-    pub(crate) action: &'static str,
-    pub(crate) target: String,
-    pub(crate) metadata: Value,
-}
-
-/// Tells whoever listens, once the events are committed.
-fn announce(
-    engine: &Arc<Engine>,
-    account: AccountId,
-    last: i64,
-    now: Timestamp,
-    made: &[MadeEvent],
-) -> AfterCommit {
-    let events = if engine.streams.is_watched(account) { made.to_vec() } else { Vec::new() };
-    let engine = engine.clone();
-    Box::new(move || engine.streams.committed(&engine, account, last, now, events))
-}
 
 impl Ctx {
     pub(crate) fn new(
@@ -90,6 +56,7 @@ impl Ctx {
             request_id: request_id.to_owned(),
             now,
             paging: None,
+            progress: None,
             tx: None,
             records: Vec::new(),
             after_commit: Vec::new(),
@@ -119,9 +86,22 @@ impl Ctx {
         Self::new(engine, &PAGE, admitted, request_id, engine.clock.now())
     }
 
-    pub(crate) fn with_paging(mut self, paging: Option<Paging>) -> Self {
+    /// The page that is asked for, and how many bytes it may take.
+    pub(crate) fn with_paging(mut self, paging: Option<(Paging, usize)>) -> Self {
         self.paging = paging;
         self
+    }
+
+    pub(crate) fn with_progress(mut self, progress: Option<Arc<dyn Progress>>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Tells whoever waits how far it is: so many of so many, for work that takes seconds.
+    pub fn progress(&self, done: u64, total: u64, words: &str) {
+        if let Some(progress) = &self.progress {
+            progress.tell(done, total, words);
+        }
     }
 
     /// The operation's own `Spec`.
@@ -224,11 +204,16 @@ impl Ctx {
 
     /// The page that the caller asks for; only in operations whose `Spec` says `list`.
     pub fn page(&self) -> Result<PageRequest, Problem> {
-        self.paging.as_ref().map(|paging| paging.request.clone()).ok_or_else(paging::missing)
+        self.paging.as_ref().map(|(paging, _)| paging.request.clone()).ok_or_else(paging::missing)
+    }
+
+    /// How many bytes a page may take.
+    pub(crate) fn page_bytes(&self) -> Result<usize, Problem> {
+        self.paging.as_ref().map(|(_, bytes)| *bytes).ok_or_else(paging::missing)
     }
 
     pub(crate) fn seal_page_token(&self, cursor: &Cursor) -> Result<String, Problem> {
-        let paging = self.paging.as_ref().ok_or_else(paging::missing)?;
+        let (paging, _) = self.paging.as_ref().ok_or_else(paging::missing)?;
         Ok(paging.seal(cursor, &self.engine.keyring, self.engine.entropy.as_ref(), self.now))
     }
 
@@ -299,47 +284,6 @@ impl Ctx {
     /// by itself.
     pub fn linger(&mut self, wait: impl Future<Output = ()> + Send + Sync + 'static) {
         self.linger = Some(Box::pin(wait));
-    }
-
-    /// Writes what was recorded. It comes last in the transaction, because it holds the account's sequence from here
-    /// to the commit.
-    pub(crate) async fn write_records(&mut self) -> Result<(), StoreError> {
-        if self.records.is_empty() {
-            return Ok(());
-        }
-        // What talks to the database is boxed here and below: it is large, and a call that only reads has none of it.
-        Box::pin(self.write_all_records()).await
-    }
-
-    async fn write_all_records(&mut self) -> Result<(), StoreError> {
-        let mut records = std::mem::take(&mut self.records);
-        // Always in the same order, so that two transactions never wait for each other.
-        records.sort_by_key(|record| record.account);
-        let (engine, now) = (self.engine.clone(), self.now);
-        let actor = sql::Actor {
-            subject: self.caller.subject.clone(),
-            kind: self.caller.kind.name(),
-            request_id: self.request_id.clone(),
-        };
-        let mut after_commit = Vec::new();
-        let tx = self.tx().await?;
-        for of_one_account in records.chunk_by(|a, b| a.account == b.account) {
-            let last = sql::take_sequence(tx, of_one_account[0].account, of_one_account.len()).await?;
-            let first = last - i64::try_from(of_one_account.len()).unwrap_or(0) + 1;
-            for (sequence, record) in (first..).zip(of_one_account) {
-                if let Some(audit) = &record.audit {
-                    sql::insert_audit(tx, record.account, sequence, now, &actor, audit).await?;
-                }
-            }
-            sql::insert_events(tx, of_one_account, first, now).await?;
-            let account = of_one_account[0].account;
-            let made: Vec<_> =
-                (first..).zip(of_one_account).map(|(sequence, record)| record.made(sequence)).collect();
-            after_commit.push(announce(&engine, account, last, now, &made));
-            after_commit.extend(engine.outbox.fill(tx, account, now, made).await?);
-        }
-        self.after_commit.extend(after_commit);
-        Ok(())
     }
 
     /// Ends the transaction, if one was begun, and keeps what it did.

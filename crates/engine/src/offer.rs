@@ -1,0 +1,74 @@
+//! What an area offers to assistants beside its operations.
+
+use futures_util::future::BoxFuture;
+use portico_kernel::{Caller, Problem};
+use serde_json::{Map, Value};
+
+/// What an area offers to assistants beside its operations: tools that are not known before the server runs, prompts and
+/// resources.
+pub trait Offer: Send + Sync {
+    /// What it adds to the server's capabilities.
+    fn capabilities(&self) -> Map<String, Value>;
+
+    /// Its tools, as `tools/list` shows them.
+    fn tools(&self) -> Vec<Value>;
+
+    /// Answers a request of the protocol; nothing when it knows no such method, or nothing of that name.
+    fn answer<'a>(&'a self, request: OfferRequest<'a>) -> BoxFuture<'a, Option<Result<Value, OfferFault>>>;
+}
+
+/// A request of an assistant.
+#[derive(Clone, Copy)]
+pub struct OfferRequest<'a> {
+    /// The id that the assistant gave it.
+    pub id: &'a Value,
+    /// The protocol's method.
+    pub method: &'a str,
+    /// Its parameters.
+    pub params: &'a Value,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// The assistant, while it waits.
+    pub assistant: &'a dyn Assistant,
+}
+
+/// An assistant that waits for an answer.
+pub trait Assistant: Send + Sync {
+    /// Does it speak a revision without a handshake, whose requests stand by themselves?
+    fn is_modern(&self) -> bool;
+
+    /// Does it say that it can do this?
+    fn can(&self, capability: &str) -> bool;
+
+    /// Does it take messages before the answer?
+    fn hears(&self) -> bool;
+
+    /// Ends when the server stops, and an answer is wanted soon.
+    fn stopped(&self) -> BoxFuture<'_, ()>;
+
+    /// Sends it a notification, if it takes them.
+    fn tell(&self, method: &str, params: Value);
+
+    /// Tells it how far the work is, if it wants to know.
+    fn progress(&self, done: u64, total: u64, words: &str);
+
+    /// Asks it something, and waits for the answer. Not of a modern one, which is asked by the answer itself.
+    fn ask<'a>(&'a self, method: &'a str, params: Value) -> BoxFuture<'a, Result<Value, Problem>>;
+
+    /// Seals a state that the assistant brings back, for this caller and this use.
+    fn seal(&self, purpose: &str, state: &[u8]) -> String;
+
+    /// Opens what was sealed; nothing when it is too old, damaged, or another's.
+    fn open(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>>;
+}
+
+/// Why a request is refused: an error of the protocol, with what belongs to it.
+#[derive(Debug)]
+pub struct OfferFault {
+    /// The protocol's code.
+    pub code: i32,
+    /// What is wrong.
+    pub problem: Problem,
+    /// What the protocol wants beside it.
+    pub more: Map<String, Value>,
+}

@@ -1,0 +1,207 @@
+//! A message of JSON-RPC, and the answer to it.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode};
+use portico_engine::input::{Fields, Node, parse_object};
+use portico_kernel::{Code, Problem};
+use rmcp::model::{ErrorCode, ErrorData};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::respond;
+
+/// The id of a request, as JSON: a string or a whole number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Id(pub(crate) String);
+
+impl Id {
+    /// The longest id, and the longest name that progress is told under: they are kept as long as the call runs.
+    pub(crate) const BYTES_MAX: usize = 256;
+
+    pub(crate) fn read(node: &Node) -> Option<Self> {
+        match node {
+            Node::Text(text) if text.len() <= Self::BYTES_MAX => {
+                Some(Self(Value::from(text.as_str()).to_string()))
+            }
+            Node::Int(number) => Some(Self(number.to_string())),
+            Node::Big(number) => Some(Self(number.to_string())),
+            _ => None,
+        }
+    }
+}
+
+/// As much of a message as is needed to answer it.
+#[derive(Deserialize)]
+struct Envelope {
+    id: Option<Value>,
+}
+
+/// What a client sends.
+pub(crate) enum Message {
+    /// A request, which is answered.
+    Request { id: Id, method: String, params: Fields },
+    /// A notification, which is not.
+    Notification { method: String, params: Fields },
+    /// What the client answers to a question of ours: its result, or nothing for an error.
+    Answer { id: Id, result: Option<Node> },
+}
+
+impl Message {
+    /// Reads a message. One that does not read is refused under its id, if at least that reads.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, (Option<Id>, Problem)> {
+        let read = parse_object(text).map_err(Problem::from).and_then(Self::of);
+        read.map_err(|problem| {
+            let loosely = serde_json::from_slice::<Envelope>(text).ok();
+            let id = loosely.and_then(|envelope| match envelope.id? {
+                Value::String(id) => Id::read(&Node::Text(id)),
+                Value::Number(id) if id.is_i64() || id.is_u64() => Some(Id(id.to_string())),
+                _ => None,
+            });
+            (id, problem)
+        })
+    }
+
+    fn of(mut fields: Fields) -> Result<Self, Problem> {
+        if fields.remove("jsonrpc") != Some(Node::Text("2.0".to_owned())) {
+            return Err(Problem::field("jsonrpc", "must be \"2.0\""));
+        }
+        let id = fields.remove("id").map(|id| Id::read(&id).ok_or(id)).transpose();
+        let id =
+            id.map_err(|_| Problem::field("id", "must be a whole number, or a string of at most 256 bytes"))?;
+        let Some(method) = fields.remove("method") else {
+            let id = id.ok_or_else(|| Problem::field("method", "is missing"))?;
+            return match (fields.remove("result"), fields.contains_key("error")) {
+                (Some(result), false) => Ok(Self::Answer { id, result: Some(result) }),
+                (None, true) => Ok(Self::Answer { id, result: None }),
+                _ => Err(Problem::field("method", "is missing")),
+            };
+        };
+        let Node::Text(method) = method else {
+            return Err(Problem::field("method", "must be a string"));
+        };
+        let params = match fields.remove("params") {
+            None | Some(Node::Null) => Fields::new(),
+            Some(Node::Object(params)) => params,
+            Some(_) => return Err(Problem::field("params", "must be an object")),
+        };
+        Ok(match id {
+            Some(id) => Self::Request { id, method, params },
+            None => Self::Notification { method, params },
+        })
+    }
+}
+
+/// A refusal to a request whose id is known: an error of the protocol, which holds the `Problem`.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) code: ErrorCode,
+    pub(crate) problem: Problem,
+    /// The status, where it is not the one of the problem.
+    pub(crate) status: Option<StatusCode>,
+    /// What the protocol wants beside the problem.
+    pub(crate) more: Map<String, Value>,
+    pub(crate) challenge: Option<HeaderValue>,
+}
+
+impl Fault {
+    pub(crate) fn new(code: ErrorCode, problem: Problem) -> Self {
+        Self { code, problem, status: None, more: Map::new(), challenge: None }
+    }
+
+    /// What the headers and the body say does not fit together.
+    pub(crate) fn mismatch(words: String) -> Self {
+        Self::new(ErrorCode::HEADER_MISMATCH, Problem::new(Code::BadRequest, words))
+    }
+
+    /// A parameter does not fit.
+    pub(crate) fn params(problem: Problem) -> Self {
+        Self::new(ErrorCode::INVALID_PARAMS, problem)
+    }
+
+    pub(crate) fn no_method(method: &str) -> Self {
+        let method: String = method.chars().take(100).collect();
+        let words = format!("There is no method `{method}` here.");
+        Self::new(ErrorCode::METHOD_NOT_FOUND, Problem::new(Code::NotFound, words))
+    }
+
+    /// The same for a client of that era: one that shook hands reads an error of the protocol only where the status is 200.
+    pub(crate) fn for_era(mut self, modern: bool) -> Self {
+        let of_protocol = matches!(
+            self.code,
+            ErrorCode::METHOD_NOT_FOUND | ErrorCode::INVALID_PARAMS | ErrorCode::RESOURCE_NOT_FOUND
+        );
+        if of_protocol && !modern {
+            self.status = Some(StatusCode::OK);
+        }
+        self
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        let of_problem = StatusCode::from_u16(self.problem.code().status());
+        self.status.unwrap_or_else(|| of_problem.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+    }
+
+    /// The answer's text.
+    pub(crate) fn text(&self, id: &Id, request_id: &str) -> Bytes {
+        let mut data =
+            serde_json::from_slice(&self.problem.to_json(request_id)).unwrap_or_else(|_| json!({}));
+        if let Some(data) = data.as_object_mut() {
+            data.extend(self.more.clone());
+        }
+        let error = ErrorData::new(self.code, self.problem.error().to_owned(), Some(data));
+        answer(id, "error", &json!(error).to_string())
+    }
+
+    pub(crate) fn response(self, id: &Id, request_id: &str) -> Response<Bytes> {
+        let mut response =
+            respond::refused(self.problem.code(), self.problem.retry_seconds(), self.text(id, request_id));
+        *response.status_mut() = self.status();
+        response.headers_mut().extend(self.challenge.map(|value| (http::header::WWW_AUTHENTICATE, value)));
+        response
+    }
+}
+
+/// A refusal of the platform at the protocol's own level, which has a status of its own.
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Self {
+        let code = match problem.code() {
+            Code::Internal => ErrorCode::INTERNAL_ERROR,
+            // Codes of our own lie outside of what JSON-RPC and the protocol keep for themselves.
+            code => ErrorCode(i32::from(code.status())),
+        };
+        Self::new(code, problem)
+    }
+}
+
+/// An answer whose `member`, the result or the error, is written already.
+pub(crate) fn answer(id: &Id, member: &str, text: &str) -> Bytes {
+    let mut answer = String::with_capacity(text.len() + id.0.len() + 48);
+    answer.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
+    answer.push_str(&id.0);
+    answer.push_str(",\"");
+    answer.push_str(member);
+    answer.push_str("\":");
+    answer.push_str(text);
+    answer.push('}');
+    answer.into()
+}
+
+/// A part of a message as JSON.
+pub(crate) fn value(node: Node) -> Value {
+    match node {
+        Node::Null => Value::Null,
+        Node::Bool(value) => value.into(),
+        Node::Int(value) => value.into(),
+        Node::Big(value) => value.into(),
+        Node::Float(value) => value.into(),
+        Node::Text(value) => value.into(),
+        Node::Words(words) => words.into(),
+        Node::List(items) => items.into_iter().map(value).collect(),
+        Node::Object(fields) => object(fields),
+    }
+}
+
+/// An object of a message as JSON.
+pub(crate) fn object(fields: Fields) -> Value {
+    Value::Object(fields.into_iter().map(|(name, node)| (name, value(node))).collect())
+}

@@ -1,0 +1,174 @@
+//! The protocol's own methods, and those that areas offer.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use portico_engine::input::Node;
+use portico_engine::{OfferFault, OfferRequest};
+use portico_kernel::{Caller, Problem};
+use rmcp::model::{DiscoverResult, ErrorCode, InitializeResult, ProtocolVersion, ServerCapabilities};
+use serde_json::{Map, Value, json};
+
+use super::assist::Asked;
+use super::era::SERVED;
+use super::exchange::Exchange;
+use super::message::{Fault, Id, answer};
+use super::{Mcp, SERVER_INFO, session};
+use crate::respond;
+use crate::rest::Gateway;
+
+/// How long a client may keep what it was told of the tools, in milliseconds: a token's scopes never change, a person's role
+/// may.
+const KEPT_MS: u32 = 60_000;
+
+const INSTRUCTIONS: &str = "Tools of an account at this platform: its usage, requests, events, audit log and webhooks. Every \
+    tool acts in the account of the token. Lists answer one page; go on with `page_token`. Repeat a write that got no answer \
+    with the same `idempotency_key`. A refusal says which argument is wrong. Tools that are not shown need a \
+    scope, which the person can allow when they connect again, or a role that the person does not have.";
+
+fn done(id: &Id, result: &str) -> Response<Bytes> {
+    respond::json(StatusCode::OK, answer(id, "result", result))
+}
+
+impl Gateway {
+    /// Answers what the protocol itself asks; nothing for any other method.
+    pub(super) async fn own_method(&self, asked: &Asked<'_>) -> Result<Option<Response<Bytes>>, Fault> {
+        let caller = asked.bearer.caller();
+        let response = match (asked.method.as_str(), asked.era.modern) {
+            ("initialize", false) => self.initialize(asked).await?,
+            // Its answer is empty by the protocol's own schema.
+            ("ping", false) => done(&asked.id, "{}"),
+            ("server/discover", true) => done(&asked.id, &self.discovered(caller).await?),
+            ("tools/list", modern) => {
+                if asked.params.get("cursor").is_some_and(|cursor| *cursor != Node::Null) {
+                    return Err(Fault::params(Problem::field(
+                        "params.cursor",
+                        "is none of ours: there is one page",
+                    )));
+                }
+                let offered =
+                    self.mcp.offers.iter().flat_map(|offer| offer.tools()).map(|tool| tool.to_string());
+                let offered: Vec<_> = offered.collect();
+                let mut tools = self.mcp.tools.listed(&self.calls.engine, caller).await?;
+                tools.extend(offered.iter().map(String::as_str));
+                done(&asked.id, &self.mcp.listed(&tools, modern))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(response))
+    }
+
+    /// Shakes hands with a client of an older revision.
+    async fn initialize(&self, asked: &Asked<'_>) -> Result<Response<Bytes>, Fault> {
+        let Some(Node::Text(wanted)) = asked.params.get("protocolVersion") else {
+            return Err(Fault::params(Problem::field("params.protocolVersion", "must name a revision")));
+        };
+        let (engine, caller) = (&self.calls.engine, asked.bearer.caller());
+        let mut shaken = SERVED.iter().filter(|version| version.has_initialize());
+        let version =
+            shaken.clone().find(|version| version.as_str() == wanted).or_else(|| shaken.next_back());
+        let result = InitializeResult::new(self.mcp.capabilities()?)
+            .with_server_info(self.mcp.info.clone())
+            .with_instructions(self.instructions(caller).await?)
+            .with_protocol_version(version.cloned().unwrap_or(ProtocolVersion::LATEST_WITH_INITIALIZE));
+        let mut response = done(&asked.id, &json!(result).to_string());
+        let session = session::begin(engine, caller, &asked.params);
+        response.headers_mut().extend(session.map(|session| (session::SESSION, session)));
+        Ok(response)
+    }
+
+    async fn discovered(&self, caller: &Arc<Caller>) -> Result<String, Problem> {
+        let mut result = json!(DiscoverResult::new(SERVED.to_vec(), self.mcp.capabilities()?));
+        result["instructions"] = json!(self.instructions(caller).await?);
+        result["ttlMs"] = json!(KEPT_MS);
+        result["_meta"] = json!({ SERVER_INFO: self.mcp.info });
+        Ok(result.to_string())
+    }
+
+    /// What a model should know of the server, and of the tools that it does not see.
+    async fn instructions(&self, caller: &Arc<Caller>) -> Result<String, Problem> {
+        let mut words = INSTRUCTIONS.to_owned();
+        for (needed, names) in self.mcp.tools.hidden(&self.calls.engine, caller).await? {
+            let names = names.join(", ");
+            let _ = write!(words, " Not shown, for want of {needed}: {names}.");
+        }
+        Ok(words)
+    }
+}
+
+impl Mcp {
+    fn capabilities(&self) -> Result<ServerCapabilities, Problem> {
+        let mut capabilities = Map::from_iter([("tools".to_owned(), json!({}))]);
+        for (name, offered) in self.offers.iter().flat_map(|offer| offer.capabilities()) {
+            match (capabilities.entry(&name).or_insert_with(|| json!({})), offered) {
+                (Value::Object(known), Value::Object(offered)) => known.extend(offered),
+                (known, offered) => *known = offered,
+            }
+        }
+        serde_json::from_value(capabilities.into()).map_err(Problem::internal)
+    }
+
+    /// The answer to `tools/list`: always the whole list, because many clients never ask for a second page.
+    fn listed(&self, tools: &[&str], modern: bool) -> String {
+        let mut result = String::with_capacity(tools.iter().map(|tool| tool.len() + 1).sum::<usize>() + 256);
+        result.push_str("{\"tools\":[");
+        result.push_str(&tools.join(","));
+        result.push(']');
+        if modern {
+            let _ = write!(
+                result,
+                ",\"ttlMs\":{KEPT_MS},\"cacheScope\":\"private\",\"resultType\":\"complete\",\"_meta\":{}",
+                self.server
+            );
+        }
+        result.push('}');
+        result
+    }
+
+    /// Is it the name of one of the operations' tools?
+    pub(super) fn is_own(&self, name: Option<&Node>) -> bool {
+        matches!(name, Some(Node::Text(name)) if self.tools.get(name).is_some())
+    }
+
+    /// Is it the name of a tool that an area offers beside its operations?
+    pub(super) fn is_offered(&self, name: Option<&Node>) -> bool {
+        let Some(Node::Text(name)) = name else { return false };
+        self.offers.iter().flat_map(|offer| offer.tools()).any(|tool| tool["name"] == name.as_str())
+    }
+}
+
+/// Asks the areas for an answer.
+pub(super) async fn offered(
+    exchange: &Arc<Exchange>,
+    (id, method, params): (&Id, &str, &Value),
+) -> Result<String, Fault> {
+    let id = serde_json::from_str(&id.0).map_err(Problem::internal)?;
+    let (caller, assistant) = (&exchange.caller, exchange.as_ref());
+    let request = OfferRequest { id: &id, method, params, caller, assistant };
+    for offer in &exchange.mcp.offers {
+        let Some(answered) = offer.answer(request).await else { continue };
+        let mut result = answered.map_err(|OfferFault { code, problem, more }| Fault {
+            more,
+            ..Fault::new(ErrorCode(code), problem)
+        })?;
+        if exchange.era.modern {
+            if let Some(result) = result.as_object_mut() {
+                complete(result, method);
+            }
+            result["_meta"][SERVER_INFO] = json!(exchange.mcp.info);
+        }
+        return Ok(result.to_string());
+    }
+    Err(Fault::no_method(method))
+}
+
+/// What every result has since it stands by itself.
+fn complete(result: &mut Map<String, Value>, method: &str) {
+    result.entry("resultType").or_insert_with(|| json!("complete"));
+    if method.ends_with("/list") || method == "resources/read" {
+        result.entry("ttlMs").or_insert_with(|| json!(0));
+        result.entry("cacheScope").or_insert_with(|| json!("private"));
+    }
+}

@@ -1,0 +1,132 @@
+//! What a call of a tool answers: the answer as it is, the same as text, and no more than a model can read.
+
+use std::fmt::Write as _;
+
+use portico_kernel::{Code, Problem};
+use serde_json::Value;
+
+/// A result takes at most so much, all of it.
+const RESULT_BYTES_MAX: usize = 64 << 10;
+/// What surrounds the answer in a result, at most.
+const FRAME_BYTES: usize = 4 << 10;
+/// So much of an answer fits surely: it stands there twice, once as text, where each byte may take two.
+pub(super) const ANSWER_BYTES: usize = (RESULT_BYTES_MAX - FRAME_BYTES) / 3;
+/// How long a text and a list may be in an answer that is cut, tried until it fits. Base64 that is cut so still reads.
+const LETTERS: [usize; 6] = [16_384, 8_192, 4_096, 1_024, 256, 64];
+const ITEMS: [usize; 4] = [usize::MAX, 100, 10, 1];
+/// How many of the places where something was cut are named.
+const CUTS_NAMED: usize = 10;
+
+/// What every result says of itself.
+#[derive(Clone, Copy)]
+pub(super) struct Frame<'a> {
+    /// Does it stand by itself, as since the newest revision?
+    pub(super) modern: bool,
+    /// The JSON of its `_meta`.
+    pub(super) server: &'a str,
+}
+
+impl Frame<'_> {
+    /// The result of a call that went well. `body` is the operation's answer, and `next` the token of the next page.
+    pub(super) fn done(self, body: &[u8], next: Option<&str>) -> Result<String, Problem> {
+        let more = next.map_or_else(String::new, |token| {
+            format!(" More follows: call again with the same arguments and `page_token` \"{token}\".")
+        });
+        let body = str::from_utf8(body).map_err(Problem::internal)?;
+        if body.len() <= ANSWER_BYTES {
+            return Ok(self.write(body, body, &more, false));
+        }
+        let whole: Value = serde_json::from_str(body).map_err(Problem::internal)?;
+        for (letters, items) in ITEMS.iter().flat_map(|items| LETTERS.map(|letters| (letters, *items))) {
+            let (mut cut, mut lost) = (whole.clone(), Vec::new());
+            shorten(&mut cut, "", (letters, items), &mut lost);
+            let text = cut.to_string();
+            if text.len() <= ANSWER_BYTES {
+                let named = lost.iter().take(CUTS_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
+                let note = format!(
+                    "Too long for a tool, and cut: {named}. Whoever needs the rest reads it over the REST API.{more}"
+                );
+                return Ok(self.write(&text, &text, &note, false));
+            }
+        }
+        let words = "The answer is too long for a tool; it can be read over the REST API.";
+        self.refused(&Problem::new(Code::FailedPrecondition, words).to_json(""))
+    }
+
+    /// The result of a call that was refused: in words for the model, and the `Problem` for a program.
+    pub(super) fn refused(self, problem: &[u8]) -> Result<String, Problem> {
+        let body = str::from_utf8(problem).map_err(Problem::internal)?;
+        let problem: Value = serde_json::from_str(body).map_err(Problem::internal)?;
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut words = format!("{}: {}", word(&problem["code"]), word(&problem["error"]));
+        for detail in problem["details"].as_array().into_iter().flatten() {
+            let description = word(&detail["description"]);
+            if detail["type"] == "field" && !words.contains(&description) {
+                let _ = write!(words, " `{}` {description}.", word(&detail["field"]));
+            }
+            // That a month turns is nothing to wait for.
+            if detail["type"] == "retry" && problem["code"] != "quota_exceeded" {
+                let _ = write!(words, " Try again after {} seconds.", word(&detail["after_seconds"]));
+            }
+        }
+        Ok(self.write(&words, body, "", true))
+    }
+
+    fn write(self, text: &str, body: &str, note: &str, is_error: bool) -> String {
+        let mut result = String::with_capacity(text.len() * 2 + body.len() + 512);
+        result.push_str("{\"content\":[{\"type\":\"text\",\"text\":");
+        escape(text, &mut result);
+        result.push('}');
+        if !note.is_empty() {
+            result.push_str(",{\"type\":\"text\",\"text\":");
+            escape(note.trim(), &mut result);
+            result.push('}');
+        }
+        result.push_str("],\"structuredContent\":");
+        result.push_str(body);
+        result.push_str(if is_error { ",\"isError\":true" } else { ",\"isError\":false" });
+        if self.modern {
+            result.push_str(",\"resultType\":\"complete\",\"_meta\":");
+            result.push_str(self.server);
+        }
+        result.push('}');
+        result
+    }
+}
+
+/// Writes a text as JSON.
+fn escape(text: &str, into: &mut String) {
+    // A text is always written: there is nothing in it that JSON cannot say.
+    into.push_str(&serde_json::to_string(text).unwrap_or_default());
+}
+
+/// Shortens every text and every list, and notes where something is lost.
+fn shorten(value: &mut Value, at: &str, (letters, items): (usize, usize), lost: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            if let Some((end, _)) = text.char_indices().nth(letters) {
+                lost.push(format!("`{at}` is {letters} of {} characters", text.chars().count()));
+                text.truncate(end);
+            }
+        }
+        Value::Array(all) => {
+            if all.len() > items {
+                lost.push(format!("`{at}` holds {items} of {}", all.len()));
+                all.truncate(items);
+            }
+            for (number, inner) in all.iter_mut().enumerate() {
+                shorten(inner, &format!("{at}[{number}]"), (letters, items), lost);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                // The token goes on with what follows, so it stays whole.
+                if name != "next_page_token" {
+                    let at = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                    shorten(inner, &at, (letters, items), lost);
+                }
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,143 @@
+//! The tools, derived from the registry: an operation whose `Spec` says `tool` is one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use portico_engine::input::{Fields, Node};
+use portico_engine::{ACCOUNT_VARIABLE, Door, Engine, Entry, Registry, Spec};
+use portico_kernel::{Caller, Code, Problem, Role, Scope};
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::json;
+
+use super::schema;
+
+/// The argument that makes a write safe to repeat.
+pub(super) const IDEMPOTENCY_KEY: &str = "idempotency_key";
+/// How many items a page has when the assistant does not say: each takes room in what a model can read.
+pub(super) const PAGE_ITEMS: u16 = 20;
+
+/// Does it name an account? A tool acts in the token's, which no assistant needs to name.
+pub(super) fn names_account(name: &str) -> bool {
+    name == ACCOUNT_VARIABLE || name == "account_id"
+}
+
+/// An operation as a tool.
+pub(super) struct ToolEntry {
+    pub(super) entry: Arc<Entry>,
+    pub(super) tool: portico_engine::Tool,
+    /// As `tools/list` shows it.
+    listed: String,
+}
+
+/// Every tool, by name.
+pub(super) struct Tools {
+    all: Vec<ToolEntry>,
+    names: HashMap<&'static str, usize>,
+}
+
+impl Tools {
+    pub(super) fn new(registry: &Registry) -> Self {
+        let tool = |entry: &Arc<Entry>| entry.spec.tool.map(|tool| ToolEntry::new(entry.clone(), tool));
+        let mut all: Vec<_> = registry.entries().iter().filter_map(tool).collect();
+        all.sort_by_key(|tool| tool.tool.name);
+        let names = all.iter().enumerate().map(|(at, tool)| (tool.tool.name, at)).collect();
+        Self { all, names }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&ToolEntry> {
+        self.names.get(name).and_then(|at| self.all.get(*at))
+    }
+
+    /// The tools that the caller may call, as JSON: no other is shown, and each that is shown can be called.
+    pub(super) async fn listed(&self, engine: &Engine, caller: &Arc<Caller>) -> Result<Vec<&str>, Problem> {
+        let mut roles = Roles::default();
+        let mut listed = Vec::new();
+        for tool in self.all.iter().filter(|tool| tool.missing(caller).is_empty()) {
+            if roles.allow(engine, &tool.entry.spec, caller).await? {
+                listed.push(tool.listed.as_str());
+            }
+        }
+        Ok(listed)
+    }
+
+    /// The tools that are not shown, by what the token or its person would need for them.
+    pub(super) async fn hidden(
+        &self,
+        engine: &Engine,
+        caller: &Arc<Caller>,
+    ) -> Result<BTreeMap<String, Vec<&'static str>>, Problem> {
+        let mut roles = Roles::default();
+        let mut hidden: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
+        for tool in &self.all {
+            let (spec, missing) = (&tool.entry.spec, tool.missing(caller));
+            let mut needed: Vec<_> = missing.iter().map(|scope| scope.name().to_owned()).collect();
+            if missing.is_empty() && !roles.allow(engine, spec, caller).await? {
+                needed.push(format!("the role {}", spec.role.name()));
+            }
+            if !needed.is_empty() {
+                hidden.entry(needed.join(" and ")).or_default().push(tool.tool.name);
+            }
+        }
+        Ok(hidden)
+    }
+}
+
+/// What the caller's role allows, each asked once.
+#[derive(Default)]
+struct Roles(Vec<(Role, bool)>);
+
+impl Roles {
+    /// May the caller do it in their account? Whoever acts for a person may do what the person may.
+    async fn allow(&mut self, engine: &Engine, spec: &Spec, caller: &Arc<Caller>) -> Result<bool, Problem> {
+        if let Some((_, may)) = self.0.iter().find(|(role, _)| *role == spec.role) {
+            return Ok(*may);
+        }
+        let may = match engine.admit(spec, Door::Tool, caller.clone(), &Fields::new()).await {
+            Ok(_) => true,
+            Err(problem) if problem.code() == Code::Forbidden => false,
+            Err(problem) => return Err(problem),
+        };
+        self.0.push((spec.role, may));
+        Ok(may)
+    }
+}
+
+impl ToolEntry {
+    fn new(entry: Arc<Entry>, tool: portico_engine::Tool) -> Self {
+        let spec = &entry.spec;
+        let (description, input) = schema::input(&entry);
+        let description = [description.as_str(), tool.hint].join(" ").trim().to_owned();
+        let annotations = ToolAnnotations::new()
+            .read_only(spec.only_reads())
+            .destructive(tool.irreversible)
+            .idempotent(spec.is_idempotent())
+            .open_world(spec.reaches_out());
+        let listed = Tool::new(tool.name, description, input)
+            .with_title(tool.title)
+            .with_raw_output_schema(Arc::new(schema::output(&entry)))
+            .with_annotations(annotations);
+        let listed = json!(listed).to_string();
+        Self { entry, tool, listed }
+    }
+
+    /// The scopes of the tool that the caller lacks.
+    pub(super) fn missing(&self, caller: &Caller) -> Vec<Scope> {
+        let scopes = Door::Tool.scopes(&self.entry.spec).iter().copied();
+        scopes.filter(|scope| !caller.holds(*scope)).collect()
+    }
+
+    /// Would the operation take this message?
+    pub(super) fn checked(&self, message: &Fields) -> Result<(), Problem> {
+        self.entry.check(message.clone())
+    }
+
+    /// Fills in the token's account, which the assistant need not name.
+    pub(super) fn fill_account(&self, caller: &Caller, fields: &mut Fields) {
+        let Some(account) = caller.org else { return };
+        for name in self.entry.spec.variables().filter(|name| names_account(name)) {
+            if fields.get(name).is_none_or(|named| *named == Node::Null) {
+                fields.insert(name.to_owned(), Node::Text(account.to_string()));
+            }
+        }
+    }
+}
