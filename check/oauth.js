@@ -37,11 +37,9 @@ async function discover() {
   return as;
 }
 
-// How an assistant that was only told of /mcp finds its way here. A server without /mcp has nothing to say about it.
+// How an assistant that was only told of /mcp finds its way here.
 async function resourceMetadata() {
   const resource = new URL(mcp);
-  if ((await fetch(resource)).status === 404)
-    return console.log("--      left out, because there is no /mcp: its metadata");
   const answer = await oauth.resourceDiscoveryRequest(resource, INSECURE);
   const metadata = await oauth.processResourceDiscoveryResponse(resource, answer);
   const servers = metadata.authorization_servers;

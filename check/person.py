@@ -2,7 +2,8 @@
 """A person with a browser that knows forms and cookies, and no JavaScript: signs in, and answers the consent page.
 
 For judges in Python a module; others run  check/person.py [--deny] ADDRESS  for each authorization request, and read
-the address that the app would be called back at. Who they are is in PERSON_EMAIL and PERSON_PASSWORD.
+the address that the app would be called back at, or  check/person.py --disconnect CLIENT  to end what an app may do.
+Who they are is in PERSON_EMAIL and PERSON_PASSWORD.
 Cookies are kept by hand: the jars of Python and Node do not send `Secure` ones to http://127.0.0.1, as browsers do.
 """
 
@@ -136,6 +137,13 @@ class Person:
                 break
         raise Refused(f"stopped at {at if isinstance(at, str) else at.summary()}")
 
+    def disconnect(self, client_id):
+        """Ends, in their settings, what they let an app do."""
+        page = self.open(self.origin + "/settings")
+        if page.has_form("/signin"):
+            page = self.submit(page, "/signin", email=self.email, password=self.password)
+        self.submit(page, "/settings/apps/end", hidden={"client": client_id})
+
     def open(self, url):
         """The page at an address of the server, or the address outside it to which the server sends the person."""
         return self._send("GET", url, None)
@@ -197,9 +205,11 @@ class Person:
 
 
 def main(words):
-    decision = "deny" if "--deny" in words else "allow"
     person = Person(os.environ["PORTICO_AUTH_URL"], os.environ["PERSON_EMAIL"], os.environ["PERSON_PASSWORD"])
-    print(person.authorize(words[-1], decision))
+    if "--disconnect" in words:
+        person.disconnect(words[-1])
+    else:
+        print(person.authorize(words[-1], "deny" if "--deny" in words else "allow"))
 
 
 if __name__ == "__main__":
