@@ -7,6 +7,7 @@ pub(crate) mod bare;
 pub(crate) mod load;
 pub(crate) mod process;
 mod stock;
+pub(crate) mod tools;
 
 use std::path::Path;
 use std::process::Command;
@@ -14,10 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use load::{Requests, Round, Until};
+use portico_engine::clock::Stopwatch;
 use process::Process;
 
 use crate::report::Report;
 
+/// The route that is measured beside a bare server.
+const ROUTE: &str = "/v1/me";
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(3);
 const RESIDENT_MB_MAX: f64 = 60.0;
@@ -54,8 +58,8 @@ fn bare_server(folder: &Path, answer: &str) -> Process {
     Process::start(command, &folder.join("bare.log"))
 }
 
-fn request(token: &str) -> Vec<u8> {
-    format!("GET /v1/me HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n\r\n").into_bytes()
+fn request(token: &str, route: &str) -> Vec<u8> {
+    format!("GET {route} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n\r\n").into_bytes()
 }
 
 /// The answer without the time of day: in a comparison that is all that may differ.
@@ -122,9 +126,12 @@ fn report_fresh(report: &mut Report, fresh: &Fresh) {
 
 pub(crate) async fn measure(report: &mut Report) {
     let folder = tempfile::tempdir().unwrap();
-    let tokens = stock::fill(report, folder.path()).await;
-    let all: Requests = Arc::new(tokens.iter().map(|token| request(token)).collect());
-    let one: Requests = Arc::new(vec![request(&tokens[0])]);
+    let watch = Stopwatch::start();
+    let tokens = stock::fill(folder.path(), stock::ACCOUNTS, stock::TOKENS).await;
+    let rate = f64::from(stock::ACCOUNTS + stock::TOKENS) / watch.elapsed().as_secs_f64();
+    report.figure("accounts and API tokens made by the operator, 64 at once", rate, "/s");
+    let all: Requests = Arc::new(tokens.iter().map(|token| request(token, ROUTE)).collect());
+    let one: Requests = Arc::new(vec![request(&tokens[0], ROUTE)]);
     let fresh = fresh(folder.path(), &all).await;
     report_fresh(report, &fresh);
 

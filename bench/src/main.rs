@@ -38,6 +38,9 @@ async fn main() {
     if wanted("http") {
         http::measure(&mut report).await;
     }
+    if wanted("tools") {
+        http::tools::measure(&mut report).await;
+    }
     for database in [Database::Sqlite, Database::Postgres] {
         if wanted("exchanges") {
             exchanges::measure(&mut report, database).await;

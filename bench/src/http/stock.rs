@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex};
 use portico::App;
 use portico::admin::{self, AccountCommand, Admin, TokenCommand};
 use portico::config::{Config, Settings};
-use portico_engine::clock::Stopwatch;
 use portico_kernel::{AccountId, Plans, ScopeSet};
 use serde_json::Value;
 
-use crate::report::Report;
 use crate::writes::rate;
 
 /// Accounts in the database.
@@ -63,14 +61,13 @@ async fn make(
     std::mem::take(&mut *made.lock().unwrap())
 }
 
-/// Writes the configuration and makes the accounts and tokens; answers the tokens, in no order.
-pub(crate) async fn fill(report: &mut Report, folder: &Path) -> Vec<String> {
+/// Writes the configuration and makes so many accounts and tokens; answers the tokens, in no order.
+pub(crate) async fn fill(folder: &Path, accounts: u32, tokens: u32) -> Vec<String> {
     let file = config_file(folder);
     std::fs::write(&file, config(folder)).unwrap();
     let settings = Settings { config: Some(file), ..Settings::default() };
     let app = Arc::new(App::open(&Config::load(settings).unwrap(), Vec::new()).await.unwrap());
-    let watch = Stopwatch::start();
-    let accounts = make(&app, ACCOUNTS, "account_id", |number| {
+    let accounts = make(&app, accounts, "account_id", |number| {
         Admin::Account(AccountCommand::Create {
             name: format!("Acme {number}"),
             owner: None,
@@ -78,14 +75,13 @@ pub(crate) async fn fill(report: &mut Report, folder: &Path) -> Vec<String> {
         })
     });
     let accounts: Vec<AccountId> = accounts.await.iter().map(|id| id.parse().unwrap()).collect();
-    let tokens = make(&app, TOKENS, "token", move |number| {
-        let account = accounts[(number % (TOKENS / TOKENS_EACH)) as usize];
+    let holders = tokens.div_ceil(TOKENS_EACH);
+    let tokens = make(&app, tokens, "token", move |number| {
+        let account = accounts[(number % holders) as usize];
         let (scopes, name) = (ScopeSet::all(), "a bench".to_owned());
         Admin::Token(TokenCommand::Create { account, scopes, days: 7, name })
     });
     let tokens = tokens.await;
-    let rate = f64::from(ACCOUNTS + TOKENS) / watch.elapsed().as_secs_f64();
-    report.figure("accounts and API tokens made by the operator, 64 at once", rate, "/s");
     app.engine.db.close().await;
     tokens
 }
