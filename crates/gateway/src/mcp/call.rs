@@ -108,12 +108,12 @@ impl Mcp {
         tool.fill_account(bearer.caller(), &mut fields);
         let call = (request_id, watch);
         let admitted = calls.admit_named(&tool.entry, Door::Tool, bearer, fields, call, trace).await;
-        if !fits {
-            return Err(Fault::params(Problem::field("params.arguments", "must be an object")));
-        }
         let message = match admitted {
-            Ok(message) => message,
             Err(problem) if is_fault(&problem) => return Err(problem.into()),
+            _ if !fits => {
+                return Err(Fault::params(Problem::field("params.arguments", "must be an object")));
+            }
+            Ok(message) => message,
             Err(problem) => return Ok(Err(problem)),
         };
         let key = match idempotency_key(key) {
