@@ -72,9 +72,8 @@ impl Paging {
         entropy: &dyn Entropy,
         now: Timestamp,
     ) -> String {
-        let ends = (now + seconds(TOKEN_LIFE_SECONDS)).as_micros();
-        let plain = [&ends.to_be_bytes()[..], cursor.0.as_bytes()].concat();
-        keyring.seal_token(entropy, self.binding.context(&self.binding.row()), &plain)
+        let until = now + seconds(TOKEN_LIFE_SECONDS);
+        keyring.seal_token(entropy, self.binding.context(&self.binding.row()), until, cursor.0.as_bytes())
     }
 }
 
@@ -90,10 +89,8 @@ impl Binding {
     /// A token that is damaged, foreign, too old, or of a list with other parameters is one and the same refusal.
     fn open(&self, token: &str, keyring: &Keyring, now: Timestamp) -> Result<Cursor, Fault> {
         let open = || {
-            let plain = keyring.open_token(self.context(&self.row()), token).ok()?;
-            let (ends, cursor) = plain.split_first_chunk::<8>()?;
-            let cursor = String::from_utf8(cursor.to_vec()).ok()?;
-            (now.as_micros() < i64::from_be_bytes(*ends)).then_some(Cursor(cursor))
+            let cursor = keyring.open_token(self.context(&self.row()), now, token).ok()?;
+            String::from_utf8(cursor).ok().map(Cursor)
         };
         open().ok_or_else(|| Fault::of("page_token", "does not continue this list with these parameters"))
     }

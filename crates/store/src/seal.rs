@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
-use portico_kernel::{Entropy, Secret};
+use portico_kernel::{Entropy, Secret, Timestamp};
 
 use crate::Keyring;
 use crate::keyring::{KEY_BYTES, KEY_ID_BYTES, Key};
@@ -102,23 +102,36 @@ impl Keyring {
         decrypt(&data_key, &nonce, &aad, ciphertext).map(Secret::new)
     }
 
-    /// Seals a short value into text that a caller holds for us, such as a page token.
-    pub fn seal_token(&self, entropy: &dyn Entropy, context: Context<'_>, plain: &[u8]) -> String {
+    /// Seals a short value into text that a caller holds for us `until` then, such as a page token.
+    pub fn seal_token(
+        &self,
+        entropy: &dyn Entropy,
+        context: Context<'_>,
+        until: Timestamp,
+        value: &[u8],
+    ) -> String {
         let nonce = entropy.bytes();
+        let plain = [&until.as_micros().to_be_bytes()[..], value].concat();
         let mut sealed = Vec::from(nonce);
-        sealed.extend(encrypt(&token_key(self.active()), &nonce, &context.bytes(), plain));
+        sealed.extend(encrypt(&token_key(self.active()), &nonce, &context.bytes(), &plain));
         BASE64_URL_SAFE_NO_PAD.encode(sealed)
     }
 
-    /// Opens what [`Keyring::seal_token`] made, with any key of the ring.
-    pub fn open_token(&self, context: Context<'_>, token: &str) -> Result<Vec<u8>, SealError> {
+    /// Opens what [`Keyring::seal_token`] made, with any key of the ring, while its time lasts.
+    pub fn open_token(
+        &self,
+        context: Context<'_>,
+        now: Timestamp,
+        token: &str,
+    ) -> Result<Vec<u8>, SealError> {
         let sealed = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| SealError)?;
         let aad = context.bytes();
         let (nonce, ciphertext) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(SealError)?;
-        self.keys()
-            .iter()
-            .find_map(|key| decrypt(&token_key(key), nonce, &aad, ciphertext).ok())
-            .ok_or(SealError)
+        let opened =
+            self.keys().iter().find_map(|key| decrypt(&token_key(key), nonce, &aad, ciphertext).ok());
+        let plain = opened.ok_or(SealError)?;
+        let (until, value) = plain.split_first_chunk::<8>().ok_or(SealError)?;
+        if now.as_micros() < i64::from_be_bytes(*until) { Ok(value.to_vec()) } else { Err(SealError) }
     }
 }
 
@@ -171,10 +184,12 @@ mod tests {
     fn an_older_key_of_the_ring_still_opens() {
         let old = Keyring::generate(&SystemEntropy);
         let sealed = old.seal(&SystemEntropy, HERE, b"x");
-        let token = old.seal_token(&SystemEntropy, HERE, b"y");
+        let (now, until) = (Timestamp::from_seconds(9), Timestamp::from_seconds(10));
+        let token = old.seal_token(&SystemEntropy, HERE, until, b"y");
         let rotated = old.with_new_key(&SystemEntropy);
         assert!(rotated.open(HERE, &sealed).is_ok());
-        assert!(rotated.open_token(HERE, &token).is_ok());
+        assert_eq!(rotated.open_token(HERE, now, &token).ok().as_deref(), Some(&b"y"[..]));
+        assert!(rotated.open_token(HERE, until, &token).is_err(), "its time is over");
         assert!(old.open(HERE, &rotated.seal(&SystemEntropy, HERE, b"x")).is_err(), "the new key is active");
     }
 

@@ -202,19 +202,16 @@ impl Assistant for Exchange {
     }
 
     fn seal(&self, purpose: &str, state: &[u8]) -> String {
-        let ends = (self.engine.clock.now() + seconds(SEALED_SECONDS)).as_micros();
-        let plain = [&ends.to_be_bytes()[..], state].concat();
+        let until = self.engine.clock.now() + seconds(SEALED_SECONDS);
         let (account, row) = self.row(purpose);
         let context = Context { account: &account, row: &row, purpose: SEALED_FOR };
-        self.engine.keyring.seal_token(self.engine.entropy.as_ref(), context, &plain)
+        self.engine.keyring.seal_token(self.engine.entropy.as_ref(), context, until, state)
     }
 
     fn open(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
         let (account, row) = self.row(purpose);
         let context = Context { account: &account, row: &row, purpose: SEALED_FOR };
-        let plain = self.engine.keyring.open_token(context, sealed).ok()?;
-        let (ends, state) = plain.split_first_chunk::<8>()?;
-        (self.engine.clock.now().as_micros() < i64::from_be_bytes(*ends)).then(|| state.to_vec())
+        self.engine.keyring.open_token(context, self.engine.clock.now(), sealed).ok()
     }
 }
 

@@ -28,10 +28,10 @@ pub(super) fn begin(engine: &Engine, caller: &Caller, params: &Fields) -> Option
     if !modes.is_empty() && !modes.get("form").is_some_and(Value::is_object) {
         return None;
     }
-    let ends = (engine.clock.now() + seconds(LIFE_SECONDS)).as_micros();
-    let plain =
-        [&ends.to_be_bytes()[..], json!({ REMEMBERED: { "form": {} } }).to_string().as_bytes()].concat();
-    let sealed = engine.keyring.seal_token(engine.entropy.as_ref(), context(&caller.actor()), &plain);
+    let until = engine.clock.now() + seconds(LIFE_SECONDS);
+    let said = json!({ REMEMBERED: { "form": {} } }).to_string();
+    let (entropy, actor) = (engine.entropy.as_ref(), caller.actor());
+    let sealed = engine.keyring.seal_token(entropy, context(&actor), until, said.as_bytes());
     HeaderValue::from_str(&sealed).ok()
 }
 
@@ -44,10 +44,9 @@ pub(super) fn recall(
 ) -> Result<Map<String, Value>, Fault> {
     let Some(sealed) = headers.get(SESSION) else { return Ok(Map::new()) };
     let open = || {
-        let plain = engine.keyring.open_token(context(&caller.actor()), sealed.to_str().ok()?).ok()?;
-        let (ends, said) = plain.split_first_chunk::<8>()?;
-        let in_time = engine.clock.now().as_micros() < i64::from_be_bytes(*ends);
-        serde_json::from_slice(said).ok().filter(|_| in_time)
+        let (actor, now) = (caller.actor(), engine.clock.now());
+        let said = engine.keyring.open_token(context(&actor), now, sealed.to_str().ok()?).ok()?;
+        serde_json::from_slice(&said).ok()
     };
     open().ok_or_else(|| {
         let words = "The session is over, or another's; begin anew with `initialize`.";

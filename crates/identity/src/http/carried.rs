@@ -2,19 +2,12 @@
 
 use std::time::Duration;
 
-use portico_kernel::{Problem, Timestamp};
+use portico_kernel::Problem;
 use portico_store::Context;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::Asked;
-
-/// What is carried, and until when it counts.
-#[derive(Serialize, Deserialize)]
-struct Carried<T> {
-    value: T,
-    ends: i64,
-}
 
 /// Whom it is for, and what.
 #[derive(Clone, Copy)]
@@ -37,15 +30,14 @@ impl For<'_> {
         life: Duration,
         value: T,
     ) -> Result<String, Problem> {
-        let carried = Carried { value, ends: (asked.now + life).as_micros() };
-        let plain = serde_json::to_vec(&carried).map_err(Problem::internal)?;
-        Ok(asked.engine.keyring.seal_token(asked.engine.entropy.as_ref(), self.context(), &plain))
+        let plain = serde_json::to_vec(&value).map_err(Problem::internal)?;
+        let (entropy, until) = (asked.engine.entropy.as_ref(), asked.now + life);
+        Ok(asked.engine.keyring.seal_token(entropy, self.context(), until, &plain))
     }
 
     /// Opens what was sealed for the same; nothing when it is over, or anything else.
     pub(crate) fn open<T: DeserializeOwned>(self, asked: &Asked<'_>, sealed: &str) -> Option<T> {
-        let plain = asked.engine.keyring.open_token(self.context(), sealed).ok()?;
-        let carried: Carried<T> = serde_json::from_slice(&plain).ok()?;
-        (asked.now < Timestamp::from_micros(carried.ends)).then_some(carried.value)
+        let plain = asked.engine.keyring.open_token(self.context(), asked.now, sealed).ok()?;
+        serde_json::from_slice(&plain).ok()
     }
 }
