@@ -1,7 +1,7 @@
 //! The operations on invitations, and how one is taken up.
 
-use portico_engine::ports::{Invited, Letter, account_closed};
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, Pieces, Spec};
+use portico_engine::ports::{MailMessage, PendingInvitation, account_closed};
+use portico_engine::{Ctx, Cursor, Done, LengthPrefixedHash, Operation, Page, Spec};
 use portico_kernel::{AccountId, Category, Code, InvitationId, PersonId, Problem, Role, Timestamp, hex};
 use portico_store::{OnConflict, StoreError, Tx};
 use schemars::JsonSchema;
@@ -44,7 +44,7 @@ impl From<InvitationRow> for Invitation {
 
 /// What is kept of the secret in an invitation's link.
 fn hash(token: &str) -> Vec<u8> {
-    let mut pieces = Pieces::default();
+    let mut pieces = LengthPrefixedHash::default();
     pieces.add(b'i', token.as_bytes());
     pieces.finish().to_vec()
 }
@@ -115,12 +115,14 @@ impl Operation for CreateInvitation {
         let email = email.ok_or_else(|| Problem::field("email", "must be an e-mail address"))?;
         if accounts.mailer.is_configured() {
             let engine = ctx.engine().clone();
-            if let Err(wait) = accounts.directory.take_letter(&engine, &caller.to_string(), &email).await? {
+            if let Err(wait) =
+                accounts.directory.take_mail_quota(&engine, &caller.to_string(), &email).await?
+            {
                 let words = "Too many invitations were sent to this address, or by you.";
                 return Err(Problem::new(Code::RateLimited, words).retry_after(wait));
             }
         }
-        ctx.hold_open(self.org_id).await?;
+        ctx.lock_active_account(self.org_id).await?;
         let team = sql::account_of(ctx.tx().await?, self.org_id, caller).await?;
         let team = team.ok_or_else(|| Problem::not_found("account", self.org_id))?;
         if team.kind == AccountKind::Personal.name() {
@@ -179,7 +181,7 @@ impl Accounts {
             return Ok(link);
         }
         let inviter = ctx.caller().name.clone().unwrap_or_else(|| "A member".to_owned());
-        let letter = Letter {
+        let letter = MailMessage {
             to: row.email.clone(),
             // Nothing that a stranger wrote stands in a subject.
             subject: "You are invited to a team".to_owned(),
@@ -198,10 +200,10 @@ impl Accounts {
         tx: &mut Tx,
         token: &str,
         now: Timestamp,
-    ) -> Result<Option<Invited>, StoreError> {
+    ) -> Result<Option<PendingInvitation>, StoreError> {
         let Some(row) = sql::invitation_by_token(tx, hash(token), now).await? else { return Ok(None) };
         let account = sql::account(tx, row.account_id).await?;
-        Ok(account.zip(Role::parse(&row.role)).map(|(account, role)| Invited {
+        Ok(account.zip(Role::parse(&row.role)).map(|(account, role)| PendingInvitation {
             team: account.name,
             email: row.email,
             role,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use portico_engine::{Ctx, Engine, Job, Turn};
+use portico_engine::{Ctx, Engine, Job, JobOutcome};
 use portico_kernel::{AccountId, PersonId, Problem, Role};
 
 use crate::{AccountKind, Accounts, limits, sql};
@@ -78,20 +78,20 @@ impl Job for EraseAccounts {
     const NAME: &'static str = "accounts.erase";
     const EVERY: Duration = limits::ERASURE_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let passed = *self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tx = engine.db.read().await?;
         let due = sql::due_for_erasure(&mut tx, engine.clock.now(), passed).await?;
         tx.rollback().await?;
         let Some(account) = due else {
             *self.passed.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            return Ok(Turn::Idle);
+            return Ok(JobOutcome::Idle);
         };
         if let Err(problem) = self.erase_some(engine, account).await {
             *self.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(account);
             tracing::error!(%account, %problem, cause = ?problem.cause(), "An account cannot be erased");
         }
-        Ok(Turn::Again)
+        Ok(JobOutcome::MoreWork)
     }
 }
 
@@ -102,10 +102,14 @@ impl Job for PruneInvitations {
     const NAME: &'static str = "accounts.prune_invitations";
     const EVERY: Duration = limits::PRUNE_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let mut tx = engine.db.write().await?;
         let removed = sql::prune_all_invitations(&mut tx, engine.clock.now(), limits::ERASURE_ROWS).await?;
         tx.commit().await?;
-        Ok(if removed == limits::ERASURE_ROWS.unsigned_abs() { Turn::Again } else { Turn::Idle })
+        Ok(if removed == limits::ERASURE_ROWS.unsigned_abs() {
+            JobOutcome::MoreWork
+        } else {
+            JobOutcome::Idle
+        })
     }
 }

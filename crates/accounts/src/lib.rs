@@ -4,6 +4,7 @@
 //! an account, and its id is the `org_id` of paths.
 
 mod account;
+mod account_events;
 mod audit;
 mod categories;
 mod entitlements;
@@ -16,12 +17,13 @@ mod members;
 mod model;
 mod orgs;
 mod sql;
-mod team_events;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{Directory, Enrolment, Invited, Mailer, Membership, Memberships, account_closed};
+use portico_engine::ports::{
+    Directory, Enrolment, Mailer, Membership, Memberships, PendingInvitation, account_closed,
+};
 use portico_engine::{Area, Ctx, Engine};
 use portico_kernel::{AccountId, Code, PersonId, Plans, Problem, Role, Timestamp};
 use portico_store::{OnConflict, StoreError, Tx};
@@ -148,7 +150,7 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .op::<categories::ListCategories>()
         .op::<audit::ListAuditEntries>()
         .op::<entitlements::GetEntitlements>()
-        .op::<team_events::ListEvents>()
+        .op::<account_events::ListEvents>()
         .op::<orgs::ListOrgs>()
         .op::<orgs::CreateOrg>()
         .op::<orgs::UpdateOrg>()
@@ -223,7 +225,7 @@ impl Enrolment for Accounts {
         tx: &'a mut Tx,
         token: &'a str,
         now: Timestamp,
-    ) -> BoxFuture<'a, Result<Option<Invited>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<PendingInvitation>, StoreError>> {
         Box::pin(self.find_invitation(tx, token, now))
     }
 

@@ -10,12 +10,12 @@ use crate::{ACCOUNT_VARIABLE, Access, Engine, Spec, timed_out};
 
 /// A caller that may make the call, and the account that it acts in.
 #[derive(Debug, Clone)]
-pub struct Admitted {
+pub struct Admission {
     pub(crate) caller: Arc<Caller>,
     pub(crate) account: Option<AccountId>,
 }
 
-impl Admitted {
+impl Admission {
     /// Nobody, for an operation that is open to all.
     pub fn anonymous() -> Self {
         Self { caller: Arc::new(Caller::anonymous()), account: None }
@@ -34,14 +34,14 @@ impl Admitted {
 
 /// Where a call comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum EntryPoint {
     /// The API: the operation's own scope.
     Api,
     /// A tool of assistants: the scopes of tools.
     Tool,
 }
 
-impl Door {
+impl EntryPoint {
     /// The scopes that it asks for.
     pub fn scopes(self, spec: &Spec) -> &'static [Scope] {
         match (self, spec.access) {
@@ -57,11 +57,11 @@ impl Engine {
     pub async fn admit(
         &self,
         spec: &Spec,
-        door: Door,
+        entry_point: EntryPoint,
         caller: Arc<Caller>,
         path: &Fields,
-    ) -> Result<Admitted, Problem> {
-        if let Some(scope) = door.scopes(spec).iter().find(|scope| !caller.holds(**scope)) {
+    ) -> Result<Admission, Problem> {
+        if let Some(scope) = entry_point.scopes(spec).iter().find(|scope| !caller.holds(**scope)) {
             return Err(Problem::new(
                 Code::Forbidden,
                 format!("The token lacks the scope `{}`.", scope.name()),
@@ -79,7 +79,7 @@ impl Engine {
         if let Some(account) = account {
             self.belongs(&caller, account, spec.role, None).await?;
         }
-        Ok(Admitted { caller, account })
+        Ok(Admission { caller, account })
     }
 
     /// Refuses a caller that does not belong to `account`, or not with that role.

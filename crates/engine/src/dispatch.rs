@@ -14,9 +14,9 @@ use crate::idempotency::{Claim, Claimed, is_kept};
 use crate::input::Fields;
 use crate::operation::Ready;
 use crate::paging::Paging;
-use crate::ports::{Progress, Toll};
+use crate::ports::{Charge, Progress};
 use crate::{
-    ANSWER_BYTES_MAX, Admitted, Answered, Ctx, Engine, Entry, IdempotencyKey, Method, PageSize, within,
+    ANSWER_BYTES_MAX, Admission, Answered, Ctx, Engine, Entry, IdempotencyKey, Method, PageSize, within,
 };
 
 /// The longest that an operation may run. Shorter than the lease of an Idempotency-Key.
@@ -27,7 +27,7 @@ const SETTLE_TIME_MAX: Duration = Duration::from_secs(3);
 /// A call that was admitted.
 pub struct Call {
     /// Who calls, in which account.
-    pub admitted: Admitted,
+    pub admitted: Admission,
     /// The call's id.
     pub request_id: String,
     /// The message.
@@ -35,13 +35,13 @@ pub struct Call {
     /// The caller's Idempotency-Key, if the operation takes one.
     pub idempotency_key: Option<IdempotencyKey>,
     /// What it costs, if it counts against an account.
-    pub toll: Option<Arc<dyn Toll>>,
+    pub charge: Option<Arc<dyn Charge>>,
     /// How whoever calls takes the answer.
-    pub manner: Manner,
+    pub options: CallOptions,
 }
 
 /// How whoever calls takes the answer.
-pub struct Manner {
+pub struct CallOptions {
     /// How many items a page has when nobody says how many.
     pub page_size: u16,
     /// What a page may take; it ends before the item that is too much, unless that is its first.
@@ -53,7 +53,7 @@ pub struct Manner {
     pub gone: Option<oneshot::Receiver<()>>,
 }
 
-impl Default for Manner {
+impl Default for CallOptions {
     fn default() -> Self {
         Self { page_size: PageSize::DEFAULT, page_bytes: ANSWER_BYTES_MAX, progress: None, gone: None }
     }
@@ -124,7 +124,7 @@ pub fn timed_out() -> Problem {
 }
 
 /// 499, which hardly anybody hears: it stands in the request log.
-pub fn taken_back() -> Problem {
+pub fn cancelled() -> Problem {
     Problem::new(Code::Cancelled, "The call was taken back before it was done.")
 }
 
@@ -133,19 +133,19 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
     let whole = call.idempotency_key.is_some().then(|| call.fields.clone());
     let paging = match spec.list {
         Some(_) => {
-            let Admitted { caller, account } = &call.admitted;
+            let Admission { caller, account } = &call.admitted;
             let binding = (spec, &**caller, *account);
             let fields = &mut call.fields;
-            Some(Paging::take(binding, fields, call.manner.page_size, &engine.keyring, now)?)
+            Some(Paging::take(binding, fields, call.options.page_size, &engine.keyring, now)?)
         }
         None => None,
     };
     let ready = entry.prepare(call.fields)?;
-    let Manner { page_bytes, progress, gone, .. } = call.manner;
+    let CallOptions { page_bytes, progress, gone, .. } = call.options;
     let ctx = Ctx::new(engine, spec, call.admitted, &call.request_id, now)
         .with_paging(paging.map(|paging| (paging, page_bytes)))
         .with_progress(progress);
-    let step = Step { ready, toll: call.toll.clone(), gone };
+    let step = Step { ready, charge: call.charge.clone(), gone };
     let result = match (call.idempotency_key, whole) {
         // Boxed, because it is large and seldom taken.
         (Some(key), Some(fields)) => {
@@ -153,8 +153,8 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
         }
         _ => run_always(ctx, step).await,
     };
-    if let Some(toll) = call.toll {
-        toll.ended(match &result {
+    if let Some(charge) = call.charge {
+        charge.ended(match &result {
             Ok(reply) => reply.refused.map(|(code, _)| code),
             Err(problem) => Some(problem.code()),
         });
@@ -175,7 +175,7 @@ pub fn log_failure(problem: &Problem, operation: &str, request_id: &str) {
 /// An operation that may run, once it is paid for.
 struct Step {
     ready: Box<dyn Ready>,
-    toll: Option<Arc<dyn Toll>>,
+    charge: Option<Arc<dyn Charge>>,
     gone: Option<oneshot::Receiver<()>>,
 }
 
@@ -259,7 +259,7 @@ async fn keep_refusal(
 
 /// Takes the price and runs the operation itself, within its time, and turns a panic into a refusal.
 async fn attempt(ctx: &mut Ctx, step: Step) -> Result<Answered, Problem> {
-    if let Some(paying) = step.toll.as_ref().and_then(|toll| toll.pay()) {
+    if let Some(paying) = step.charge.as_ref().and_then(|charge| charge.pay()) {
         paying.await?;
     }
     let limit = ctx.engine().operation_time_max;
@@ -269,7 +269,7 @@ async fn attempt(ctx: &mut Ctx, step: Step) -> Result<Answered, Problem> {
         Some(gone) => tokio::select! {
             biased;
             ended = within(limit, running) => ended,
-            _ = gone => return Err(taken_back()),
+            _ = gone => return Err(cancelled()),
         },
     };
     match ended {

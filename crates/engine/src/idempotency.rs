@@ -153,7 +153,7 @@ pub(crate) fn is_kept(code: Code) -> bool {
 }
 
 /// Lets go of every claim that a server before this one left behind. Right only for the one server of a database.
-pub async fn forget_running(engine: &Engine) -> Result<u64, StoreError> {
+pub async fn release_stale_claims(engine: &Engine) -> Result<u64, StoreError> {
     let mut tx = engine.db.write().await?;
     let claims = sql::release_all_claims(&mut tx).await?;
     tx.commit().await?;

@@ -10,53 +10,53 @@ use tokio::sync::watch;
 
 use crate::{Engine, idempotency, sql, timed_out};
 
-/// What a turn of a job found.
+/// How a run of a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum JobOutcome {
     /// Nothing more to do for now.
     Idle,
     /// More of the same; run again at once.
-    Again,
+    MoreWork,
 }
 
 /// A job.
 pub trait Job: Send + Sync + 'static {
     /// `area.what`.
     const NAME: &'static str;
-    /// How long to wait after an idle turn.
+    /// How long to wait after an idle run.
     const EVERY: Duration;
 
     /// One bounded piece of work.
-    fn turn(&self, engine: &Arc<Engine>) -> impl Future<Output = Result<Turn, Problem>> + Send;
+    fn run_once(&self, engine: &Arc<Engine>) -> impl Future<Output = Result<JobOutcome, Problem>> + Send;
 }
 
-type TurnOf = Box<dyn Fn(Arc<Engine>) -> BoxFuture<'static, Result<Turn, Problem>> + Send + Sync>;
+type RunOnce = Box<dyn Fn(Arc<Engine>) -> BoxFuture<'static, Result<JobOutcome, Problem>> + Send + Sync>;
 
 /// A job as the registry holds it.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     every: Duration,
-    pub(crate) turn: TurnOf,
+    pub(crate) run_once: RunOnce,
 }
 
 impl Entry {
     pub(crate) fn new<J: Job>(job: J) -> Self {
         let job = Arc::new(job);
-        let turn = move |engine| {
+        let run_once = move |engine| {
             let job = job.clone();
-            async move { job.turn(&engine).await }.boxed()
+            async move { job.run_once(&engine).await }.boxed()
         };
-        Self { name: J::NAME, every: J::EVERY, turn: Box::new(turn) }
+        Self { name: J::NAME, every: J::EVERY, run_once: Box::new(run_once) }
     }
 
-    /// Runs until `stop` says so. A turn that fails or takes too long is tried again after the usual wait.
+    /// Runs until `stop` says so. A run that fails or takes too long is tried again after the usual wait.
     pub(crate) async fn run(&self, engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
-            let turn = (self.turn)(engine.clone());
-            let turn = tokio::time::timeout(engine.operation_time_max, turn).await;
-            match turn.unwrap_or_else(|_| Err(timed_out())) {
-                Ok(Turn::Again) => continue,
-                Ok(Turn::Idle) => {}
+            let running = (self.run_once)(engine.clone());
+            let running = tokio::time::timeout(engine.operation_time_max, running).await;
+            match running.unwrap_or_else(|_| Err(timed_out())) {
+                Ok(JobOutcome::MoreWork) => continue,
+                Ok(JobOutcome::Idle) => {}
                 Err(problem) => {
                     tracing::error!(job = self.name, %problem, cause = ?problem.cause(), "A job failed");
                 }
@@ -88,12 +88,12 @@ impl Job for PruneEvents {
     const NAME: &'static str = "engine.prune_events";
     const EVERY: Duration = Duration::from_mins(5);
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let before = EventId::from_parts(engine.clock.now() - Self::LIFE, [0; 10]);
         let mut tx = engine.db.write().await?;
         let removed = sql::prune_events(&mut tx, before, Self::BATCH_MAX).await?;
         tx.commit().await?;
-        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { Turn::Again } else { Turn::Idle })
+        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }
 
@@ -108,8 +108,8 @@ impl Job for PruneIdempotency {
     const NAME: &'static str = "engine.prune_idempotency";
     const EVERY: Duration = Duration::from_mins(5);
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let removed = idempotency::prune(engine, engine.clock.now(), Self::BATCH_MAX).await?;
-        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { Turn::Again } else { Turn::Idle })
+        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }

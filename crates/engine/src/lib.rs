@@ -19,11 +19,11 @@ mod event;
 mod idempotency;
 pub mod input;
 mod jobs;
+mod length_prefixed_hash;
 mod offer;
 mod operation;
 mod page;
 mod paging;
-mod pieces;
 pub mod ports;
 mod registry;
 mod spec;
@@ -31,22 +31,24 @@ mod sql;
 mod tool;
 mod within;
 
-pub use admission::{Admitted, Door};
+pub use admission::{Admission, EntryPoint};
 pub use answer::{ANSWER_BYTES_MAX, Answer, Answered, Done};
 pub use area::{Area, AreaBuilder};
 pub use ctx::Ctx;
-pub use dispatch::{Call, Manner, OPERATION_TIME_MAX, Reply, dispatch, log_failure, taken_back, timed_out};
+pub use dispatch::{
+    Call, CallOptions, OPERATION_TIME_MAX, Reply, cancelled, dispatch, log_failure, timed_out,
+};
 pub use engine::Engine;
 pub use event::{Envelope, Event, EventType, envelope_text, example_id};
-pub use idempotency::{IdempotencyKey, forget_running};
-pub use jobs::{Job, Service, Turn};
+pub use idempotency::{IdempotencyKey, release_stale_claims};
+pub use jobs::{Job, JobOutcome, Service};
+pub use length_prefixed_hash::LengthPrefixedHash;
 pub use offer::{Assistant, Offer, OfferFault, OfferRequest};
 pub use operation::{Entry, Operation};
 pub use page::{Cursor, Page, PageRequest, PageSize};
 pub use paging::{PAGE_FIELDS, next_query};
-pub use pieces::Pieces;
 pub use registry::{Registry, RegistryError};
-pub use spec::{ACCOUNT_VARIABLE, Access, Carrier, Method, Spec};
+pub use spec::{ACCOUNT_VARIABLE, Access, Method, Protocol, Spec};
 pub use sql::{
     AuditRow, EventQuery, EventRow, audit_after, audit_sequence, event_sequence, events_after, events_before,
 };

@@ -109,7 +109,7 @@ pub trait Directory: Send + Sync {
 
     /// Takes one of the letters that `from` may have sent, and that `to` may be sent, in an hour; answers how long to wait
     /// when there are none left. Before any transaction: it has one of its own.
-    fn take_letter<'a>(
+    fn take_mail_quota<'a>(
         &'a self,
         engine: &'a Engine,
         from: &'a str,
@@ -161,7 +161,7 @@ pub struct Membership {
 
 /// An invitation that still stands.
 #[derive(Debug, Clone)]
-pub struct Invited {
+pub struct PendingInvitation {
     /// The name of the team.
     pub team: String,
     /// The address it is bound to.
@@ -195,7 +195,7 @@ pub trait Enrolment: Send + Sync {
         tx: &'a mut Tx,
         token: &'a str,
         now: Timestamp,
-    ) -> BoxFuture<'a, Result<Option<Invited>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Option<PendingInvitation>, StoreError>>;
 
     /// Takes up the invitation behind a link for the person who calls.
     fn accept<'a>(
@@ -215,7 +215,7 @@ pub trait Enrolment: Send + Sync {
 
 /// An event that was just written.
 #[derive(Debug, Clone)]
-pub struct MadeEvent {
+pub struct StoredEvent {
     /// Its number within the account.
     pub sequence: i64,
     /// Its id.
@@ -240,7 +240,7 @@ pub trait Outbox: Send + Sync {
         tx: &'a mut Tx,
         account: AccountId,
         now: Timestamp,
-        events: Vec<MadeEvent>,
+        events: Vec<StoredEvent>,
     ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>>;
 }
 
@@ -257,7 +257,7 @@ pub trait Streams: Send + Sync {
         account: AccountId,
         last: i64,
         now: Timestamp,
-        events: Vec<MadeEvent>,
+        events: Vec<StoredEvent>,
     );
 }
 
@@ -268,7 +268,7 @@ pub trait Progress: Send + Sync {
 }
 
 /// What a call costs its account. Kept by metering.
-pub trait Toll: Send + Sync {
+pub trait Charge: Send + Sync {
     /// Takes the price of the call, just before its operation runs. Nothing when that was done at once; otherwise it has
     /// to be asked for, and may be refused.
     fn pay(&self) -> Option<BoxFuture<'_, Result<(), Problem>>>;
@@ -279,7 +279,7 @@ pub trait Toll: Send + Sync {
 
 /// A letter to one person. It may hold a one-time link, so it has no `Debug`.
 #[derive(Clone)]
-pub struct Letter {
+pub struct MailMessage {
     /// The e-mail address.
     pub to: String,
     /// The subject.
@@ -299,6 +299,6 @@ pub trait Mailer: Send + Sync {
         &'a self,
         engine: &'a Engine,
         tx: &'a mut Tx,
-        letter: &'a Letter,
+        letter: &'a MailMessage,
     ) -> BoxFuture<'a, Result<(), Problem>>;
 }

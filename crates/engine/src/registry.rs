@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::event::AuditWritten;
 use crate::jobs::{PruneEvents, PruneIdempotency};
-use crate::{Area, Engine, Entry, EventType, Method, Offer, Service, Turn, jobs, sql};
+use crate::{Area, Engine, Entry, EventType, JobOutcome, Method, Offer, Service, jobs, sql};
 
 /// Every operation, event and job there is. All transports and documents walk it.
 pub struct Registry {
@@ -141,10 +141,10 @@ impl Registry {
         Ok(0)
     }
 
-    /// Runs one turn of the job of that name, whether or not it is its time; nothing when there is no such job.
-    pub async fn turn(&self, engine: &Arc<Engine>, job: &str) -> Option<Result<Turn, Problem>> {
+    /// Runs the job of that name once, whether or not it is due; `None` if there is no such job.
+    pub async fn run_job(&self, engine: &Arc<Engine>, job: &str) -> Option<Result<JobOutcome, Problem>> {
         let job = self.jobs.iter().find(|known| known.name == job)?;
-        Some((job.turn)(engine.clone()).await)
+        Some((job.run_once)(engine.clone()).await)
     }
 
     /// Starts every job and every service; they end when `stop` turns true.

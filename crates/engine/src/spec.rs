@@ -52,7 +52,7 @@ pub enum Access {
 
 /// What carries something else than one call and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
+pub enum Protocol {
     /// Server-sent events.
     Sse,
     /// The WebSocket of the platform's own frames.
@@ -87,7 +87,7 @@ pub struct Spec {
     /// Does it take whatever is posted, up to so many bytes, instead of a JSON message?
     pub anything: Option<usize>,
     /// Does it open a connection that stays, and of which kind?
-    pub carrier: Option<Carrier>,
+    pub protocol: Option<Protocol>,
     /// Does it stand in the OpenAPI document?
     pub documented: bool,
     /// What it is to assistants, if it is one of their tools.
@@ -110,7 +110,7 @@ impl Spec {
             list: None,
             etag: false,
             anything: None,
-            carrier: None,
+            protocol: None,
             documented: true,
             tool: None,
         }
@@ -206,8 +206,8 @@ impl Spec {
 
     /// Opens a connection that stays, instead of answering.
     #[must_use]
-    pub const fn opens(mut self, carrier: Carrier) -> Self {
-        self.carrier = Some(carrier);
+    pub const fn opens(mut self, protocol: Protocol) -> Self {
+        self.protocol = Some(protocol);
         self
     }
 
@@ -218,7 +218,7 @@ impl Spec {
 
     /// Can it be called by its name, on a socket or over MQTT? What opens a connection and what takes any bytes cannot.
     pub const fn callable(&self) -> bool {
-        self.carrier.is_none() && self.anything.is_none()
+        self.protocol.is_none() && self.anything.is_none()
     }
 
     /// Leaves it out of the OpenAPI document.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use portico_engine::ports::MadeEvent;
+use portico_engine::ports::StoredEvent;
 use portico_engine::{EventRow, envelope_text};
 use portico_kernel::{AccountId, EventId, Timestamp};
 
@@ -49,7 +49,7 @@ impl Frame {
         Arc::new(Self { sequence, id, event_type: event_type.into(), envelope, shapes: Default::default() })
     }
 
-    pub(crate) fn made(account: AccountId, now: Timestamp, event: &MadeEvent) -> Arc<Self> {
+    pub(crate) fn made(account: AccountId, now: Timestamp, event: &StoredEvent) -> Arc<Self> {
         Self::new(account, event.sequence, event.id, event.event_type, now, &event.data)
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dashmap::DashMap;
 use portico_engine::Engine;
 use portico_engine::clock::SystemClock;
-use portico_engine::ports::{MadeEvent, Streams};
+use portico_engine::ports::{StoredEvent, Streams};
 use portico_kernel::{AccountId, Clock, Timestamp};
 use portico_store::{Listener, StoreError};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -138,7 +138,7 @@ impl Streams for Hub {
         account: AccountId,
         last: i64,
         now: Timestamp,
-        events: Vec<MadeEvent>,
+        events: Vec<StoredEvent>,
     ) {
         if let Some(words) = &self.words {
             let mut heads = words.heads.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 //! There is one log, which every transport reads: a [`Feed`] is a cursor and a filter over the events of an account. The
 //! [`Hub`] wakes it when something was committed, here or on another server, and keeps the newest events in memory, each
 //! written once for everyone. Whoever does not keep up reads pages from the database until it does: nobody is cut off for
-//! being slow, and nothing is dropped. [`Places`] bounds how many streams there are, [`Session`] is what an MQTT client
+//! being slow, and nothing is dropped. [`Slots`] bounds how many streams there are, [`Session`] is what an MQTT client
 //! leaves when it goes.
 //!
 //! An event type belongs to the area that sends it. The ones declared here are promised by the specification and move
@@ -19,8 +19,8 @@ mod frame;
 mod hub;
 pub mod limits;
 mod open;
-mod places;
 mod sessions;
+mod slots;
 mod sql;
 mod types;
 
@@ -35,21 +35,21 @@ pub use feed::{Feed, Filter, Resync};
 pub use frame::{Frame, Shape};
 pub use hub::Hub;
 pub use open::Opening;
-pub use places::{Place, Places};
 pub use sessions::{Session, SessionState};
+pub use slots::{Slot, Slots};
 
 /// What the area holds.
 pub struct Events {
     /// Who listens to what.
     pub hub: Arc<Hub>,
     /// How many may.
-    pub places: Arc<Places>,
+    pub places: Arc<Slots>,
 }
 
 impl Events {
     /// The area's state; `shared` says that other servers may use the same database.
     pub fn new(shared: bool) -> Arc<Self> {
-        Arc::new(Self { hub: Arc::new(Hub::new(shared)), places: Arc::new(Places::new(shared)) })
+        Arc::new(Self { hub: Arc::new(Hub::new(shared)), places: Arc::new(Slots::new(shared)) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What opens a stream. Whoever carries it calls these like any operation, so that opening one is admitted, counted and
 //! charged like a call, and then goes on with what they answer.
 
-use portico_engine::{Answer, Answered, Carrier, Ctx, Operation, Spec};
+use portico_engine::{Answer, Answered, Ctx, Operation, Protocol, Spec};
 use portico_kernel::{AccountId, Category, Problem, Scope};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ pub struct Opening {
 
 impl Answer for Opening {
     fn schema(spec: &Spec, _: &mut SchemaGenerator) -> Schema {
-        let words = match spec.carrier {
-            Some(Carrier::Sse) => {
+        let words = match spec.protocol {
+            Some(Protocol::Sse) => {
                 "Blocks of server-sent events. The first sets `retry` and `id`. Then one for each event: `id` is the \
                  cursor to resume from, `event` the type, `data` the envelope. `event: resync` with \
                  `{recovered, oldest}` tells that what was asked for is not kept any more; `event: error` carries a \
@@ -63,7 +63,7 @@ impl Operation for OpenStream {
     const SPEC: Spec = Spec::get("events.stream.open", "/v1/events/stream")
         .scope(Scope::EventsRead)
         .category(Category::Read)
-        .opens(Carrier::Sse);
+        .opens(Protocol::Sse);
     type Area = Events;
     type Answer = Opening;
 
@@ -92,7 +92,7 @@ impl Operation for OpenSocket {
     const SPEC: Spec = Spec::get("events.socket.open", "/v1/socket")
         .scope(Scope::EventsRead)
         .category(Category::Read)
-        .opens(Carrier::Socket)
+        .opens(Protocol::Socket)
         .undocumented();
     type Area = Events;
     type Answer = Opening;
@@ -112,7 +112,7 @@ impl Operation for OpenMqtt {
     const SPEC: Spec = Spec::get("events.mqtt.open", "/mqtt")
         .scope(Scope::EventsRead)
         .category(Category::Read)
-        .opens(Carrier::Mqtt)
+        .opens(Protocol::Mqtt)
         .undocumented();
     type Area = Events;
     type Answer = Opening;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portico_engine::{Engine, Job, Turn};
+use portico_engine::{Engine, Job, JobOutcome};
 use portico_kernel::{AccountId, Code, Problem, RequestId};
 use portico_store::StoreError;
 
@@ -117,10 +117,10 @@ impl Job for PruneSessions {
     const NAME: &'static str = "events.prune_sessions";
     const EVERY: Duration = Duration::from_mins(5);
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let mut tx = engine.db.write().await?;
         let removed = sql::prune_sessions(&mut tx, engine.clock.now(), Self::BATCH_MAX).await?;
         tx.commit().await?;
-        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { Turn::Again } else { Turn::Idle })
+        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }

@@ -7,16 +7,16 @@ use bytes::Bytes;
 use http::{HeaderMap, Response};
 use portico_engine::clock::Stopwatch;
 use portico_engine::input::{Fields, Node};
-use portico_engine::ports::Toll;
+use portico_engine::ports::Charge;
 use portico_engine::{
-    Access, Admitted, Call, Carrier, Door, Engine, Entry, IdempotencyKey, Manner, Reply, Spec, dispatch,
-    log_failure,
+    Access, Admission, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply, Spec,
+    dispatch, log_failure,
 };
 use portico_events::Opening;
 use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem, RequestId};
-use portico_metering::{Metering, Ticket};
+use portico_metering::{MeteredCall, Metering};
 use serde_json::Value;
 use tracing::field;
 
@@ -43,9 +43,9 @@ pub(crate) struct Calls {
 #[derive(Default)]
 pub(crate) struct Trace {
     pub(crate) operation: Option<&'static str>,
-    pub(crate) admitted: Option<Admitted>,
+    pub(crate) admitted: Option<Admission>,
     /// The call as it is counted, once its caller is known.
-    pub(crate) ticket: Option<Arc<Ticket>>,
+    pub(crate) ticket: Option<Arc<MeteredCall>>,
     pub(crate) queries: u32,
     /// The code of a refusal that the operation answered with.
     pub(crate) code: Option<Code>,
@@ -121,18 +121,18 @@ impl Calls {
     pub(crate) async fn admit(
         &self,
         entry: &Entry,
-        door: Door,
+        entry_point: EntryPoint,
         bearer: &Bearer,
         (request_id, watch): (&str, Stopwatch),
         path: &Fields,
         trace: &mut Trace,
-    ) -> Result<Admitted, Problem> {
+    ) -> Result<Admission, Problem> {
         let caller = bearer.caller();
         trace.ticket = bearer.subject().and_then(|subject| {
             let call = (request_id, watch);
-            Ticket::new(&self.metering, &self.engine, (caller, subject.clone()), &entry.spec, call)
+            MeteredCall::new(&self.metering, &self.engine, (caller, subject.clone()), &entry.spec, call)
         });
-        let admitted = self.engine.admit(&entry.spec, door, caller.clone(), path).await;
+        let admitted = self.engine.admit(&entry.spec, entry_point, caller.clone(), path).await;
         match (&trace.ticket, &admitted) {
             (Some(ticket), Ok(admitted)) => ticket.admit(admitted.account()).await?,
             (Some(ticket), Err(_)) => ticket.look().await,
@@ -152,14 +152,14 @@ impl Calls {
         &self,
         entry: &Arc<Entry>,
         (fields, idempotency_key): (Fields, Option<IdempotencyKey>),
-        manner: Manner,
+        options: CallOptions,
         request_id: &str,
         trace: &mut Trace,
     ) -> Result<Reply, Problem> {
-        let toll = trace.ticket.clone().map(|ticket| ticket as Arc<dyn Toll>);
-        let admitted = trace.admitted.clone().unwrap_or_else(Admitted::anonymous);
+        let charge = trace.ticket.clone().map(|ticket| ticket as Arc<dyn Charge>);
+        let admitted = trace.admitted.clone().unwrap_or_else(Admission::anonymous);
         let call =
-            Call { admitted, request_id: request_id.to_owned(), fields, idempotency_key, toll, manner };
+            Call { admitted, request_id: request_id.to_owned(), fields, idempotency_key, charge, options };
         let reply = dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
             if problem.code() == Code::QuotaExceeded {
                 self.metrics.refused(Code::QuotaExceeded);
@@ -176,7 +176,7 @@ impl Calls {
         self.metrics.answered(operation, status, elapsed);
         let caller =
             trace.admitted.as_ref().map(|admitted| admitted.caller().subject.as_str()).unwrap_or_default();
-        let account = trace.admitted.as_ref().and_then(Admitted::account).map(field::display);
+        let account = trace.admitted.as_ref().and_then(Admission::account).map(field::display);
         tracing::info!(
             operation,
             caller,
@@ -201,12 +201,12 @@ impl Calls {
     pub(crate) async fn open<T>(
         &self,
         lines: &Arc<Lines>,
-        carrier: Carrier,
+        protocol: Protocol,
         bearer: &Bearer,
         fields: Fields,
         before: impl AsyncFnOnce() -> T,
     ) -> Result<(Line, T), Problem> {
-        let opens = |spec: &Spec| spec.carrier == Some(carrier);
+        let opens = |spec: &Spec| spec.protocol == Some(protocol);
         let method = self.names.values().find(|entry| opens(&entry.spec)).map_or("", |entry| entry.spec.name);
         let named = Named { method, fields, idempotency_key: None };
         let take_place = async |reply: Reply| {
@@ -261,17 +261,17 @@ impl Calls {
             return Err(refused());
         }
         let call = (request_id, watch);
-        let message = self.admit_named(entry, Door::Api, bearer, named.fields, call, trace).await?;
+        let message = self.admit_named(entry, EntryPoint::Api, bearer, named.fields, call, trace).await?;
         let key = named.idempotency_key.filter(|_| entry.spec.idempotency_key);
         let key = key.map(|key| IdempotencyKey::parse(key.as_bytes())).transpose()?;
-        self.run(entry, (message, key), Manner::default(), request_id, trace).await
+        self.run(entry, (message, key), CallOptions::default(), request_id, trace).await
     }
 
     /// Admits a call whose path variables stand among its fields; answers the message.
     pub(crate) async fn admit_named(
         &self,
         entry: &Entry,
-        door: Door,
+        entry_point: EntryPoint,
         bearer: &Bearer,
         fields: Fields,
         call: (&str, Stopwatch),
@@ -281,7 +281,7 @@ impl Calls {
         if entry.spec.access != Access::Open {
             // What is missing in the path is told after whether the caller may call at all.
             let known = path.as_ref().unwrap_or(&NO_FIELDS);
-            let admitted = self.admit(entry, door, bearer, call, known, trace).await;
+            let admitted = self.admit(entry, entry_point, bearer, call, known, trace).await;
             trace.admitted = Some(admitted.inspect_err(|problem| self.not_admitted(problem, entry, call.0))?);
         }
         fields.extend(path?);

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use portico_engine::input::Fields;
-use portico_engine::{Carrier, Entry, Reply};
+use portico_engine::{Entry, Protocol, Reply};
 use portico_events::Opening;
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem};
@@ -53,10 +53,10 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
 /// Is it a connection whose holder is not named in the request? A browser cannot, and MQTT has its own way.
 pub(crate) fn is_unnamed(entry: &Entry, parts: &Parts) -> bool {
     let asks = parts.method == Method::GET && is_upgrade(&parts.headers);
-    match entry.spec.carrier {
-        Some(Carrier::Socket) => asks && !parts.headers.contains_key(AUTHORIZATION),
-        Some(Carrier::Mqtt) => asks,
-        Some(Carrier::Sse | Carrier::Mcp) | None => false,
+    match entry.spec.protocol {
+        Some(Protocol::Socket) => asks && !parts.headers.contains_key(AUTHORIZATION),
+        Some(Protocol::Mqtt) => asks,
+        Some(Protocol::Sse | Protocol::Mcp) | None => false,
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Who {
 
 /// The subprotocol that the operation's connection speaks.
 fn subprotocol(entry: &Entry) -> &'static str {
-    if entry.spec.carrier == Some(Carrier::Mqtt) { "mqtt" } else { "platform.v1" }
+    if entry.spec.protocol == Some(Protocol::Mqtt) { "mqtt" } else { "platform.v1" }
 }
 
 impl Gateway {
@@ -97,7 +97,7 @@ impl Gateway {
             return Err(Problem::internal("a stream that nobody opens").into());
         };
         let engine = &self.calls.engine;
-        if entry.spec.carrier == Some(Carrier::Sse) {
+        if entry.spec.protocol == Some(Protocol::Sse) {
             let connection = arrived.parts.extensions.get::<Connection>().cloned();
             let beneath = (arrived.request_id.as_str(), connection);
             let (response, pieces) = sse::open(&self.lines, engine, &bearer, &opening, beneath).await?;
@@ -117,20 +117,20 @@ impl Gateway {
         parts: &mut Parts,
         who: Who,
     ) -> Result<Response<Bytes>, Refusal> {
-        let carrier = entry.spec.carrier;
-        let (key, protocol) = check(parts, subprotocol(entry))?;
+        let protocol = entry.spec.protocol;
+        let (key, subprotocol) = check(parts, subprotocol(entry))?;
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let upgrade = upgrade.ok_or_else(|| not_a_websocket("The connection cannot become a WebSocket."))?;
         let (calls, lines) = (self.calls.clone(), self.lines.clone());
         tokio::spawn(async move {
             let Some((stream, read)) = upgraded(upgrade).await else { return };
             // Each in a box of its own: what is small would take the room of the largest otherwise.
-            match (carrier, who) {
+            match (protocol, who) {
                 (_, Who::Known(line)) => {
                     let ws = opened(stream, read).await;
                     Box::pin(socket::serve(ws, calls, lines, line)).await;
                 }
-                (Some(Carrier::Mqtt), Who::Unnamed(place)) => {
+                (Some(Protocol::Mqtt), Who::Unnamed(place)) => {
                     if let Ok(stranger) = Box::pin(unnamed::met(stream, read, Data::Binary)).await {
                         Box::pin(mqtt::over_websocket(stranger, calls, lines, place)).await;
                     }
@@ -150,8 +150,8 @@ impl Gateway {
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(SEC_WEBSOCKET_ACCEPT, key);
-        if let Some(protocol) = protocol {
-            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+        if let Some(subprotocol) = subprotocol {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol));
         }
         Ok(response)
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use dashmap::DashMap;
 use futures_util::future::BoxFuture;
 use portico_engine::input::{Fields, Node};
-use portico_engine::{ACCOUNT_VARIABLE, Door, Engine, Service, Spec};
+use portico_engine::{ACCOUNT_VARIABLE, Engine, EntryPoint, Service, Spec};
 use portico_events::limits::STREAM_LIFE_MAX;
-use portico_events::{Events, Place};
+use portico_events::{Events, Slot};
 use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::{AccountId, Code, Problem, Sleep, Timestamp, seconds};
@@ -95,7 +95,7 @@ pub(crate) struct Line {
     state: Arc<State>,
     ends: Sleep,
     ends_why: End,
-    _place: Place,
+    _place: Slot,
 }
 
 impl Lines {
@@ -247,7 +247,7 @@ impl State {
         const ANY: Spec = Spec::get("events", "/");
         let account = Node::Words(vec![self.account.to_string()]);
         let path = Fields::from([(ACCOUNT_VARIABLE.to_owned(), account)]);
-        let admitted = engine.admit(&ANY, Door::Api, self.bearer.caller().clone(), &path).await;
+        let admitted = engine.admit(&ANY, EntryPoint::Api, self.bearer.caller().clone(), &path).await;
         !admitted.is_err_and(|problem| problem.code() == Code::Forbidden)
     }
 }

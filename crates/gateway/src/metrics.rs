@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use portico_engine::{Engine, Registry as Operations};
 use portico_kernel::{Code, Problem};
-use portico_metering::{Numbers, Standing};
+use portico_metering::{Metrics as MeteringMetrics, RateLimitStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -83,7 +83,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64
 
 /// What metering counts of itself.
 #[derive(Debug)]
-struct Metered(Arc<Numbers>);
+struct Metered(Arc<MeteringMetrics>);
 
 impl Collector for Metered {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -102,7 +102,7 @@ impl Collector for Metered {
 
 /// What the sender of webhooks counts of itself.
 #[derive(Debug)]
-struct Sent(Arc<portico_webhooks::Numbers>);
+struct Sent(Arc<portico_webhooks::Metrics>);
 
 impl Collector for Sent {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -150,8 +150,8 @@ impl Metrics {
     /// Numbers of the gateway for these operations, and those that metering, webhooks and the lines keep of themselves.
     pub fn new(
         operations: &Operations,
-        numbers: &Arc<Numbers>,
-        sent: &Arc<portico_webhooks::Numbers>,
+        numbers: &Arc<MeteringMetrics>,
+        sent: &Arc<portico_webhooks::Metrics>,
         lines: &Arc<Lines>,
     ) -> Self {
         let mut registry = Registry::with_prefix("portico");
@@ -213,7 +213,7 @@ impl Metrics {
     }
 
     /// How full a caller's minute is.
-    pub(crate) fn window(&self, standing: Standing) {
+    pub(crate) fn window(&self, standing: RateLimitStatus) {
         let used = standing.limit.saturating_sub(standing.remaining);
         self.windows.observe(f64::from(used) / f64::from(standing.limit.max(1)));
     }

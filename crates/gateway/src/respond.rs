@@ -7,7 +7,7 @@ use http::header::{
 };
 use http::{HeaderValue, Response, StatusCode};
 use portico_kernel::{Code, Problem};
-use portico_metering::Standing;
+use portico_metering::RateLimitStatus;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -79,7 +79,7 @@ pub(crate) fn refused(code: Code, retry_seconds: Option<i64>, body: Bytes) -> Re
 }
 
 /// Tells the caller of their minute.
-pub(crate) fn limit(response: &mut Response<Bytes>, standing: Standing) {
+pub(crate) fn limit(response: &mut Response<Bytes>, standing: RateLimitStatus) {
     let headers = response.headers_mut();
     headers.insert(RATE_LIMIT, HeaderValue::from(standing.limit));
     headers.insert(RATE_REMAINING, HeaderValue::from(standing.remaining));

@@ -11,7 +11,7 @@ use http::{Method, Request, Response};
 use hyper::body::Body;
 use portico_engine::clock::Stopwatch;
 use portico_engine::input::Fields;
-use portico_engine::{Access, Admitted, Carrier, Door, Engine, Entry, Manner};
+use portico_engine::{Access, Admission, CallOptions, Engine, Entry, EntryPoint, Protocol};
 use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
 use portico_metering::Metering;
@@ -113,7 +113,7 @@ impl Gateway {
             message::read(entry, arrived, variables).await.and_then(carried::no_fields)?;
             return self.upgrade(entry, &mut arrived.parts, Who::Unnamed(self.lines.unnamed()?));
         }
-        if entry.spec.carrier == Some(Carrier::Mcp) {
+        if entry.spec.protocol == Some(Protocol::Mcp) {
             // Boxed, because it is large, and every other request would carry it along.
             return Box::pin(self.assist(entry, arrived, trace, watch)).await;
         }
@@ -124,14 +124,14 @@ impl Gateway {
         trace.admitted = Some(admitted);
         let mut fields = message::read(entry, arrived, variables).await?;
         let idempotency_key = message::idempotency_key(entry, &arrived.parts.headers)?;
-        if entry.spec.carrier == Some(Carrier::Sse) {
+        if entry.spec.protocol == Some(Protocol::Sse) {
             sse::resume_from_header(&arrived.parts.headers, &mut fields)?;
         }
         let sent = entry.spec.list.map(|_| fields.clone());
         arrived.working();
         let call = (fields, idempotency_key);
-        let reply = self.calls.run(entry, call, Manner::default(), &arrived.request_id, trace).await?;
-        if entry.spec.carrier.is_none() {
+        let reply = self.calls.run(entry, call, CallOptions::default(), &arrived.request_id, trace).await?;
+        if entry.spec.protocol.is_none() {
             return Ok(answered(entry, &arrived.parts, reply, sent));
         }
         let opened = self.open(entry, arrived, &reply, trace).await;
@@ -155,9 +155,9 @@ impl Gateway {
         path: &Fields,
         trace: &mut Trace,
         watch: Stopwatch,
-    ) -> Result<Admitted, Refusal> {
+    ) -> Result<Admission, Refusal> {
         if entry.spec.access == Access::Open {
-            return Ok(Admitted::anonymous());
+            return Ok(Admission::anonymous());
         }
         let headers = &arrived.parts.headers;
         let bearer = self.calls.bearer(headers).await.map_err(|problem| {
@@ -165,7 +165,7 @@ impl Gateway {
             Refusal { challenge: refused.then_some(respond::CHALLENGE_INVALID), ..problem.into() }
         })?;
         let call = (arrived.request_id.as_str(), watch);
-        let admitted = self.calls.admit(entry, Door::Api, &bearer, call, path, trace).await?;
+        let admitted = self.calls.admit(entry, EntryPoint::Api, &bearer, call, path, trace).await?;
         trace.bearer = Some(bearer);
         Ok(admitted)
     }

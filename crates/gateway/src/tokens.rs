@@ -9,7 +9,7 @@ use portico_engine::{Engine, timed_out};
 use portico_identity::Identity;
 use portico_identity::verify::{Audience, Verified, refused};
 use portico_kernel::{Caller, Problem, Timestamp};
-use portico_metering::{Metering, Subject};
+use portico_metering::{Metering, RateLimitKey};
 use quick_cache::sync::Cache;
 
 use crate::Metrics;
@@ -30,7 +30,7 @@ pub(crate) struct Tokens {
 /// A token that was good when it was last seen, and the minute of whoever holds it.
 struct Known {
     verified: Verified,
-    subject: Option<Arc<Subject>>,
+    subject: Option<Arc<RateLimitKey>>,
 }
 
 /// Who calls, and their minute; the platform itself has none.
@@ -47,7 +47,7 @@ impl Bearer {
         if self.0.verified.audience == Audience::Api { Ok(self) } else { Err(refused()) }
     }
 
-    pub(crate) fn subject(&self) -> Option<&Arc<Subject>> {
+    pub(crate) fn subject(&self) -> Option<&Arc<RateLimitKey>> {
         self.0.subject.as_ref()
     }
 

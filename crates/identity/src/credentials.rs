@@ -135,7 +135,7 @@ impl NewCredential {
         id: String,
     ) -> Result<CredentialRow, Problem> {
         self.check()?;
-        ctx.hold_open(self.account).await?;
+        ctx.lock_active_account(self.account).await?;
         self.place(ctx).await?;
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
         let active = sql::count_active(ctx.tx().await?, self.account, kind.name(), now).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portico_engine::{Engine, Job, Turn};
+use portico_engine::{Engine, Job, JobOutcome};
 use portico_kernel::Problem;
 
 use crate::{limits, sql};
@@ -15,7 +15,7 @@ impl Job for Prune {
     const NAME: &'static str = "identity.prune";
     const EVERY: Duration = limits::PRUNE_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let (now, most) = (engine.clock.now(), limits::PRUNE_ROWS);
         let mut tx = engine.db.write().await?;
         let removed = [
@@ -29,6 +29,6 @@ impl Job for Prune {
         ];
         tx.commit().await?;
         let full = removed.iter().any(|count| *count == most.unsigned_abs());
-        Ok(if full { Turn::Again } else { Turn::Idle })
+        Ok(if full { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use portico_engine::{Engine, Job, Turn};
+use portico_engine::{Engine, Job, JobOutcome};
 use portico_kernel::{PersonId, Problem, Timestamp, seconds};
 
 use crate::{Identity, limits, sql};
@@ -98,8 +98,8 @@ impl Job for RefreshRevocations {
     const NAME: &'static str = "identity.refresh_revocations";
     const EVERY: Duration = limits::REVOCATIONS_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         self.0.revocations.refresh(engine).await?;
-        Ok(Turn::Idle)
+        Ok(JobOutcome::Idle)
     }
 }

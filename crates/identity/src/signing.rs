@@ -12,7 +12,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::DecodingKey;
-use portico_engine::{Ctx, Engine, Job, Turn};
+use portico_engine::{Ctx, Engine, Job, JobOutcome};
 use portico_kernel::{Problem, Timestamp, hex};
 use portico_store::{Context, Tx};
 use serde_json::{Value, json};
@@ -237,7 +237,7 @@ impl Job for RefreshSigningKeys {
     const NAME: &'static str = "identity.refresh_signing_keys";
     const EVERY: Duration = limits::SIGNING_KEYS_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let now = engine.clock.now();
         let rows = self.0.keys.list(engine).await?;
         // Keys that were followed long enough ago that every token of a key or a person has ended.
@@ -247,7 +247,7 @@ impl Job for RefreshSigningKeys {
             }
         }
         self.0.keys.refresh(engine).await?;
-        Ok(Turn::Idle)
+        Ok(JobOutcome::Idle)
     }
 }
 

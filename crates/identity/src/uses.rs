@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use portico_engine::{Engine, Job, Turn};
+use portico_engine::{Engine, Job, JobOutcome};
 use portico_kernel::{Problem, Timestamp};
 
 use crate::{Identity, limits, sql};
@@ -54,8 +54,8 @@ impl Job for FlushUses {
     const NAME: &'static str = "identity.flush_uses";
     const EVERY: Duration = limits::USES_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         self.0.uses.flush(engine).await?;
-        Ok(Turn::Idle)
+        Ok(JobOutcome::Idle)
     }
 }

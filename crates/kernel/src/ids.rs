@@ -64,7 +64,7 @@ kinds! {
     /// an API key
     Key = "key", KeyId;
     /// a letter
-    Letter = "mail", LetterId;
+    MailMessage = "mail", MailId;
     /// a person
     Person = "usr", PersonId;
     /// a request

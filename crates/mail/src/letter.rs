@@ -7,8 +7,8 @@ use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, SinglePart};
 use lettre::{Address, Message};
 use portico_engine::Engine;
-use portico_engine::ports::Letter;
-use portico_kernel::{LetterId, Problem, Timestamp};
+use portico_engine::ports::MailMessage;
+use portico_kernel::{MailId, Problem, Timestamp};
 use portico_store::Context;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ fn context(row: &str) -> Context<'_> {
 }
 
 /// Seals the letter for the row `id`.
-pub(crate) fn seal(engine: &Engine, id: LetterId, letter: &Letter) -> Result<Vec<u8>, Problem> {
+pub(crate) fn seal(engine: &Engine, id: MailId, letter: &MailMessage) -> Result<Vec<u8>, Problem> {
     let (to, subject, text) = (&letter.to, &letter.subject, &letter.text);
     let kept = Kept { to: to.into(), subject: subject.into(), text: text.into() };
     let plain = serde_json::to_vec(&kept).map_err(Problem::internal)?;
@@ -33,16 +33,21 @@ pub(crate) fn seal(engine: &Engine, id: LetterId, letter: &Letter) -> Result<Vec
 }
 
 /// Opens the letter of the row `id`; nothing when it is damaged.
-pub(crate) fn open(engine: &Engine, id: LetterId, sealed: &[u8]) -> Option<Letter> {
+pub(crate) fn open(engine: &Engine, id: MailId, sealed: &[u8]) -> Option<MailMessage> {
     let plain = engine.keyring.open(context(&id.to_string()), sealed).ok()?;
     let kept: Kept<'_> = serde_json::from_slice(plain.expose()).ok()?;
     let (to, subject, text) = (kept.to.into_owned(), kept.subject.into_owned(), kept.text.into_owned());
-    Some(Letter { to, subject, text })
+    Some(MailMessage { to, subject, text })
 }
 
 /// The letter as it goes out; nothing when its address is none. Its id and its date are those of the row, so that a
 /// letter that went out twice is seen to be one.
-pub(crate) fn message(from: &Mailbox, id: LetterId, written: Timestamp, letter: &Letter) -> Option<Message> {
+pub(crate) fn message(
+    from: &Mailbox,
+    id: MailId,
+    written: Timestamp,
+    letter: &MailMessage,
+) -> Option<Message> {
     let to: Address = letter.to.parse().ok()?;
     let date = SystemTime::UNIX_EPOCH + written.since(Timestamp::from_seconds(0));
     // Nobody's machine shall answer that they are on holiday.
@@ -66,8 +71,8 @@ mod tests {
 
     fn written(to: &str, subject: &str, text: &str) -> Option<(Vec<String>, String)> {
         let from = "Portico <no-reply@portico.example>".parse().unwrap();
-        let letter = Letter { to: to.to_owned(), subject: subject.to_owned(), text: text.to_owned() };
-        let message = message(&from, LetterId::from_parts(WRITTEN, [0; 10]), WRITTEN, &letter)?;
+        let letter = MailMessage { to: to.to_owned(), subject: subject.to_owned(), text: text.to_owned() };
+        let message = message(&from, MailId::from_parts(WRITTEN, [0; 10]), WRITTEN, &letter)?;
         let receivers = message.envelope().to().iter().map(ToString::to_string).collect();
         Some((receivers, String::from_utf8(message.formatted()).unwrap()))
     }

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use lettre::message::Mailbox;
 use lettre::{AsyncSmtpTransport, Tokio1Executor};
-use portico_engine::ports::{Letter, Mailer};
+use portico_engine::ports::{MailMessage, Mailer};
 use portico_engine::{Area, Engine};
-use portico_kernel::{LetterId, Problem};
+use portico_kernel::{MailId, Problem};
 use portico_store::Tx;
 
 /// Where letters go, and whom they come from.
@@ -109,14 +109,14 @@ impl Mailer for Mail {
         &'a self,
         engine: &'a Engine,
         tx: &'a mut Tx,
-        letter: &'a Letter,
+        letter: &'a MailMessage,
     ) -> BoxFuture<'a, Result<(), Problem>> {
         Box::pin(async move {
             if !self.is_configured() {
                 return Err(Problem::internal("a letter was posted, and no mail server is configured"));
             }
             let now = engine.clock.now();
-            let id: LetterId = engine.entropy.id(now);
+            let id: MailId = engine.entropy.id(now);
             Ok(sql::insert(tx, id, letter::seal(engine, id, letter)?, now).await?)
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lettre::AsyncTransport;
 use lettre::transport::smtp;
-use portico_engine::{Engine, Job, Turn};
+use portico_engine::{Engine, Job, JobOutcome};
 use portico_kernel::{Problem, hex};
 
 use crate::model::{Next, Outcome, Reason, is_final};
@@ -20,15 +20,15 @@ impl Job for SendMail {
     const NAME: &'static str = "mail.send";
     const EVERY: Duration = limits::SEND_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         self.0.send_due(engine).await
     }
 }
 
 impl Mail {
     /// Claims some letters that are due, and sends them side by side, so that a slow one holds no other back.
-    pub async fn send_due(&self, engine: &Engine) -> Result<Turn, Problem> {
-        let Some(post) = &self.0 else { return Ok(Turn::Idle) };
+    pub async fn send_due(&self, engine: &Engine) -> Result<JobOutcome, Problem> {
+        let Some(post) = &self.0 else { return Ok(JobOutcome::Idle) };
         let claim = hex(&engine.entropy.bytes::<16>());
         let mut tx = engine.db.write().await?;
         let claimed = sql::claim(&mut tx, &claim, engine.clock.now()).await?;
@@ -39,7 +39,7 @@ impl Mail {
             finish(engine, row, &claim, outcome).await
         }));
         sent.await.into_iter().collect::<Result<(), Problem>>()?;
-        Ok(if more { Turn::Again } else { Turn::Idle })
+        Ok(if more { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }
 

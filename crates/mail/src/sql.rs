@@ -1,6 +1,6 @@
 //! Every statement of the area.
 
-use portico_kernel::{LetterId, Timestamp};
+use portico_kernel::{MailId, Timestamp};
 use portico_store::{StoreError, Tx, args, from_row};
 
 use crate::limits;
@@ -10,7 +10,7 @@ pub(crate) const PROBE: &str = "select id from mails limit 1";
 
 /// A letter that was claimed.
 pub(crate) struct Claimed {
-    pub(crate) id: LetterId,
+    pub(crate) id: MailId,
     pub(crate) sealed: Vec<u8>,
     pub(crate) attempts: i64,
     pub(crate) created_at: Timestamp,
@@ -20,7 +20,7 @@ from_row!(Claimed { id, sealed, attempts, created_at });
 
 pub(crate) async fn insert(
     tx: &mut Tx,
-    id: LetterId,
+    id: MailId,
     sealed: Vec<u8>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -47,19 +47,14 @@ pub(crate) async fn claim(tx: &mut Tx, claim: &str, now: Timestamp) -> Result<Ve
 }
 
 /// Removes a letter that is sent; false when the claim was lost.
-pub(crate) async fn remove(tx: &mut Tx, id: LetterId, claim: &str) -> Result<bool, StoreError> {
+pub(crate) async fn remove(tx: &mut Tx, id: MailId, claim: &str) -> Result<bool, StoreError> {
     let rows =
         tx.execute("delete from mails where id = $1 and claim = $2", args![id, claim.to_owned()]).await?;
     Ok(rows == 1)
 }
 
 /// Lets the letter wait until `at`; false when the claim was lost.
-pub(crate) async fn put_off(
-    tx: &mut Tx,
-    id: LetterId,
-    claim: &str,
-    at: Timestamp,
-) -> Result<bool, StoreError> {
+pub(crate) async fn put_off(tx: &mut Tx, id: MailId, claim: &str, at: Timestamp) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
             "update mails set next_at = $3, claim = null, claimed_until = null where id = $1 and claim = $2",
@@ -72,7 +67,7 @@ pub(crate) async fn put_off(
 /// Gives the letter up, and forgets what was in it; false when the claim was lost.
 pub(crate) async fn give_up(
     tx: &mut Tx,
-    id: LetterId,
+    id: MailId,
     claim: &str,
     now: Timestamp,
 ) -> Result<bool, StoreError> {

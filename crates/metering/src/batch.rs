@@ -14,7 +14,7 @@ pub(crate) struct AccountBatch<'a> {
     /// Units by month: all that were used, and of these what was leased.
     pub(crate) units: BTreeMap<Month, (i64, i64)>,
     pub(crate) hours: BTreeMap<Hour, Counts>,
-    /// By subject and operation, as the journal numbers it.
+    /// By subject and operation, as the journal metrics it.
     pub(crate) days: BTreeMap<(Day, SubjectId, u16), Counts>,
     pub(crate) months: BTreeMap<(Month, SubjectId, u16), MonthCounts>,
     /// The records, each with its place among all that were added up.

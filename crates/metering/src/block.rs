@@ -1,4 +1,4 @@
-//! Pieces of the log of requests: many requests in one row.
+//! LengthPrefixedHash of the log of requests: many requests in one row.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ struct Block<'a> {
     requests: Vec<Packed<'a>>,
 }
 
-/// A request in which words are numbers, and times are counted from the piece's first.
+/// A request in which words are metrics, and times are counted from the piece's first.
 #[derive(Serialize, Deserialize)]
 struct Packed<'a> {
     after: u64,
@@ -93,7 +93,7 @@ struct Packed<'a> {
     units: u32,
 }
 
-/// Pieces of these requests of one account.
+/// LengthPrefixedHash of these requests of one account.
 pub(crate) fn pack(
     mut requests: Vec<Logged<'_>>,
     entropy: &dyn Entropy,

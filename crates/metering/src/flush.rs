@@ -58,7 +58,7 @@ impl Metering {
         counted.unsure = true;
         let at = self.count(engine, journal.id(), journal.names(), counted.position, &records).await?;
         *counted = Counted { position: at, unsure: false };
-        self.numbers.counted_up_to(at);
+        self.metrics.counted_up_to(at);
         journal.release(at);
         Ok(records.len() == limits::BATCH_RECORDS_MAX)
     }

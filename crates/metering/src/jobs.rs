@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use portico_engine::{Engine, Job, Turn};
+use portico_engine::{Engine, Job, JobOutcome};
 use portico_kernel::{Problem, Timestamp};
 
 use crate::lease::MINUTE;
@@ -16,9 +16,9 @@ impl Job for Count {
     const NAME: &'static str = "metering.count";
     const EVERY: Duration = limits::COUNT_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         self.0.journal()?.mend();
-        Ok(if self.0.flush_some(engine).await? { Turn::Again } else { Turn::Idle })
+        Ok(if self.0.flush_some(engine).await? { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }
 
@@ -50,7 +50,7 @@ impl Job for KeepLeases {
     const NAME: &'static str = "metering.keep_leases";
     const EVERY: Duration = limits::RECALL_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let (metering, now) = (&self.metering, engine.clock.now());
         metering.answer_recalls(engine).await?;
         if metering.shared && is_due(&self.seen_at, now, limits::SEEN_EVERY) {
@@ -61,7 +61,7 @@ impl Job for KeepLeases {
         if is_due(&self.tidied_at, now, limits::TIDY_EVERY) {
             metering.tidy(engine, now).await?;
         }
-        Ok(Turn::Idle)
+        Ok(JobOutcome::Idle)
     }
 }
 
@@ -72,7 +72,7 @@ impl Job for Prune {
     const NAME: &'static str = "metering.prune";
     const EVERY: Duration = limits::PRUNE_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let now = engine.clock.now();
         let mut tx = engine.db.write().await?;
         let removed = sql::prune_blocks(&mut tx, now - limits::REQUESTS_LIFE, limits::PRUNE_ROWS).await?;
@@ -88,6 +88,6 @@ impl Job for Prune {
             sql::release_dead(&mut tx, now - limits::DEAD_LIFE).await?;
             tx.commit().await?;
         }
-        Ok(if removed == limits::PRUNE_ROWS.unsigned_abs() { Turn::Again } else { Turn::Idle })
+        Ok(if removed == limits::PRUNE_ROWS.unsigned_abs() { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }

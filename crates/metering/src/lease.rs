@@ -10,8 +10,8 @@ use portico_kernel::{AccountId, Code, Month, Problem, Timestamp};
 use portico_store::Tx;
 
 use crate::account::{AccountMeter, Unsettled};
+use crate::rate_limit_key::{Asked, RateLimitKey, Share, share};
 use crate::sql::LeaseAt;
-use crate::subject::{Asked, Share, Subject, share};
 use crate::{Metering, limits, sql};
 
 /// The resource of an account's month begins like this.
@@ -158,7 +158,7 @@ impl Metering {
         meter.set_unsettled(leased.map(|units| Unsettled { at: now, units, if_done: true }));
         tx.commit().await?;
         meter.learn(plan);
-        self.numbers.lease_asked();
+        self.metrics.lease_asked();
         Ok(Look { free, others: held.living, leased })
     }
 
@@ -180,7 +180,7 @@ impl Metering {
     pub(crate) async fn ask_minute(
         &self,
         engine: &Arc<Engine>,
-        subject: &Subject,
+        subject: &RateLimitKey,
         account: AccountId,
         limit: u32,
     ) -> Result<Asked, Problem> {
@@ -213,7 +213,7 @@ impl Metering {
     async fn agree_on_share(
         &self,
         engine: &Arc<Engine>,
-        subject: &Subject,
+        subject: &RateLimitKey,
         owner: &str,
         limit: u32,
         recall: bool,
@@ -236,7 +236,7 @@ impl Metering {
             sql::recall(&mut tx, &at).await?;
         }
         tx.commit().await?;
-        self.numbers.lease_asked();
+        self.metrics.lease_asked();
         let full_until = share.is_none().then_some(now + limits::FULL_LIFE);
         subject.minute().agree(Share { most, elsewhere, renewed_at: Some(now), full_until });
         Ok(share.is_none() && (recall || others.recalled > 0))

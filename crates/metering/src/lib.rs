@@ -2,7 +2,7 @@
 //!
 //! Every call that is answered is in the [journal](journal) of the server before its answer leaves; from there it is
 //! counted in the database, once. Admission asks no database: it takes a place in the caller's [window](window) and units
-//! out of a [lease](lease), both in memory. Start reading at [`Ticket`], which is one call.
+//! out of a [lease](lease), both in memory. Start reading at [`MeteredCall`], which is one call.
 //!
 //! Invariants: what is used and what is leased of an account's units never pass its budget together, but for what persons
 //! use beyond it. No 60 seconds hold more calls of one key than its limit, on all servers together.
@@ -19,16 +19,16 @@ mod jobs;
 mod journal;
 mod lease;
 pub mod limits;
+mod metered_call;
 mod metering;
+mod metrics;
 mod minutes;
-mod numbers;
 mod operator;
+mod rate_limit_key;
 mod requests;
 mod series;
 mod sql;
-mod subject;
 mod tail;
-mod ticket;
 mod units;
 mod usage;
 mod window;
@@ -37,12 +37,12 @@ use std::sync::Arc;
 
 use portico_engine::Area;
 
+pub use metered_call::MeteredCall;
 pub use metering::Metering;
-pub use numbers::Numbers;
+pub use metrics::Metrics;
 pub use operator::Granted;
-pub use subject::Subject;
-pub use ticket::Ticket;
-pub use window::Standing;
+pub use rate_limit_key::RateLimitKey;
+pub use window::RateLimitStatus;
 
 /// The area's operations, events and jobs.
 pub fn area(metering: &Arc<Metering>) -> Area {

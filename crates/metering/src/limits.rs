@@ -45,9 +45,9 @@ pub const TIDY_EVERY: Duration = Duration::from_secs(30);
 pub const REQUESTS_LIFE: Duration = Duration::from_hours(30 * 24);
 /// How often those that are older are removed.
 pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
-/// Pieces of the log that are removed in one transaction.
+/// LengthPrefixedHash of the log that are removed in one transaction.
 pub const PRUNE_ROWS: i64 = 500;
-/// Pieces of the log of the last minute that a start looks at.
+/// LengthPrefixedHash of the log of the last minute that a start looks at.
 pub const RESTORED_BLOCKS_MAX: i64 = 2_000;
 /// Requests in one piece of the log.
 pub const BLOCK_REQUESTS_MAX: usize = 1_000;
@@ -55,9 +55,9 @@ pub const BLOCK_REQUESTS_MAX: usize = 1_000;
 pub const BLOCK_SPAN_MAX: Duration = Duration::from_mins(10);
 /// A piece with fewer requests is taken together with the next.
 pub const BLOCK_REQUESTS_FEW: i64 = 64;
-/// Pieces that are read at once.
+/// LengthPrefixedHash that are read at once.
 pub const BLOCKS_AT_ONCE: i64 = 64;
-/// Pieces that are looked at for one page; a page may be shorter than asked for.
+/// LengthPrefixedHash that are looked at for one page; a page may be shorter than asked for.
 pub const BLOCKS_READ_MAX: usize = 512;
 /// Requests that are.
 pub const REQUESTS_READ_MAX: usize = 20_000;

@@ -14,8 +14,8 @@ use crate::account::AccountMeter;
 use crate::flush::{Counted, skip};
 use crate::journal::{Journal, Left, Names, SubjectId};
 use crate::lease::{UNITS, units_of};
-use crate::numbers::Numbers;
-use crate::subject::Subject;
+use crate::metrics::Metrics;
+use crate::rate_limit_key::RateLimitKey;
 use crate::{limits, sql};
 
 /// What the area holds. It counts nothing before [`Metering::start`].
@@ -28,9 +28,9 @@ pub struct Metering {
     operations: OnceLock<HashMap<&'static str, u16>>,
     pub(crate) counted: tokio::sync::Mutex<Counted>,
     pub(crate) accounts: DashMap<(AccountId, Month), Arc<AccountMeter>>,
-    pub(crate) subjects: DashMap<SubjectId, Arc<Subject>>,
+    pub(crate) subjects: DashMap<SubjectId, Arc<RateLimitKey>>,
     /// What the area counts of itself.
-    pub numbers: Arc<Numbers>,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Metering {
@@ -45,7 +45,7 @@ impl Metering {
             counted: tokio::sync::Mutex::default(),
             accounts: DashMap::new(),
             subjects: DashMap::new(),
-            numbers: Arc::default(),
+            metrics: Arc::default(),
         }
     }
 
@@ -129,11 +129,11 @@ impl Metering {
     pub async fn stop(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
         let Some(journal) = self.journal.get() else { return Ok(()) };
         let began = engine.clock.now();
-        while self.numbers.open() > 0 && engine.clock.now().since(began) < limits::STOP_TIME_MAX {
+        while self.metrics.open() > 0 && engine.clock.now().since(began) < limits::STOP_TIME_MAX {
             engine.clock.sleep(limits::STOP_PAUSE).await;
         }
         self.flush(engine).await?;
-        if self.numbers.open() > 0 {
+        if self.metrics.open() > 0 {
             // They go on; the next start counts them.
             return Ok(());
         }
@@ -158,12 +158,12 @@ impl Metering {
     }
 
     /// The minute of a caller, to be kept beside what is known of them; nothing for the platform itself.
-    pub fn subject(&self, caller: &Caller) -> Option<Arc<Subject>> {
+    pub fn subject(&self, caller: &Caller) -> Option<Arc<RateLimitKey>> {
         let id = SubjectId::parse(&caller.subject)?;
-        Some(self.subjects.entry(id).or_insert_with(|| Arc::new(Subject::new(id))).clone())
+        Some(self.subjects.entry(id).or_insert_with(|| Arc::new(RateLimitKey::new(id))).clone())
     }
 
-    pub(crate) fn find_subject(&self, id: &str) -> Option<Arc<Subject>> {
+    pub(crate) fn find_subject(&self, id: &str) -> Option<Arc<RateLimitKey>> {
         self.subjects.get(&SubjectId::parse(id)?).map(|subject| subject.clone())
     }
 

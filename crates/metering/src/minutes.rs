@@ -12,8 +12,8 @@ use portico_kernel::{Code, Problem, Timestamp};
 use crate::block::Unpacked;
 use crate::journal::SubjectId;
 use crate::lease::MINUTE;
+use crate::rate_limit_key::RateLimitKey;
 use crate::sql::LeaseAt;
-use crate::subject::Subject;
 use crate::{Metering, limits, sql};
 
 /// The codes of calls that had no place in the minute, or gave it back.
@@ -46,7 +46,7 @@ impl Metering {
     /// Fills the windows with what the server before admitted.
     pub(crate) async fn restore_minutes(&self, engine: &Arc<Engine>, now: Timestamp) -> Result<(), Problem> {
         for (id, at) in admitted(engine, now, None).await? {
-            let subject = self.subjects.entry(id).or_insert_with(|| Arc::new(Subject::new(id)));
+            let subject = self.subjects.entry(id).or_insert_with(|| Arc::new(RateLimitKey::new(id)));
             subject.minute().window.restore(now, at);
         }
         Ok(())

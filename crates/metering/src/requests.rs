@@ -89,7 +89,7 @@ impl JsonSchema for SubjectFilter {
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Subject".into()
+        "RateLimitKey".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {

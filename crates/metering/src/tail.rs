@@ -13,7 +13,7 @@ use crate::{Metering, sql::Counts};
 pub(crate) struct Tail<'a> {
     journal: &'a Journal,
     /// Each with its number.
-    numbers: Vec<u64>,
+    metrics: Vec<u64>,
     records: Vec<Option<Record<'static>>>,
 }
 
@@ -22,13 +22,13 @@ impl Metering {
     /// is then seen by one of them, and the position tells by which.
     pub(crate) async fn tail(&self, ctx: &mut Ctx, account: AccountId) -> Result<Tail<'_>, Problem> {
         let journal = self.journal()?;
-        let from = self.numbers.counted();
+        let from = self.metrics.counted();
         let read = journal.read_of(from, usize::MAX, Some(account));
         let counted = sql::journal_position(ctx.tx().await?, journal.id()).await?;
         let counted = counted.unwrap_or(from);
         let own = (from..).zip(read).filter(|(number, record)| *number >= counted && record.is_some());
-        let (numbers, records) = own.unzip();
-        Ok(Tail { journal, numbers, records })
+        let (metrics, records) = own.unzip();
+        Ok(Tail { journal, metrics, records })
     }
 }
 
@@ -47,7 +47,7 @@ impl Tail<'_> {
     /// The calls as the log shows them.
     pub(crate) fn requests(&self) -> impl Iterator<Item = Logged<'_>> {
         let (id, names) = (self.journal.id(), self.journal.names());
-        let records = self.numbers.iter().zip(self.records.iter().flatten());
+        let records = self.metrics.iter().zip(self.records.iter().flatten());
         records.map(move |(number, record)| Logged::new(record, id, *number, names))
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Window {
 
 /// What a caller is told of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct RateLimitStatus {
     /// Calls in any 60 seconds.
     pub limit: u32,
     /// Calls that are left now.
@@ -112,11 +112,15 @@ impl Window {
     }
 
     /// What to tell a caller whose limit is `limit`, of which `elsewhere` are taken.
-    pub(crate) fn standing(&mut self, now: Timestamp, limit: u32, elsewhere: u32) -> Standing {
+    pub(crate) fn standing(&mut self, now: Timestamp, limit: u32, elsewhere: u32) -> RateLimitStatus {
         let here = limit.saturating_sub(elsewhere);
         let wait = self.until_room(now, here);
         let reset_seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        Standing { limit, remaining: here.saturating_sub(self.total), reset_seconds: reset_seconds.max(1) }
+        RateLimitStatus {
+            limit,
+            remaining: here.saturating_sub(self.total),
+            reset_seconds: reset_seconds.max(1),
+        }
     }
 
     /// Lets go of the memory while there is nothing to count.
@@ -165,7 +169,10 @@ mod tests {
         let (mut window, start) = (Window::default(), Timestamp::from_micros(START));
         assert!(window.take(start, 1).is_some());
         assert!(window.take(start, 1).is_none());
-        assert_eq!(window.standing(start, 1, 0), Standing { limit: 1, remaining: 0, reset_seconds: 61 });
+        assert_eq!(
+            window.standing(start, 1, 0),
+            RateLimitStatus { limit: 1, remaining: 0, reset_seconds: 61 }
+        );
         assert!(window.take(start + Duration::from_mins(1), 1).is_none(), "the minute is not over");
         assert!(window.take(start + Duration::from_millis(60_500), 1).is_some());
     }

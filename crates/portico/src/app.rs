@@ -41,9 +41,9 @@ pub struct Areas {
     pub lines: Arc<Lines>,
 }
 
-/// What the areas are told of the world outside.
+/// What the areas are told of the environment.
 #[derive(Debug, Clone, Default)]
-pub struct Outside {
+pub struct Environment {
     /// The API's address.
     pub base_url: String,
     /// The identity provider's address.
@@ -62,7 +62,7 @@ pub struct Outside {
     pub journal: PathBuf,
 }
 
-impl Outside {
+impl Environment {
     fn egress(&self) -> Egress {
         if self.name_servers.is_empty() {
             Egress::new(self.egress_allow.clone())
@@ -72,7 +72,7 @@ impl Outside {
     }
 }
 
-impl From<&Config> for Outside {
+impl From<&Config> for Environment {
     fn from(config: &Config) -> Self {
         Self {
             base_url: config.base_url.clone(),
@@ -104,7 +104,7 @@ pub struct App {
 }
 
 /// What the platform stands on.
-pub struct Foundation {
+pub struct AppParts {
     /// The database, migrated.
     pub db: Db,
     /// Tells the time.
@@ -115,8 +115,8 @@ pub struct Foundation {
     pub keyring: Keyring,
     /// What accounts may spend.
     pub plans: Plans,
-    /// The world outside.
-    pub outside: Outside,
+    /// The environment.
+    pub environment: Environment,
     /// The longest that an operation may run.
     pub operation_time_max: Duration,
 }
@@ -189,20 +189,20 @@ fn keep_to_owner(database: &Path) -> std::io::Result<()> {
 
 impl Areas {
     /// Wires the areas; `shared` says that other servers may use the same database.
-    pub fn new(outside: &Outside, shared: bool) -> Result<Self, MailError> {
-        let mail = Mail::new(outside.smtp.clone())?;
-        let accounts = Arc::new(Accounts::new(Arc::new(People), mail.clone(), &outside.auth_url));
+    pub fn new(environment: &Environment, shared: bool) -> Result<Self, MailError> {
+        let mail = Mail::new(environment.smtp.clone())?;
+        let accounts = Arc::new(Accounts::new(Arc::new(People), mail.clone(), &environment.auth_url));
         let identity = Arc::new(Identity::new(Setup {
-            issuer: outside.auth_url.clone(),
-            base_url: outside.base_url.clone(),
-            console_url: outside.console_url.clone(),
-            trusted_proxies: outside.trusted_proxies.clone(),
-            egress: outside.egress(),
+            issuer: environment.auth_url.clone(),
+            base_url: environment.base_url.clone(),
+            console_url: environment.console_url.clone(),
+            trusted_proxies: environment.trusted_proxies.clone(),
+            egress: environment.egress(),
             enrolment: accounts.clone(),
             mailer: mail.clone(),
         }));
-        let metering = Arc::new(Metering::new(&outside.journal, shared, Arc::new(People)));
-        let webhooks = Webhooks::new(outside.egress(), &outside.base_url);
+        let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
+        let webhooks = Webhooks::new(environment.egress(), &environment.base_url);
         let events = Events::new(shared);
         let lines = Lines::new(identity.clone(), events.clone());
         Ok(Self { identity, accounts, mail, metering, webhooks, events, lines })
@@ -238,28 +238,28 @@ impl App {
             keep_to_owner(file)?;
         }
         let keyring = Keyring::open_for(&db, &config.keyring_file, entropy.as_ref()).await?;
-        let (outside, plans) = (Outside::from(config), config.plans.clone());
+        let (environment, plans) = (Environment::from(config), config.plans.clone());
         let operation_time_max = OPERATION_TIME_MAX;
-        Self::build(Foundation { db, clock, entropy, keyring, plans, outside, operation_time_max }, more)
+        Self::build(AppParts { db, clock, entropy, keyring, plans, environment, operation_time_max }, more)
             .await
     }
 
-    /// Wires the platform on `foundation`.
-    pub async fn build(foundation: Foundation, more: Vec<Area>) -> Result<Self, OpenError> {
-        let areas = Areas::new(&foundation.outside, foundation.db.file().is_none())?;
-        let registry = areas.registry(&foundation.outside.base_url, more)?;
+    /// Wires the platform on `parts`.
+    pub async fn build(parts: AppParts, more: Vec<Area>) -> Result<Self, OpenError> {
+        let areas = Areas::new(&parts.environment, parts.db.file().is_none())?;
+        let registry = areas.registry(&parts.environment.base_url, more)?;
         let Areas { identity, accounts, metering, webhooks, events, lines, .. } = areas;
         let engine = Arc::new(Engine {
-            db: foundation.db,
-            clock: foundation.clock,
-            entropy: foundation.entropy,
-            keyring: foundation.keyring,
+            db: parts.db,
+            clock: parts.clock,
+            entropy: parts.entropy,
+            keyring: parts.keyring,
             memberships: Arc::new(Members),
             outbox: webhooks.clone(),
             streams: events.hub.clone(),
-            plans: foundation.plans,
+            plans: parts.plans,
             registry,
-            operation_time_max: foundation.operation_time_max,
+            operation_time_max: parts.operation_time_max,
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;

@@ -15,5 +15,5 @@ mod serve;
 mod trigger;
 
 pub(crate) use app::make_folder;
-pub use app::{App, Areas, Foundation, OpenError, Outside};
+pub use app::{App, AppParts, Areas, Environment, OpenError};
 pub use serve::serve;

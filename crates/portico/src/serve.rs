@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use portico_engine::{Area, forget_running};
+use portico_engine::{Area, release_stale_claims};
 use portico_gateway::{
     AuthServer, Gateway, Handler, Metrics, MetricsServer, Origins, Stopping, Tls, serve_mqtt,
 };
@@ -80,8 +80,8 @@ impl Listeners {
 async fn listeners(app: &App, config: &Config, stopping: &Stopping) -> Result<Listeners, Failure> {
     let metrics = Arc::new(Metrics::new(
         &app.engine.registry,
-        &app.metering.numbers,
-        &app.webhooks.numbers,
+        &app.metering.metrics,
+        &app.webhooks.metrics,
         &app.lines,
     ));
     let origins: Origins = config.allow_origins.iter().chain([&config.console_url]).cloned().collect();
@@ -119,7 +119,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
         None => None,
         Some(file) => {
             let held = lock(file)?;
-            let left = forget_running(&app.engine).await?;
+            let left = release_stale_claims(&app.engine).await?;
             tracing::debug!(left, "Let go of the calls that the server before left running");
             Some(held)
         }

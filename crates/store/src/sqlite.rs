@@ -1,12 +1,12 @@
 //! SQLite: readers beside one writer whose commits are shared.
 //!
 //! A synced commit costs up to milliseconds, so callers share it. The writer's connection is a lane behind a fair
-//! lock. Who comes first opens a transaction; each takes its turn behind a savepoint and leaves; the committer
+//! lock. Who comes first opens a transaction; each takes its guard behind a savepoint and leaves; the committer
 //! stands in the same line, so it commits for everyone who was in line before it, and only then are they answered.
 //! Whoever comes later rides with the next commit.
 //!
 //! Each statement is a message to the connection's own thread and back, so savepoints are not released one by one:
-//! every turn sets its own, all of one name, of which the last counts, and the commit ends them all.
+//! every guard sets its own, all of one name, of which the last counts, and the commit ends them all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,18 +68,18 @@ impl SqliteDb {
         Ok(self.readers.begin_with(Dialect::Sqlite.begin_read()).await?)
     }
 
-    /// Takes a turn. Whoever gives up waiting for it leaves the lane as it was, or in a state that the next one knows
+    /// Takes a guard. Whoever gives up waiting for it leaves the lane as it was, or in a state that the next one knows
     /// how to mend: see [`Lane::begin`].
-    pub(crate) async fn write(&self) -> Result<Turn, StoreError> {
+    pub(crate) async fn write(&self) -> Result<WriteGuard, StoreError> {
         let lane = self.lane.clone().lock_owned().await;
-        // From here on the turn's end calls the committer, even when it never comes to a savepoint.
-        let mut turn = Turn { lane, work: self.work.clone(), ended: true };
-        turn.lane.take_back_dangling().await;
-        turn.lane.begin().await?;
-        // Given up here, the savepoint may be there or not. It is empty, and the next turn sets its own.
-        turn.lane.run("savepoint turn").await?;
-        turn.ended = false;
-        Ok(turn)
+        // From here on the guard's end calls the committer, even when it never comes to a savepoint.
+        let mut guard = WriteGuard { lane, work: self.work.clone(), ended: true };
+        guard.lane.take_back_dangling().await;
+        guard.lane.begin().await?;
+        // Given up here, the savepoint may be there or not. It is empty, and the next guard sets its own.
+        guard.lane.run("savepoint guard").await?;
+        guard.ended = false;
+        Ok(guard)
     }
 
     /// Commits what is in the lane, folds the log into the file, and closes it.
@@ -106,9 +106,9 @@ struct Lane {
     open: bool,
     /// Was one begun or given up by someone who did not wait for it? Then it may be open or not.
     begun: bool,
-    /// Did a turn end without a word, its savepoint still open?
+    /// Did a guard end without a word, its savepoint still open?
     dangling: bool,
-    /// Those whose turn is over and who wait for the commit.
+    /// Those whose guard is over and who wait for the commit.
     riders: Vec<oneshot::Sender<Result<(), StoreError>>>,
 }
 
@@ -141,7 +141,7 @@ impl Lane {
         }
     }
 
-    /// Undoes a turn that ended without a word. When that fails the whole transaction is given up, and the lane is
+    /// Undoes a guard that ended without a word. When that fails the whole transaction is given up, and the lane is
     /// clean either way.
     async fn take_back_dangling(&mut self) {
         if self.dangling {
@@ -151,11 +151,11 @@ impl Lane {
         }
     }
 
-    /// Undoes the last turn, back to its own savepoint; to do so twice does no harm. SQLite ends the whole transaction
+    /// Undoes the last guard, back to its own savepoint; to do so twice does no harm. SQLite ends the whole transaction
     /// by itself on some failures (a full disk); then the savepoint is gone, and with it the work of everyone who rides
     /// along.
     async fn take_turn_back(&mut self) -> Result<(), StoreError> {
-        let undone = self.run("rollback to turn").await;
+        let undone = self.run("rollback to guard").await;
         if let Err(error) = &undone {
             self.abandon(&StoreError::unavailable(error.to_string())).await;
         }
@@ -201,19 +201,19 @@ async fn commit_for_all(lane: Arc<Mutex<Lane>>, work: Arc<Notify>) {
     }
 }
 
-/// One caller's turn at the writer.
-pub(crate) struct Turn {
+/// One caller's guard at the writer.
+pub(crate) struct WriteGuard {
     lane: OwnedMutexGuard<Lane>,
     work: Arc<Notify>,
     ended: bool,
 }
 
-impl Turn {
+impl WriteGuard {
     pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
         &mut self.lane.connection
     }
 
-    /// Leaves the lane and waits for the commit that holds this turn.
+    /// Leaves the lane and waits for the commit that holds this guard.
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         let (rider, outcome) = oneshot::channel();
         self.lane.riders.push(rider);
@@ -230,7 +230,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for WriteGuard {
     fn drop(&mut self) {
         if !self.ended {
             self.lane.dangling = true;

@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteArguments;
 use sqlx::{Postgres, Sqlite, Transaction};
 
 use crate::row::Inner as RowInner;
-use crate::sqlite::Turn;
+use crate::sqlite::WriteGuard;
 use crate::{Arg, FromRow, Row, StoreError};
 
 /// A transaction. It ends with [`Tx::commit`]; dropped before that, nothing of it remains.
@@ -19,8 +19,8 @@ pub struct Tx {
 }
 
 pub(crate) enum Inner {
-    /// A turn at the one writer of SQLite.
-    SqliteWrite(Turn),
+    /// A guard at the one writer of SQLite.
+    SqliteWrite(WriteGuard),
     SqliteRead(Transaction<'static, Sqlite>),
     Postgres(Transaction<'static, Postgres>),
     /// No transaction at all: each statement sees what is there when it runs.
@@ -61,8 +61,8 @@ impl Tx {
     pub async fn execute(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<u64, StoreError> {
         self.check(sql, &args)?;
         let rows = match &mut self.inner {
-            Inner::SqliteWrite(turn) => {
-                sqlite(sql, args).execute(turn.connection()).await.map(|done| done.rows_affected())
+            Inner::SqliteWrite(guard) => {
+                sqlite(sql, args).execute(guard.connection()).await.map(|done| done.rows_affected())
             }
             Inner::SqliteRead(tx) => {
                 sqlite(sql, args).execute(&mut **tx).await.map(|done| done.rows_affected())
@@ -84,8 +84,8 @@ impl Tx {
     pub async fn all<T: FromRow>(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<Vec<T>, StoreError> {
         self.check(sql, &args)?;
         let rows = match &mut self.inner {
-            Inner::SqliteWrite(turn) => {
-                sqlite(sql, args).fetch_all(turn.connection()).await.map(|rows| wrap(rows, RowInner::Sqlite))
+            Inner::SqliteWrite(guard) => {
+                sqlite(sql, args).fetch_all(guard.connection()).await.map(|rows| wrap(rows, RowInner::Sqlite))
             }
             Inner::SqliteRead(tx) => {
                 sqlite(sql, args).fetch_all(&mut **tx).await.map(|rows| wrap(rows, RowInner::Sqlite))
@@ -128,7 +128,7 @@ impl Tx {
     pub(crate) async fn script(&mut self, sql: &'static str) -> Result<(), StoreError> {
         let script = sqlx::raw_sql(sql);
         match &mut self.inner {
-            Inner::SqliteWrite(turn) => script.execute(turn.connection()).await.map(drop)?,
+            Inner::SqliteWrite(guard) => script.execute(guard.connection()).await.map(drop)?,
             Inner::SqliteRead(tx) => script.execute(&mut **tx).await.map(drop)?,
             Inner::Postgres(tx) => script.execute(&mut **tx).await.map(drop)?,
             Inner::SqliteGlance(connection) => script.execute(&mut **connection).await.map(drop)?,
@@ -144,7 +144,7 @@ impl Tx {
             return Err(StoreError::fault("a transaction in which a statement failed cannot be kept"));
         }
         match self.inner {
-            Inner::SqliteWrite(turn) => turn.commit().await,
+            Inner::SqliteWrite(guard) => guard.commit().await,
             Inner::SqliteRead(tx) => Ok(tx.commit().await?),
             Inner::Postgres(tx) => Ok(tx.commit().await?),
             Inner::SqliteGlance(_) | Inner::PostgresGlance(_) => Ok(()),
@@ -154,7 +154,7 @@ impl Tx {
     /// Takes everything it did back.
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.inner {
-            Inner::SqliteWrite(turn) => turn.rollback().await,
+            Inner::SqliteWrite(guard) => guard.rollback().await,
             Inner::SqliteRead(tx) => Ok(tx.rollback().await?),
             Inner::Postgres(tx) => Ok(tx.rollback().await?),
             Inner::SqliteGlance(_) | Inner::PostgresGlance(_) => Ok(()),

@@ -8,8 +8,8 @@ use base64::prelude::BASE64_STANDARD;
 use http::Request;
 use hyper::body::Body;
 use portico::admin::{self, Admin};
-use portico::{App, Foundation, Outside};
-use portico_engine::{Ctx, OPERATION_TIME_MAX, Turn};
+use portico::{App, AppParts, Environment};
+use portico_engine::{Ctx, JobOutcome, OPERATION_TIME_MAX};
 use portico_gateway::{AuthServer, Gateway, Metrics, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
 use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, Scope, ScopeSet, Secret, SystemEntropy};
@@ -59,14 +59,14 @@ pub struct TestAppOptions {
     /// The longest that an operation may run.
     pub operation_time_max: Duration,
     /// Mail, proxies and networks; the addresses are the test's own.
-    pub outside: Outside,
+    pub environment: Environment,
     /// What accounts may spend; so much that only tests of limits meet one.
     pub plans: Plans,
 }
 
 impl Default for TestAppOptions {
     fn default() -> Self {
-        Self { operation_time_max: OPERATION_TIME_MAX, outside: Outside::default(), plans: plenty() }
+        Self { operation_time_max: OPERATION_TIME_MAX, environment: Environment::default(), plans: plenty() }
     }
 }
 
@@ -109,28 +109,28 @@ impl TestApp {
         let keyring_file = database.folder.path().join("keyring");
         let keyring = Keyring::open_for(&db, &keyring_file, &SystemEntropy).await.unwrap();
         let lab = Arc::new(lab::Lab::default());
-        let foundation = Foundation {
+        let parts = AppParts {
             db,
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SystemEntropy),
             keyring,
             plans: options.plans,
-            outside: Outside {
+            environment: Environment {
                 journal: database.folder.path().join("journal"),
                 base_url: BASE_URL.to_owned(),
                 auth_url: AUTH_URL.to_owned(),
                 console_url: CONSOLE_URL.to_owned(),
-                ..options.outside
+                ..options.environment
             },
             operation_time_max: options.operation_time_max,
         };
-        let app = Arc::new(App::build(foundation, vec![lab::area(&lab)]).await.unwrap());
+        let app = Arc::new(App::build(parts, vec![lab::area(&lab)]).await.unwrap());
         let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
         app.metering.start(&app.engine).await.unwrap();
         let metrics = Arc::new(Metrics::new(
             &app.engine.registry,
-            &app.metering.numbers,
-            &app.webhooks.numbers,
+            &app.metering.metrics,
+            &app.webhooks.metrics,
             &app.lines,
         ));
         let stopping = Stopping::default();
@@ -336,8 +336,8 @@ impl TestApp {
 }
 
 /// Runs one turn of the job of that name.
-pub async fn turn(app: &TestApp, job: &str) -> Turn {
-    app.app.engine.registry.turn(&app.app.engine, job).await.expect("a job of that name").unwrap()
+pub async fn turn(app: &TestApp, job: &str) -> JobOutcome {
+    app.app.engine.registry.run_job(&app.app.engine, job).await.expect("a job of that name").unwrap()
 }
 
 impl Drop for TestApp {

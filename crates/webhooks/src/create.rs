@@ -81,7 +81,7 @@ fn new_tag(ctx: &Ctx, taken: &[String]) -> String {
 impl CreateEndpoint {
     /// Holds the account, so that no two calls make the last endpoint.
     async fn make_room(ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
-        ctx.hold_open(account).await?;
+        ctx.lock_active_account(account).await?;
         let most = limits::ENDPOINTS_MAX;
         if sql::count_endpoints(ctx.tx().await?, account).await? >= most {
             let words = format!("An account has at most {most} endpoints.");

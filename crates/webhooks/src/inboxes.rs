@@ -100,7 +100,7 @@ impl Operation for CreateInbox {
 
     async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<TheInbox, Problem> {
         let account = ctx.account(self.account_id).await?;
-        ctx.hold_open(account).await?;
+        ctx.lock_active_account(account).await?;
         let (now, id) = (ctx.now(), ctx.new_id());
         let tx = ctx.tx().await?;
         if let Some(expired) = sql::expired_inbox_of(tx, account, now).await? {

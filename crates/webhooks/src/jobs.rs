@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portico_engine::{Engine, Job, Turn};
+use portico_engine::{Engine, Job, JobOutcome};
 use portico_kernel::{AccountId, Code, DeliveryId, EndpointId, Hour, Problem, Timestamp};
 
 use crate::{limits, sql};
@@ -13,8 +13,8 @@ const TRIES_MAX: u32 = 10;
 /// Deleted endpoints whose history is removed in one turn.
 const ENDPOINTS_AT_ONCE: i64 = 20;
 
-fn turn(removed: u64) -> Turn {
-    if removed > 0 { Turn::Again } else { Turn::Idle }
+fn turn(removed: u64) -> JobOutcome {
+    if removed > 0 { JobOutcome::MoreWork } else { JobOutcome::Idle }
 }
 
 /// Removes deliveries and attempts that are no longer on record, and the history of endpoints that were deleted.
@@ -24,7 +24,7 @@ impl Job for PruneHistory {
     const NAME: &'static str = "webhooks.prune_history";
     const EVERY: Duration = limits::PRUNE_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let oldest = engine.clock.now() - limits::HISTORY_LIFE;
         let (before, most) = (DeliveryId::from_parts(oldest, [0; 10]), limits::PRUNE_ROWS);
         // Looked for before the writer's turn: what is past its time comes back only by a call that finds it gone.
@@ -87,7 +87,7 @@ impl Job for PruneInboxes {
     const NAME: &'static str = "webhooks.prune_inboxes";
     const EVERY: Duration = limits::PRUNE_EVERY;
 
-    async fn turn(&self, engine: &Arc<Engine>) -> Result<Turn, Problem> {
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let mut tx = engine.db.write().await?;
         let expired = sql::expired_inboxes(&mut tx, engine.clock.now(), limits::PRUNE_ROWS).await?;
         for inbox in &expired {

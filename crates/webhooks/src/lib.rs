@@ -21,8 +21,8 @@ mod events;
 mod inboxes;
 mod jobs;
 pub mod limits;
+mod metrics;
 mod model;
-mod numbers;
 mod outbox;
 mod receive;
 mod recover;
@@ -39,8 +39,8 @@ use portico_egress::Egress;
 use portico_engine::{Area, Engine};
 use portico_kernel::Problem;
 
+pub use metrics::Metrics;
 pub use model::{SigningKey, signed};
-pub use numbers::Numbers;
 
 use sender::Sender;
 
@@ -52,18 +52,18 @@ pub struct Webhooks {
     base_url: String,
     sender: Arc<Sender>,
     /// What the area counts of itself.
-    pub numbers: Arc<Numbers>,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Webhooks {
     /// The area's state, for the API at `base_url`.
     pub fn new(egress: Egress, base_url: &str) -> Arc<Self> {
-        let numbers = Arc::new(Numbers::default());
+        let metrics = Arc::new(Metrics::default());
         Arc::new_cyclic(|webhooks| Self {
             egress,
             base_url: base_url.trim_end_matches('/').to_owned(),
             sender: Arc::new(Sender::new(webhooks.clone())),
-            numbers,
+            metrics,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Deliveries, made with their events.
 
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{AfterCommit, MadeEvent, Outbox};
+use portico_engine::ports::{AfterCommit, Outbox, StoredEvent};
 use portico_kernel::{AccountId, Timestamp};
 use portico_store::{StoreError, Tx};
 
@@ -16,7 +16,7 @@ impl Outbox for Webhooks {
         tx: &'a mut Tx,
         account: AccountId,
         now: Timestamp,
-        events: Vec<MadeEvent>,
+        events: Vec<StoredEvent>,
     ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>> {
         Box::pin(async move {
             let mut made = sql::fill(tx, account, &events, now).await?;
@@ -36,7 +36,7 @@ impl Outbox for Webhooks {
 }
 
 /// The delivery as the sender takes it: what was just written need not be read again.
-fn due(row: MadeRow, events: &[MadeEvent], now: Timestamp) -> Option<Due> {
+fn due(row: MadeRow, events: &[StoredEvent], now: Timestamp) -> Option<Due> {
     let event = events.iter().find(|event| event.sequence == row.sequence)?;
     Some(Due {
         id: row.id,

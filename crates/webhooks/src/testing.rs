@@ -53,7 +53,7 @@ impl Operation for TestEndpoint {
         let (endpoint_id, actor) = (row.id.to_string(), ctx.caller().subject.clone());
         let event_id = ctx.emit_to(&WebhookTest { endpoint_id, actor }, row.id)?;
         let delivery_id = delivery_id(event_id, &row.tag)?;
-        ctx.linger(webhooks.sender.attempted(delivery_id));
+        ctx.await_before_reply(webhooks.sender.attempted(delivery_id));
         Ok(Tested { event_id, delivery_id })
     }
 }

@@ -14,7 +14,7 @@ use crate::event::AuditWritten;
 use crate::paging::{self, Paging};
 use crate::ports::{AfterCommit, Progress, account_closed};
 
-use crate::{Admitted, Cursor, Engine, Event, Method, PageRequest, Spec};
+use crate::{Admission, Cursor, Engine, Event, Method, PageRequest, Spec};
 pub(crate) use records::{AuditRecord, Record};
 
 /// What the data of an event may take; with its envelope a delivery stays within 64 KiB.
@@ -33,18 +33,18 @@ pub struct Ctx {
     tx: Option<Tx>,
     records: Vec<Record>,
     after_commit: Vec<AfterCommit>,
-    linger: Option<Linger>,
+    await_before_reply: Option<BeforeReply>,
     queries: u32,
 }
 
 /// What is waited for between the commit and the answer.
-type Linger = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+type BeforeReply = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 impl Ctx {
     pub(crate) fn new(
         engine: &Arc<Engine>,
         spec: &Spec,
-        admitted: Admitted,
+        admitted: Admission,
         request_id: &str,
         now: Timestamp,
     ) -> Self {
@@ -60,7 +60,7 @@ impl Ctx {
             tx: None,
             records: Vec::new(),
             after_commit: Vec::new(),
-            linger: None,
+            await_before_reply: None,
             queries: 0,
         }
     }
@@ -68,7 +68,7 @@ impl Ctx {
     /// For the operator at the command line, outside of any call. Ends with [`Ctx::finish`].
     pub fn operator(engine: &Arc<Engine>) -> Self {
         const OPERATOR: Spec = Spec::post("operator", "/");
-        let admitted = Admitted { caller: Arc::new(Caller::operator()), account: None };
+        let admitted = Admission { caller: Arc::new(Caller::operator()), account: None };
         Self::new(engine, &OPERATOR, admitted, "", engine.clock.now())
     }
 
@@ -82,7 +82,7 @@ impl Ctx {
     /// nothing of it remains.
     pub fn acting(engine: &Arc<Engine>, caller: Caller, request_id: &str) -> Self {
         const PAGE: Spec = Spec::post("page", "/");
-        let admitted = Admitted { caller: Arc::new(caller), account: None };
+        let admitted = Admission { caller: Arc::new(caller), account: None };
         Self::new(engine, &PAGE, admitted, request_id, engine.clock.now())
     }
 
@@ -140,7 +140,7 @@ impl Ctx {
 
     /// Holds the account's row until the commit and acts in it, for what adds to it: one that is suspended or about to be
     /// erased takes nothing.
-    pub async fn hold_open(&mut self, account: AccountId) -> Result<(), Problem> {
+    pub async fn lock_active_account(&mut self, account: AccountId) -> Result<(), Problem> {
         let memberships = self.engine.memberships.clone();
         let open = memberships.lock(self.tx().await?, account).await?;
         let open = open.ok_or_else(|| Problem::not_found("account", account))?;
@@ -282,8 +282,8 @@ impl Ctx {
 
     /// Waits for this after the commit and before the answer: for what the caller will ask for next. It must end soon
     /// by itself.
-    pub fn linger(&mut self, wait: impl Future<Output = ()> + Send + Sync + 'static) {
-        self.linger = Some(Box::pin(wait));
+    pub fn await_before_reply(&mut self, wait: impl Future<Output = ()> + Send + Sync + 'static) {
+        self.await_before_reply = Some(Box::pin(wait));
     }
 
     /// Ends the transaction, if one was begun, and keeps what it did.
@@ -294,7 +294,7 @@ impl Ctx {
         for act in self.after_commit.drain(..) {
             act();
         }
-        if let Some(wait) = self.linger.take() {
+        if let Some(wait) = self.await_before_reply.take() {
             wait.await;
         }
         Ok(())
@@ -304,7 +304,7 @@ impl Ctx {
     pub(crate) async fn rollback(&mut self) {
         self.records.clear();
         self.after_commit.clear();
-        self.linger = None;
+        self.await_before_reply = None;
         let Some(tx) = self.tx.take() else { return };
         self.queries += tx.queries();
         if let Err(error) = Box::pin(tx.rollback()).await {

@@ -7,7 +7,7 @@ use portico_store::StoreError;
 use serde_json::Value;
 
 use super::Ctx;
-use crate::ports::{AfterCommit, MadeEvent};
+use crate::ports::{AfterCommit, StoredEvent};
 use crate::{Engine, sql};
 
 /// Something to be written at the end of the transaction, numbered within its account.
@@ -22,9 +22,9 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    fn made(&self, sequence: i64) -> MadeEvent {
+    fn made(&self, sequence: i64) -> StoredEvent {
         let &Self { id, event_type, only_to, .. } = self;
-        MadeEvent { sequence, id, event_type, data: self.data.clone(), only_to }
+        StoredEvent { sequence, id, event_type, data: self.data.clone(), only_to }
     }
 }
 
@@ -42,7 +42,7 @@ fn announce(
     account: AccountId,
     last: i64,
     now: Timestamp,
-    made: &[MadeEvent],
+    made: &[StoredEvent],
 ) -> AfterCommit {
     let events = if engine.streams.is_watched(account) { made.to_vec() } else { Vec::new() };
     let engine = engine.clone();

@@ -1,17 +1,17 @@
 //! One hash for all spellings of a message.
 
 use super::{Fields, Node};
-use crate::Pieces;
+use crate::LengthPrefixedHash;
 
 /// A hash of the message: the same for another order of fields or another spelling of a number, since a caller that
 /// writes its request anew sends the same request.
 pub fn fingerprint(fields: &Fields) -> [u8; 32] {
-    let mut hash = Pieces::default();
+    let mut hash = LengthPrefixedHash::default();
     object(&mut hash, fields);
     hash.finish()
 }
 
-fn object(hash: &mut Pieces, fields: &Fields) {
+fn object(hash: &mut LengthPrefixedHash, fields: &Fields) {
     // A field that is null is absent.
     let present = || fields.iter().filter(|(_, value)| **value != Node::Null);
     hash.add(b'o', &present().count().to_be_bytes());
@@ -21,7 +21,7 @@ fn object(hash: &mut Pieces, fields: &Fields) {
     }
 }
 
-fn node(hash: &mut Pieces, value: &Node) {
+fn node(hash: &mut LengthPrefixedHash, value: &Node) {
     match value {
         Node::Null => hash.add(b'0', b""),
         Node::Bool(value) => hash.add(b'b', &[u8::from(*value)]),

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::body::Body;
 use portico_engine::clock::Stopwatch;
 use portico_engine::input::{Fields, Node};
-use portico_engine::{Door, Entry, taken_back};
+use portico_engine::{Entry, EntryPoint, cancelled};
 use portico_kernel::{Code, Problem};
 use rmcp::model::ErrorCode;
 
@@ -138,7 +138,7 @@ impl Gateway {
         call: (&str, Stopwatch),
         trace: &mut Trace,
     ) -> Result<(), Problem> {
-        let admitted = self.calls.admit(entry, Door::Api, bearer, call, &Fields::new(), trace).await;
+        let admitted = self.calls.admit(entry, EntryPoint::Api, bearer, call, &Fields::new(), trace).await;
         trace.admitted =
             Some(admitted.inspect_err(|problem| self.calls.not_admitted(problem, entry, call.0))?);
         Ok(())
@@ -192,7 +192,7 @@ impl Gateway {
             let asked = (&id, method.as_str(), &params);
             let answered = tokio::select! {
                 answered = methods::offered(&exchange, asked) => answered,
-                () = running.taken_back() => Err(taken_back().into()),
+                () = running.cancelled() => Err(cancelled().into()),
             };
             answered.map_or_else(
                 |fault| Ended::refused(&fault.for_era(exchange.era.modern), &id, &request_id),

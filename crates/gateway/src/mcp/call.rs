@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::StatusCode;
 use portico_engine::clock::Stopwatch;
 use portico_engine::input::{Fields, Node};
-use portico_engine::{Admitted, Door, IdempotencyKey, Manner, taken_back};
+use portico_engine::{Admission, CallOptions, EntryPoint, IdempotencyKey, cancelled};
 use portico_kernel::{Code, Problem};
-use portico_metering::Ticket;
+use portico_metering::MeteredCall;
 use rmcp::model::ErrorCode;
 use tokio::sync::oneshot;
 
@@ -60,8 +60,8 @@ pub(super) struct ToolCall {
     key: Option<IdempotencyKey>,
     /// What the person is asked about, if it cannot be undone, and what they said.
     deed: Option<(Deed, Brought)>,
-    admitted: Option<Admitted>,
-    ticket: Option<Arc<Ticket>>,
+    admitted: Option<Admission>,
+    ticket: Option<Arc<MeteredCall>>,
     /// Until it is taken back.
     pub(super) running: UnderWay,
 }
@@ -93,7 +93,7 @@ impl Mcp {
             let problem = door::lacking(&missing);
             // It is refused there too, and counted; here it says all that is missing.
             let call = (request_id, watch);
-            let _ = calls.admit(&tool.entry, Door::Tool, bearer, call, &NO_FIELDS, trace).await;
+            let _ = calls.admit(&tool.entry, EntryPoint::Tool, bearer, call, &NO_FIELDS, trace).await;
             calls.not_admitted(&problem, &tool.entry, request_id);
             let challenge = self.step_up(bearer.caller(), &missing);
             return Err(Fault { challenge, ..Fault::new(ErrorCode::INVALID_REQUEST, problem) });
@@ -107,7 +107,7 @@ impl Mcp {
         let key = (!tool.entry.spec.only_reads()).then(|| fields.remove(IDEMPOTENCY_KEY)).flatten();
         tool.fill_account(bearer.caller(), &mut fields);
         let call = (request_id, watch);
-        let admitted = calls.admit_named(&tool.entry, Door::Tool, bearer, fields, call, trace).await;
+        let admitted = calls.admit_named(&tool.entry, EntryPoint::Tool, bearer, fields, call, trace).await;
         let message = match admitted {
             Err(problem) if is_fault(&problem) => return Err(problem.into()),
             _ if !fits => {
@@ -199,7 +199,7 @@ async fn run_tool(
     if let Some((deed, brought)) = call.deed {
         let approval = tokio::select! {
             approval = Box::pin(approval::seek(exchange, &deed, brought)) => approval?,
-            () = ended(&mut gone) => return Err(taken_back().into()),
+            () = ended(&mut gone) => return Err(cancelled().into()),
         };
         match approval {
             Approval::Given(own) => {
@@ -214,13 +214,13 @@ async fn run_tool(
             }
         }
     }
-    let manner = Manner {
+    let options = CallOptions {
         page_size: PAGE_ITEMS,
         page_bytes: results::ANSWER_BYTES,
         progress: Some(exchange.clone()),
         gone,
     };
-    let reply = calls.run(&tool.entry, (call.message, key), manner, &call.request_id, trace).await?;
+    let reply = calls.run(&tool.entry, (call.message, key), options, &call.request_id, trace).await?;
     let frame = Frame { modern, server: &mcp.server };
     if reply.refused.is_some() && reply.replayed {
         return Ok(frame.refused(&reply.body)?);

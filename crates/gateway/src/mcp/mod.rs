@@ -23,7 +23,7 @@ mod tools;
 use std::sync::Arc;
 
 use http::HeaderValue;
-use portico_engine::{Carrier, Ctx, Done, Engine, Offer, Operation, Spec};
+use portico_engine::{Ctx, Done, Engine, Offer, Operation, Protocol, Spec};
 use portico_identity::Identity;
 use portico_kernel::Problem;
 use rmcp::model::Implementation;
@@ -44,7 +44,7 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub(crate) struct PostMessage {}
 
 impl Operation for PostMessage {
-    const SPEC: Spec = Spec::post("platform.messages.answer", "/mcp").opens(Carrier::Mcp).undocumented();
+    const SPEC: Spec = Spec::post("platform.messages.answer", "/mcp").opens(Protocol::Mcp).undocumented();
     type Area = Platform;
     type Answer = Done;
 

@@ -61,7 +61,7 @@ impl UnderWay {
     }
 
     /// Ends when it is taken back.
-    pub(super) async fn taken_back(&mut self) {
+    pub(super) async fn cancelled(&mut self) {
         let _ = self.gone().await;
     }
 }

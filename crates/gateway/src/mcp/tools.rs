@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use portico_engine::input::{Fields, Node};
-use portico_engine::{ACCOUNT_VARIABLE, Door, Engine, Entry, Registry, Spec};
+use portico_engine::{ACCOUNT_VARIABLE, Engine, Entry, EntryPoint, Registry, Spec};
 use portico_kernel::{Caller, Code, Problem, Role, Scope};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::json;
@@ -92,7 +92,7 @@ impl Roles {
         if let Some((_, may)) = self.0.iter().find(|(role, _)| *role == spec.role) {
             return Ok(*may);
         }
-        let may = match engine.admit(spec, Door::Tool, caller.clone(), &Fields::new()).await {
+        let may = match engine.admit(spec, EntryPoint::Tool, caller.clone(), &Fields::new()).await {
             Ok(_) => true,
             Err(problem) if problem.code() == Code::Forbidden => false,
             Err(problem) => return Err(problem),
@@ -122,7 +122,7 @@ impl ToolEntry {
 
     /// The scopes of the tool that the caller lacks.
     pub(super) fn missing(&self, caller: &Caller) -> Vec<Scope> {
-        let scopes = Door::Tool.scopes(&self.entry.spec).iter().copied();
+        let scopes = EntryPoint::Tool.scopes(&self.entry.spec).iter().copied();
         scopes.filter(|scope| !caller.holds(*scope)).collect()
     }
 

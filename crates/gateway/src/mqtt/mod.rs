@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use mqtt_protocol_core::mqtt::result_code::ConnectReasonCode;
-use portico_engine::Carrier;
+use portico_engine::Protocol;
 use portico_engine::input::Fields;
 use portico_events::SessionState;
 use portico_identity::verify::refused;
@@ -173,7 +173,7 @@ async fn admit(connect: Connect, calls: &Arc<Calls>, lines: &Arc<Lines>) -> Resu
     let client_id = assigned.as_deref().unwrap_or(&connect.client_id);
     // After the client was admitted and before the place is taken: whoever comes back needs no second one.
     let take_over = async || Name::take(lines, &bearer.caller().subject, client_id).await;
-    let (line, name) = calls.open(lines, Carrier::Mqtt, &bearer, Fields::new(), take_over).await?;
+    let (line, name) = calls.open(lines, Protocol::Mqtt, &bearer, Fields::new(), take_over).await?;
     let owner = (line.account(), bearer.caller().subject.as_str());
     let (held, left) = Held::begin(engine, owner, &connect, client_id).await?;
     Ok(Admitted { connect, line, assigned, name, held, left })

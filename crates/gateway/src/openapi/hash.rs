@@ -1,6 +1,6 @@
 //! The hash of a cut: equal hashes mean the same API.
 
-use portico_engine::Pieces;
+use portico_engine::LengthPrefixedHash;
 use portico_kernel::hex;
 use serde_json::{Map, Value};
 
@@ -22,18 +22,18 @@ const LITERALS: [&str; 3] = ["const", "default", "enum"];
 
 /// The hash over operations and schemas, without what only a person reads.
 pub(super) fn of(paths: &Map<String, Value>, components: &Value) -> String {
-    let mut hash = Pieces::default();
+    let mut hash = LengthPrefixedHash::default();
     names(&mut hash, paths);
     value(&mut hash, components);
     format!("sha256:{}", hex(&hash.finish()))
 }
 
 /// An object of names: each is kept, and what stands under it is read as OpenAPI again.
-fn names(hash: &mut Pieces, object: &Map<String, Value>) {
+fn names(hash: &mut LengthPrefixedHash, object: &Map<String, Value>) {
     each(hash, object, |_| true, |hash, _, inner| value(hash, inner));
 }
 
-fn value(hash: &mut Pieces, of: &Value) {
+fn value(hash: &mut LengthPrefixedHash, of: &Value) {
     match of {
         Value::Object(object) => each(
             hash,
@@ -57,10 +57,10 @@ fn value(hash: &mut Pieces, of: &Value) {
 
 /// The fields that count, in the order of their names, however the map keeps them.
 fn each(
-    hash: &mut Pieces,
+    hash: &mut LengthPrefixedHash,
     object: &Map<String, Value>,
     counts: impl Fn(&str) -> bool,
-    inner: impl Fn(&mut Pieces, &str, &Value),
+    inner: impl Fn(&mut LengthPrefixedHash, &str, &Value),
 ) {
     let mut fields: Vec<_> = object.iter().filter(|(name, _)| counts(name)).collect();
     fields.sort_unstable_by_key(|(name, _)| *name);

@@ -1,6 +1,6 @@
 //! One operation in a document.
 
-use portico_engine::{Access, Carrier, Entry, PAGE_FIELDS, PageSize, Spec};
+use portico_engine::{Access, Entry, PAGE_FIELDS, PageSize, Protocol, Spec};
 use portico_kernel::Scope;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
@@ -81,7 +81,7 @@ fn parameters(spec: &Spec, input: &Map<String, Value>) -> Value {
     if spec.list.is_some() {
         parameters.extend(paging());
     }
-    if spec.carrier == Some(Carrier::Sse) {
+    if spec.protocol == Some(Protocol::Sse) {
         let schema = json!({ "type": "string", "description": "The `id` of the last block that was seen." });
         parameters.push(parameter("header", "Last-Event-ID", schema, false));
     }
@@ -228,7 +228,7 @@ fn allow_null(schema: &mut Value) {
 fn responses(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
     let spec = &entry.spec;
     let answer = object(entry.answer_schema(answers));
-    let media = if spec.carrier == Some(Carrier::Sse) { "text/event-stream" } else { "application/json" };
+    let media = if spec.protocol == Some(Protocol::Sse) { "text/event-stream" } else { "application/json" };
     let content = json!({ media: { "schema": answer } });
     let mut headers = json!({ "x-request-id": problem::header("RequestId") });
     if spec.list.is_some() {

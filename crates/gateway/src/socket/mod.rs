@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use portico_engine::Carrier;
+use portico_engine::Protocol;
 use portico_engine::input::{Fields, Node};
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem};
@@ -195,7 +195,7 @@ async fn known(calls: &Arc<Calls>, lines: &Arc<Lines>, auth: Auth) -> Result<Lin
     if let Some(account) = auth.account_id {
         fields.insert("account_id".to_owned(), Node::Text(account));
     }
-    calls.open(lines, Carrier::Socket, &bearer, fields, async || ()).await.map(|(line, ())| line)
+    calls.open(lines, Protocol::Socket, &bearer, fields, async || ()).await.map(|(line, ())| line)
 }
 
 /// A client that breaks the protocol is told so in the protocol's own words.

@@ -42,7 +42,7 @@ impl From<Unknown> for AuthorizeFault {
 
 /// What the consent page carries from its display to its answer, sealed for one session.
 #[derive(Serialize, Deserialize)]
-struct Ticket {
+struct MeteredCall {
     client_id: String,
     redirect_uri: String,
     state: Option<String>,
@@ -146,7 +146,7 @@ impl Identity {
         session: SessionId,
         request: &AuthorizationRequest,
     ) -> Result<String, Problem> {
-        let ticket = Ticket {
+        let ticket = MeteredCall {
             client_id: request.client.id.clone(),
             redirect_uri: request.redirect_uri.clone(),
             state: request.state.clone(),
@@ -164,7 +164,7 @@ impl Identity {
         session: SessionId,
         sealed: &str,
     ) -> Result<Option<AuthorizationRequest>, Problem> {
-        let ticket: Option<Ticket> = consent_of(&session.to_string()).open(asked, sealed);
+        let ticket: Option<MeteredCall> = consent_of(&session.to_string()).open(asked, sealed);
         let Some(ticket) = ticket else { return Ok(None) };
         let client = self.known_client(asked.engine, &ticket.client_id).await?;
         let client = client.filter(|client| client.allows_redirect(&ticket.redirect_uri));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use maud::html;
-use portico_engine::ports::{Letter, Mailer};
+use portico_engine::ports::{MailMessage, Mailer};
 use portico_engine::{Ctx, Engine, log_failure};
 use portico_kernel::{Caller, Code, Problem};
 
@@ -153,7 +153,7 @@ async fn post_link(
     let Some(person) = person else { return Ok(()) };
     let mut ctx = Ctx::acting(engine, Caller::person(person.id, &person.name), request_id);
     let link = Identity::make_password_link(&mut ctx, issuer, &person).await?;
-    let letter = Letter {
+    let letter = MailMessage {
         to: person.email.clone(),
         subject: "Choose a new password".to_owned(),
         text: format!(

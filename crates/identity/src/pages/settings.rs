@@ -3,7 +3,7 @@
 use http::StatusCode;
 use maud::html;
 use portico_engine::Ctx;
-use portico_engine::ports::Letter;
+use portico_engine::ports::MailMessage;
 use portico_kernel::{Code, Problem};
 use serde_json::json;
 
@@ -150,7 +150,7 @@ impl Visit<'_> {
             return Ok(Err("Too many letters were sent. Wait an hour, then try again.".to_owned()));
         }
         let token = links::create(ctx, Purpose::Email, &own, &email).await?;
-        let letter = Letter {
+        let letter = MailMessage {
             to: email,
             subject: "Confirm your address".to_owned(),
             text: format!(

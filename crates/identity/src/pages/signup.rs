@@ -3,7 +3,7 @@
 use http::StatusCode;
 use maud::{Markup, html};
 use portico_engine::Ctx;
-use portico_engine::ports::Invited;
+use portico_engine::ports::PendingInvitation;
 use portico_kernel::{Caller, Code, Detail, PersonId, Problem};
 
 use super::frame::{self, Field, Width};
@@ -17,7 +17,7 @@ use crate::sql;
 /// What lets someone sign up.
 enum Pass {
     Setup(String),
-    Invitation(String, Invited),
+    Invitation(String, PendingInvitation),
 }
 
 impl Pass {
@@ -140,7 +140,7 @@ impl Visit<'_> {
         status: StatusCode,
         alert: Option<&str>,
         token: &str,
-        invited: &Invited,
+        invited: &PendingInvitation,
         own: &str,
     ) -> Reply {
         let guard = self.guard();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_engine::{Engine, Pieces};
+use portico_engine::{Engine, LengthPrefixedHash};
 use portico_kernel::{Problem, Timestamp, hex};
 use portico_store::Tx;
 
@@ -40,7 +40,7 @@ pub(crate) const LETTERS_FROM: Limit =
 impl Limit {
     /// Whom it counts is kept as a hash: the table is no list of addresses.
     fn bucket(self, key: &str) -> String {
-        let mut pieces = Pieces::default();
+        let mut pieces = LengthPrefixedHash::default();
         pieces.add(b'a', key.as_bytes());
         format!("{}:{}", self.what, hex(&pieces.finish()[..16]))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{Directory, Key, Letter, PersonRecord};
+use portico_engine::ports::{Directory, Key, MailMessage, PersonRecord};
 use portico_engine::{Ctx, Engine};
 use portico_kernel::{
     AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, Timestamp, hex, is_short_text,
@@ -133,7 +133,7 @@ impl Identity {
         links::forget(ctx.tx().await?, person.id).await?;
         ctx.audit("person.email_changed", &person.id)?;
         if self.mailer.is_configured() {
-            let letter = Letter {
+            let letter = MailMessage {
                 to: person.email.clone(),
                 subject: "Your address was changed".to_owned(),
                 text: "The e-mail address of your account was changed, and this one is no longer it.\n\nIf it was not \
@@ -234,7 +234,7 @@ impl Directory for People {
         Box::pin(async move { Ok(sql::people::person_by_email(tx, email).await?.map(PersonRecord::from)) })
     }
 
-    fn take_letter<'a>(
+    fn take_mail_quota<'a>(
         &'a self,
         engine: &'a Engine,
         from: &'a str,

@@ -8,8 +8,8 @@ mod server;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use portico_engine::Turn;
-use portico_engine::ports::{Letter, Mailer};
+use portico_engine::JobOutcome;
+use portico_engine::ports::{MailMessage, Mailer};
 use portico_mail::{Mail, Smtp, limits};
 use portico_store::args;
 use tracing::Level;
@@ -52,9 +52,9 @@ on_both_databases! {
 const A_MINUTE: Duration = Duration::from_mins(1);
 const A_MOMENT: Duration = Duration::from_micros(1);
 
-fn letter(to: &str) -> Letter {
+fn letter(to: &str) -> MailMessage {
     let text = "Open https://portico.example/once/SECRET".to_owned();
-    Letter { to: to.to_owned(), subject: "Sign in".to_owned(), text }
+    MailMessage { to: to.to_owned(), subject: "Sign in".to_owned(), text }
 }
 
 async fn post(place: &Place, mail: &Mail, to: &str) {
@@ -112,7 +112,7 @@ mod stories {
         let mut tx = place.engine.db.write().await.unwrap();
         mail.post(&place.engine, &mut tx, &letter("nobody@example.com")).await.unwrap();
         tx.rollback().await.unwrap();
-        assert_eq!(mail.send_due(&place.engine).await.unwrap(), Turn::Idle);
+        assert_eq!(mail.send_due(&place.engine).await.unwrap(), JobOutcome::Idle);
         assert!(server.letters().is_empty(), "what was taken back is not sent");
         post(&place, &mail, "ada@example.com").await;
         assert_eq!(outbox(&place).await, (1, 0));
@@ -218,7 +218,11 @@ mod stories {
         for number in 0..all {
             post(&place, &one, &format!("{number}@example.com")).await;
         }
-        assert_eq!(one.send_due(&place.engine).await.unwrap(), Turn::Again, "a full batch asks for more");
+        assert_eq!(
+            one.send_due(&place.engine).await.unwrap(),
+            JobOutcome::MoreWork,
+            "a full batch asks for more"
+        );
         while outbox(&place).await.0 > 0 {
             let (one, other) = tokio::join!(one.send_due(&place.engine), other.send_due(&place.engine));
             one.unwrap();
@@ -273,7 +277,7 @@ mod stories {
         assert!(none.post(&place.engine, &mut tx, &letter("ada@example.com")).await.is_err());
         tx.rollback().await.unwrap();
         post(&place, &mail_to(&server), "ada@example.com").await;
-        assert_eq!(none.send_due(&place.engine).await.unwrap(), Turn::Idle);
+        assert_eq!(none.send_due(&place.engine).await.unwrap(), JobOutcome::Idle);
         assert_eq!(outbox(&place).await, (1, 0));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{AfterCommit, MadeEvent, Memberships, Outbox, Streams};
+use portico_engine::ports::{AfterCommit, Memberships, Outbox, StoredEvent, Streams};
 use portico_engine::{Engine, OPERATION_TIME_MAX, Registry};
 use portico_kernel::{AccountId, Clock, Entropy, Role, Sleep, SystemEntropy, Timestamp, hex};
 use portico_store::{Db, Keyring, StoreError, Tx, args};
@@ -116,7 +116,7 @@ impl Streams for Nobody {
         false
     }
 
-    fn committed(&self, _: &Arc<Engine>, _: AccountId, _: i64, _: Timestamp, _: Vec<MadeEvent>) {}
+    fn committed(&self, _: &Arc<Engine>, _: AccountId, _: i64, _: Timestamp, _: Vec<StoredEvent>) {}
 }
 
 impl Outbox for Nobody {
@@ -125,7 +125,7 @@ impl Outbox for Nobody {
         _: &'a mut Tx,
         _: AccountId,
         _: Timestamp,
-        _: Vec<MadeEvent>,
+        _: Vec<StoredEvent>,
     ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>> {
         Box::pin(async { Ok(None) })
     }

@@ -25,7 +25,7 @@ pub(crate) use record::tests::any_record;
 pub(crate) use record::{REQUEST_ID_BYTES_MAX, Record, SubjectId};
 use segment::Segment;
 
-/// The names behind the numbers in the records; another version of the program may have others.
+/// The names behind the metrics in the records; another version of the program may have others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Names {
     /// Of operations.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use portico_kernel::{AccountId, Day, Hour, Month, Timestamp};
 use portico_store::{Arg, StoreError, Tx, args, from_row};
 
-/// Numbers of calls.
+/// Metrics of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) calls: i64,
@@ -52,8 +52,8 @@ impl Rows {
     /// The texts for one row, two, and so on: `head`, as many groups of `columns` placeholders, `tail`.
     fn new(head: &str, columns: usize, tail: &str) -> Self {
         let group = |row: usize| {
-            let numbers = (row * columns + 1..=(row + 1) * columns).map(|number| format!("${number}"));
-            format!("({})", numbers.collect::<Vec<_>>().join(", "))
+            let metrics = (row * columns + 1..=(row + 1) * columns).map(|number| format!("${number}"));
+            format!("({})", metrics.collect::<Vec<_>>().join(", "))
         };
         let text = |rows: usize| {
             let groups: Vec<_> = (0..rows).map(group).collect();
@@ -280,7 +280,7 @@ pub(crate) async fn insert_block(tx: &mut Tx, account: AccountId, block: BlockRo
     .map(drop)
 }
 
-/// Pieces with a request from `since` to `until`, those that end last first, from behind the piece `before` on.
+/// LengthPrefixedHash with a request from `since` to `until`, those that end last first, from behind the piece `before` on.
 pub(crate) async fn blocks_before(
     tx: &mut Tx,
     account: AccountId,
@@ -298,7 +298,7 @@ pub(crate) async fn blocks_before(
     .await
 }
 
-/// Pieces of every account that ended at `since` or later, the last ones first.
+/// LengthPrefixedHash of every account that ended at `since` or later, the last ones first.
 pub(crate) async fn blocks_since(
     tx: &mut Tx,
     since: Timestamp,

@@ -190,7 +190,7 @@ on_both_databases! {
         assert_eq!(tokens.scope, "mcp:read", "what it asked for, as far as assistants have it");
         assert_eq!(claims(&tokens.access)["aud"], "http://api.test/mcp");
         for entry in app.app.engine.registry.entries() {
-            let opens_tools = entry.spec.carrier == Some(portico_engine::Carrier::Mcp);
+            let opens_tools = entry.spec.protocol == Some(portico_engine::Protocol::Mcp);
             if entry.spec.access != portico_engine::Access::Open && !opens_tools {
                 let path = entry.spec.path.replace("{org_id}", &app.account.to_string());
                 let answer = app.send(Sent::new(entry.spec.method.name(), &path).bearer(&tokens.access)).await;
@@ -328,7 +328,7 @@ on_both_databases! {
         app.advance(Duration::from_hours(6 * 24)).await;
         let tokens = Tokens::read(&console.token(&app, &[("grant_type", "refresh_token"), ("refresh_token", &tokens.refresh)]).await);
         app.advance(Duration::from_hours(24)).await;
-        while portico_testkit::turn(&app, "identity.prune").await == portico_engine::Turn::Again {}
+        while portico_testkit::turn(&app, "identity.prune").await == portico_engine::JobOutcome::MoreWork {}
         console.refused(&app, &[("grant_type", "refresh_token"), ("refresh_token", &tokens.refresh)], "invalid_grant").await;
     }
 

@@ -38,7 +38,7 @@ async fn traces(app: &TestApp, id: &str) -> Vec<(&'static str, i64)> {
 /// Lets the job run until it finds nothing more.
 async fn erase(app: &TestApp) {
     for _ in 0..200 {
-        if turn(app, "accounts.erase").await == portico_engine::Turn::Idle {
+        if turn(app, "accounts.erase").await == portico_engine::JobOutcome::Idle {
             return;
         }
     }

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 const REQUESTS: usize = 100_000;
 
-/// Pieces that parsers trip over, and pieces of good requests, so that some get far.
+/// LengthPrefixedHash that parsers trip over, and pieces of good requests, so that some get far.
 fn piece() -> impl Strategy<Value = String> {
     let words = [
         "",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico::Outside;
+use portico::Environment;
 use portico_kernel::{Code, Role};
 use portico_mail::Smtp;
 use portico_store::args;
@@ -161,8 +161,9 @@ on_both_databases! {
 async fn where_mail_is_sent_the_link_goes_by_mail_alone() {
     let smtp =
         Some(Smtp { url: "smtp://127.0.0.1:1".to_owned(), from: "Acme <api@acme.example>".to_owned() });
-    let outside = Outside { smtp, ..Outside::default() };
-    let app = TestApp::with(Database::Sqlite, TestAppOptions { outside, ..TestAppOptions::default() }).await;
+    let environment = Environment { smtp, ..Environment::default() };
+    let app =
+        TestApp::with(Database::Sqlite, TestAppOptions { environment, ..TestAppOptions::default() }).await;
     let owner = owner(&app).await;
     let made = invite(&app, &owner, &json!({ "email": "ada@example.com" })).await.ok();
     assert_eq!(made["link"], "");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico::Outside;
+use portico::Environment;
 use portico_testkit::{Browser, Database, Sent, TestApp, TestAppOptions, on_both_databases};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -66,7 +66,7 @@ on_both_databases! {
         browser.sign_in("ada@example.com", PASSWORD).await;
         allow(&mut browser, &used.request(&[])).await.parameter("code").unwrap();
         app.clock.advance(Duration::from_hours(25));
-        while portico_testkit::turn(&app, "identity.prune").await == portico_engine::Turn::Again {}
+        while portico_testkit::turn(&app, "identity.prune").await == portico_engine::JobOutcome::MoreWork {}
         assert_eq!(browser.get(&unused.request(&[])).await.status, 400);
         assert_eq!(browser.get(&used.request(&[])).await.status, 303);
     }
@@ -110,8 +110,8 @@ fn answer(status: &str, body: &str) -> String {
 }
 
 async fn app_that_reaches_this_machine() -> TestApp {
-    let outside = Outside { egress_allow: "127.0.0.1".parse().unwrap(), ..Outside::default() };
-    TestApp::with(Database::Sqlite, TestAppOptions { outside, ..TestAppOptions::default() }).await
+    let environment = Environment { egress_allow: "127.0.0.1".parse().unwrap(), ..Environment::default() };
+    TestApp::with(Database::Sqlite, TestAppOptions { environment, ..TestAppOptions::default() }).await
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portico_engine::{Access, Carrier, Entry, Method};
+use portico_engine::{Access, Entry, Method, Protocol};
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Code, PersonId, Role, ScopeSet};
 use portico_testkit::{Database, MqttClient, Sent, Served, TestApp, on_both_databases};
@@ -155,7 +155,7 @@ on_both_databases! {
         let world = World::new(&app).await;
         for entry in entries(&app) {
             // Messages of assistants are strict in their own way.
-            if entry.spec.anything.is_some() || entry.spec.carrier == Some(Carrier::Mcp) {
+            if entry.spec.anything.is_some() || entry.spec.protocol == Some(Protocol::Mcp) {
                 continue;
             }
             app.send(world.wrong(&app, &entry)).await.refused_field("nope_nope");
@@ -168,7 +168,7 @@ on_both_databases! {
         let document = document(&app.app.engine.registry, "http://api.test", &cut);
         let mut order = entries(&app);
         order.sort_by_key(|entry| (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete"));
-        for entry in order.iter().filter(|entry| entry.spec.documented && entry.spec.carrier.is_none()) {
+        for entry in order.iter().filter(|entry| entry.spec.documented && entry.spec.protocol.is_none()) {
             let operation = &document["paths"][entry.spec.path][entry.spec.method.name().to_lowercase()];
             let mut schema = operation["responses"]["200"]["content"]["application/json"]["schema"].clone();
             assert!(schema.is_object(), "{}", entry.spec.name);
@@ -328,7 +328,7 @@ async fn names_and_routes_fit_together() {
         assert!(verbs.contains(&parts[2]), "{}", spec.name);
         assert_eq!(spec.list.is_some(), parts[2] == "list", "{}", spec.name);
         let versioned = spec.path.starts_with("/v1/");
-        if matches!(spec.carrier, Some(Carrier::Mqtt | Carrier::Mcp)) {
+        if matches!(spec.protocol, Some(Protocol::Mqtt | Protocol::Mcp)) {
             continue; // Its version is the protocol's own.
         }
         assert_eq!(

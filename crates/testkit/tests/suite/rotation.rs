@@ -100,7 +100,7 @@ async fn two_servers_that_erase_do_not_stand_in_each_others_way() {
     }
     first.clock.advance(Duration::from_hours(30 * 24));
     let erase = |app| async move {
-        while portico_testkit::turn(app, "accounts.erase").await == portico_engine::Turn::Again {}
+        while portico_testkit::turn(app, "accounts.erase").await == portico_engine::JobOutcome::MoreWork {}
     };
     tokio::join!(erase(&first), erase(&second), erase(&first), erase(&second));
     let owner = first.person_token(ada.id).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use portico::Outside;
+use portico::Environment;
 use portico_kernel::{Code, Role, Scope, ScopeSet};
 use portico_testkit::{
     Answering, Database, Received, Receiver, Sent, TestApp, TestAppOptions, capture_log, captured_log,
@@ -17,8 +17,8 @@ pub(crate) const HOUR: Duration = Duration::from_hours(1);
 
 /// A platform that may deliver to this machine, and a receiver there.
 pub(crate) async fn place(database: Database) -> (TestApp, Receiver) {
-    let outside = Outside { egress_allow: "127.0.0.0/8".parse().unwrap(), ..Outside::default() };
-    let options = TestAppOptions { outside, ..TestAppOptions::default() };
+    let environment = Environment { egress_allow: "127.0.0.0/8".parse().unwrap(), ..Environment::default() };
+    let options = TestAppOptions { environment, ..TestAppOptions::default() };
     let mut app = TestApp::with(database, options).await;
     // Some stories take weeks.
     app.token = text(&app.new_token(app.account, ScopeSet::all(), 365).await["token"]);

@@ -144,11 +144,11 @@ with_a_receiver! {
         assert_eq!(deliveries(&app, &id).await.len(), 1);
         app.advance(25 * HOUR).await;
         assert_eq!(deliveries(&app, &id).await.len(), 0, "even before the job has run");
-        while turn(&app, "webhooks.prune_history").await == portico_engine::Turn::Again {}
+        while turn(&app, "webhooks.prune_history").await == portico_engine::JobOutcome::MoreWork {}
         assert_eq!((app.count("webhook_deliveries").await, app.count("webhook_attempts").await), (0, 0));
         app.post(&format!("/v1/webhooks/deliveries/{delivery}/retry"), &json!({})).await.refused(Code::NotFound);
         app.advance(3 * 24 * HOUR).await;
-        while turn(&app, "engine.prune_events").await == portico_engine::Turn::Again {}
+        while turn(&app, "engine.prune_events").await == portico_engine::JobOutcome::MoreWork {}
         assert_eq!(app.count("events").await, 0);
     }
 
@@ -164,7 +164,7 @@ with_a_receiver! {
         app.send(Sent::new("DELETE", &path).bearer(&token)).await.ok();
         app.sent().await;
         app.advance(31 * 24 * HOUR).await;
-        while turn(&app, "accounts.erase").await == portico_engine::Turn::Again {}
+        while turn(&app, "accounts.erase").await == portico_engine::JobOutcome::MoreWork {}
         for table in [
             "webhook_deliveries", "webhook_attempts", "webhook_endpoints", "webhook_stats", "webhook_subscriptions",
             "webhook_inboxes", "webhook_requests",

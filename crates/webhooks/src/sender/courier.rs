@@ -339,8 +339,8 @@ impl Courier {
         if let Some(next) = if_not_gone.next_at {
             self.due_at(next);
         }
-        self.webhooks.numbers.attempted(outcome == Outcome::Delivered);
-        self.webhooks.numbers.to_write(1);
+        self.webhooks.metrics.attempted(outcome == Outcome::Delivered);
+        self.webhooks.metrics.to_write(1);
         self.unwritten += 1;
         // It ends after every courier.
         let _ = self.results.send(Finished::new(&self.engine, self.account, done, (after, if_not_gone)));
@@ -385,6 +385,6 @@ async fn in_its_place(
     let _slow = if slow { sender.slow_places.acquire().await.ok() } else { None };
     let _place = sender.places.acquire().await.ok();
     sender.sure(&engine).await;
-    let _counted = webhooks.numbers.begin();
+    let _counted = webhooks.metrics.begin();
     attempt(&webhooks, &engine, account, &target, due).await
 }

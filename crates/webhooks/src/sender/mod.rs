@@ -162,9 +162,9 @@ impl Sender {
     }
 
     fn is_at_rest(&self) -> bool {
-        let numbers = self.webhooks.upgrade().map(|webhooks| webhooks.numbers.clone());
+        let metrics = self.webhooks.upgrade().map(|webhooks| webhooks.metrics.clone());
         lock(&self.wanted).is_empty()
-            && numbers.is_none_or(|numbers| numbers.in_flight() == 0 && numbers.unwritten() == 0)
+            && metrics.is_none_or(|metrics| metrics.in_flight() == 0 && metrics.unwritten() == 0)
             && lock(&self.couriers).values().all(|mailbox| mailbox.is_at_rest())
     }
 }

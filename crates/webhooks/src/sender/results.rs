@@ -98,7 +98,7 @@ pub(super) async fn write(
         tell(&webhooks, &batch, &written);
         let count = i64::try_from(batch.len()).unwrap_or(0);
         batch.clear();
-        webhooks.numbers.to_write(-count);
+        webhooks.metrics.to_write(-count);
         webhooks.sender.moved();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use portico_engine::ports::MadeEvent;
+use portico_engine::ports::StoredEvent;
 use portico_kernel::{AccountId, AttemptId, DeliveryId, EndpointId, EventId, Timestamp};
 use portico_store::{StoreError, Tx, args, from_row};
 
@@ -63,7 +63,7 @@ static FILL: LazyLock<ByRows> = LazyLock::new(|| {
 pub(crate) async fn fill(
     tx: &mut Tx,
     account: AccountId,
-    events: &[MadeEvent],
+    events: &[StoredEvent],
     now: Timestamp,
 ) -> Result<Vec<MadeRow>, StoreError> {
     let shared = args![now, Lane::ORDERED_TYPE.to_owned(), account];
@@ -95,7 +95,7 @@ pub(crate) async fn fill_one(
     .await
 }
 
-/// The numbers of those of the account's events, in that time, of which a delivery for the endpoint was never made.
+/// The metrics of those of the account's events, in that time, of which a delivery for the endpoint was never made.
 pub(crate) async fn missed(
     tx: &mut Tx,
     (account, endpoint): (AccountId, EndpointId),
@@ -131,7 +131,7 @@ static FILL_MISSED: LazyLock<ByRows> = LazyLock::new(|| {
     )
 });
 
-/// Makes deliveries of the events of these numbers for the endpoint, whatever it subscribes.
+/// Makes deliveries of the events of these metrics for the endpoint, whatever it subscribes.
 pub(crate) async fn fill_missed(
     tx: &mut Tx,
     (account, endpoint): (AccountId, EndpointId),

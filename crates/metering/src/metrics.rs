@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers that only grow, and how far the database is behind.
+/// Metrics that only grow, and how far the database is behind.
 #[derive(Debug, Default)]
-pub struct Numbers {
+pub struct Metrics {
     leases: AtomicU64,
     recorded: AtomicU64,
     counted: AtomicU64,
@@ -12,7 +12,7 @@ pub struct Numbers {
     open: AtomicU64,
 }
 
-impl Numbers {
+impl Metrics {
     pub(crate) fn lease_asked(&self) {
         self.leases.fetch_add(1, Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@ use crate::sql::{self, Held};
 /// Gives places to streams. On SQLite this server is the only one and its own count is the truth. Beside others each
 /// server writes its own count down, as it is and never as a difference: so what could not be written, or was written
 /// twice, is right again with the next time, and a server that is killed is soon forgotten with all it held.
-pub struct Places {
+pub struct Slots {
     shared: bool,
     /// This server's name among the others, made when it is first needed.
     node: OnceCell<String>,
@@ -35,7 +35,7 @@ struct Sure {
 
 /// What is being written down; what was not goes back.
 struct Changed<'a> {
-    places: &'a Places,
+    places: &'a Slots,
     keys: BTreeSet<(AccountId, Arc<str>)>,
 }
 
@@ -46,8 +46,8 @@ impl Drop for Changed<'_> {
 }
 
 /// A place that a stream has, until it is dropped.
-pub struct Place {
-    places: Arc<Places>,
+pub struct Slot {
+    places: Arc<Slots>,
     account: AccountId,
     credential: Arc<str>,
 }
@@ -77,8 +77,8 @@ fn check(held: &Held) -> Result<(), Problem> {
     Ok(())
 }
 
-impl Places {
-    /// Places of which none is taken; `shared` says that other servers may use the same database.
+impl Slots {
+    /// Slots of which none is taken; `shared` says that other servers may use the same database.
     pub fn new(shared: bool) -> Self {
         let (held, changed) = (Mutex::default(), Mutex::default());
         let (wake, sure) = (Notify::new(), Mutex::default());
@@ -91,7 +91,7 @@ impl Places {
         engine: &Arc<Engine>,
         account: AccountId,
         credential: &str,
-    ) -> Result<Place, Problem> {
+    ) -> Result<Slot, Problem> {
         if !self.shared {
             return self.take_beside(&Held::default(), account, credential);
         }
@@ -127,7 +127,7 @@ impl Places {
         others: &Held,
         account: AccountId,
         credential: &str,
-    ) -> Result<Place, Problem> {
+    ) -> Result<Slot, Problem> {
         let mut held = lock(&self.held);
         let here = held.get(&account).map_or_else(Held::default, |of_account| count(of_account, credential));
         check(
@@ -141,7 +141,7 @@ impl Places {
         let known = of_account.get_key_value(credential).map(|(known, _)| known.clone());
         let credential = known.unwrap_or_else(|| credential.into());
         *of_account.entry(credential.clone()).or_default() += 1;
-        Ok(Place { places: self.clone(), account, credential })
+        Ok(Slot { places: self.clone(), account, credential })
     }
 
     /// Takes a place beside what the other servers hold, and writes down what this one does. Nobody else counts in the
@@ -151,7 +151,7 @@ impl Places {
         engine: &Engine,
         account: AccountId,
         credential: &str,
-    ) -> Result<Place, Problem> {
+    ) -> Result<Slot, Problem> {
         let node = self.node(engine).await?;
         let mut tx = engine.db.write().await?;
         let now = engine.clock.now();
@@ -293,7 +293,7 @@ fn count(of_account: &HashMap<Arc<str>, u32>, credential: &str) -> Held {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.places.give_back(self.account, &self.credential);
     }

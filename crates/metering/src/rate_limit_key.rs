@@ -6,10 +6,10 @@ use portico_kernel::Timestamp;
 
 use crate::journal::SubjectId;
 use crate::limits;
-use crate::window::{Place, Standing, Window};
+use crate::window::{Place, RateLimitStatus, Window};
 
 /// Who calls, and how often they did lately.
-pub struct Subject {
+pub struct RateLimitKey {
     pub(crate) id: SubjectId,
     minute: Mutex<Minute>,
     /// One asks the database for a larger share at a time.
@@ -40,14 +40,14 @@ pub(crate) struct Share {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The call may go on.
-    Admitted(Place, Standing),
+    Admission(Place, RateLimitStatus),
     /// There is no room.
-    Full(Standing),
+    Full(RateLimitStatus),
     /// This server must first ask for a share.
     NeedsShare,
 }
 
-impl Subject {
+impl RateLimitKey {
     pub(crate) fn new(id: SubjectId) -> Self {
         Self { id, minute: Mutex::default(), asking: tokio::sync::Mutex::new(()) }
     }
@@ -61,7 +61,7 @@ impl Minute {
     /// Counts a call, where this server alone decides.
     pub(crate) fn take(&mut self, now: Timestamp, limit: u32) -> Asked {
         match self.window.take(now, limit) {
-            Some(place) => Asked::Admitted(place, self.window.standing(now, limit, 0)),
+            Some(place) => Asked::Admission(place, self.window.standing(now, limit, 0)),
             None => Asked::Full(self.window.standing(now, limit, 0)),
         }
     }
@@ -75,7 +75,7 @@ impl Minute {
         }
         let most = share.most.min(limit);
         match self.window.take(now, most) {
-            Some(place) => Asked::Admitted(place, self.standing(now, limit)),
+            Some(place) => Asked::Admission(place, self.standing(now, limit)),
             None if share.most >= limit || share.full_until.is_some_and(|until| now < until) => {
                 Asked::Full(self.standing(now, limit))
             }
@@ -84,12 +84,12 @@ impl Minute {
     }
 
     /// What to tell a caller who was not counted.
-    pub(crate) fn standing(&mut self, now: Timestamp, limit: u32) -> Standing {
+    pub(crate) fn standing(&mut self, now: Timestamp, limit: u32) -> RateLimitStatus {
         let elsewhere = self.share.elsewhere;
         let standing = self.window.standing(now, limit, elsewhere);
         // When the others' calls leave is not known here; it may be any second.
         let reset_seconds = if elsewhere > 0 { 1 } else { standing.reset_seconds };
-        Standing { reset_seconds, ..standing }
+        RateLimitStatus { reset_seconds, ..standing }
     }
 
     /// Lets go of all but what is used, so that the number holds until a new share is agreed on; answers it.
@@ -139,7 +139,7 @@ mod tests {
                 }
                 for _ in 0..2 {
                     match servers[at].0.take_shared(now, limit) {
-                        Asked::Admitted(..) => {
+                        Asked::Admission(..) => {
                             admitted.push(now);
                             break;
                         }

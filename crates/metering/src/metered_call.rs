@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use portico_engine::clock::Stopwatch;
-use portico_engine::ports::Toll;
+use portico_engine::ports::Charge;
 use portico_engine::{Engine, Spec};
 use portico_kernel::{AccountId, Caller, CallerKind, Code, Month, Problem, Timestamp};
 
 use crate::account::AccountMeter;
 use crate::journal::{REQUEST_ID_BYTES_MAX, Record};
 use crate::metering::unreadable;
-use crate::subject::{Asked, Subject};
-use crate::window::{Place, Standing};
+use crate::rate_limit_key::{Asked, RateLimitKey};
+use crate::window::{Place, RateLimitStatus};
 use crate::{Metering, limits};
 
-/// A call that is counted. It is recorded when it is [finished](Ticket::finish), or when the last hand lets go of it.
-pub struct Ticket {
+/// A call that is counted. It is recorded when it is [finished](MeteredCall::finish), or when the last hand lets go of it.
+pub struct MeteredCall {
     metering: Arc<Metering>,
     engine: Arc<Engine>,
-    subject: Arc<Subject>,
+    subject: Arc<RateLimitKey>,
     refusable: bool,
     only_reads: bool,
     operation: u16,
@@ -41,7 +41,7 @@ struct State {
     meter: Option<Arc<AccountMeter>>,
     /// Its place in the caller's minute.
     place: Option<Place>,
-    standing: Option<Standing>,
+    standing: Option<RateLimitStatus>,
     /// Units that it cost so far, and whether they were leased.
     units: u32,
     leased: bool,
@@ -61,17 +61,17 @@ enum Ending {
     Refused(Code),
 }
 
-impl Ticket {
+impl MeteredCall {
     /// A call of `caller`, whose minute is `subject`, that has just come.
     pub fn new(
         metering: &Arc<Metering>,
         engine: &Arc<Engine>,
-        (caller, subject): (&Caller, Arc<Subject>),
+        (caller, subject): (&Caller, Arc<RateLimitKey>),
         spec: &Spec,
         (request_id, watch): (&str, Stopwatch),
     ) -> Option<Arc<Self>> {
         let operation = metering.operation(spec.name)?;
-        metering.numbers.opened();
+        metering.metrics.opened();
         Some(Arc::new(Self {
             operation,
             metering: metering.clone(),
@@ -117,7 +117,7 @@ impl Ticket {
         let mut state = self.state();
         (state.account, state.meter) = (Some(account), Some(meter));
         match asked {
-            Asked::Admitted(place, standing) => {
+            Asked::Admission(place, standing) => {
                 (state.place, state.standing) = (Some(place), Some(standing));
                 Ok(())
             }
@@ -143,7 +143,7 @@ impl Ticket {
     }
 
     /// What to tell the caller of their minute; nothing while their limit is not known here.
-    pub fn standing(&self) -> Option<Standing> {
+    pub fn standing(&self) -> Option<RateLimitStatus> {
         let state = self.state();
         if state.standing.is_some() {
             return state.standing;
@@ -169,7 +169,7 @@ impl Ticket {
         let mut state = self.state();
         if let Err(problem) = self.record(&mut state, status, code) {
             // Seldom: admission made sure of a place.
-            self.metering.numbers.not_recorded();
+            self.metering.metrics.not_recorded();
             tracing::error!(cause = ?problem.cause(), request_id = self.request_id, "A call could not be recorded");
         }
     }
@@ -207,7 +207,7 @@ impl Ticket {
         if let Some(meter) = &state.meter {
             meter.note_record(number);
         }
-        self.metering.numbers.recorded(number);
+        self.metering.metrics.recorded(number);
         Ok(())
     }
 
@@ -235,7 +235,7 @@ impl State {
     }
 }
 
-impl Toll for Ticket {
+impl Charge for MeteredCall {
     fn pay(&self) -> Option<BoxFuture<'_, Result<(), Problem>>> {
         let mut state = self.state();
         let meter = state.meter.clone().filter(|_| self.price > 0)?;
@@ -257,7 +257,7 @@ impl Toll for Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for MeteredCall {
     /// Nobody waits for the answer any more. What ran is recorded as it ended; what did not end was taken back.
     fn drop(&mut self) {
         let code = match self.state().ending {
@@ -266,12 +266,12 @@ impl Drop for Ticket {
             Ending::Refused(code) => Some(code),
         };
         self.finish(code.map_or(200, Code::status), code);
-        self.metering.numbers.closed();
+        self.metering.metrics.closed();
     }
 }
 
 /// 429: too many calls in the minute.
-fn too_many(standing: Standing) -> Problem {
+fn too_many(standing: RateLimitStatus) -> Problem {
     let words = format!("More than {} calls in 60 seconds.", standing.limit);
     Problem::new(Code::RateLimited, words).retry_after(Duration::from_secs(standing.reset_seconds))
 }

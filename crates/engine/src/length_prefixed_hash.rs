@@ -3,15 +3,15 @@
 use aws_lc_rs::digest::{Context, SHA256};
 
 /// Feeds a hash with a tag, a length and the bytes of each piece, so that no two sequences of pieces hash alike.
-pub struct Pieces(Context);
+pub struct LengthPrefixedHash(Context);
 
-impl Default for Pieces {
+impl Default for LengthPrefixedHash {
     fn default() -> Self {
         Self(Context::new(&SHA256))
     }
 }
 
-impl Pieces {
+impl LengthPrefixedHash {
     /// Adds a piece.
     pub fn add(&mut self, tag: u8, bytes: &[u8]) {
         self.0.update(&[tag]);

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Numbers of this server's sender.
+/// Metrics of this server's sender.
 #[derive(Debug, Default)]
-pub struct Numbers {
+pub struct Metrics {
     delivered: AtomicU64,
     failed: AtomicU64,
     in_flight: AtomicI64,
@@ -12,7 +12,7 @@ pub struct Numbers {
 }
 
 /// An attempt that is under way.
-pub(crate) struct UnderWay<'a>(&'a Numbers);
+pub(crate) struct UnderWay<'a>(&'a Metrics);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
@@ -20,7 +20,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-impl Numbers {
+impl Metrics {
     /// An attempt is under way as long as this is held.
     pub(crate) fn begin(&self) -> UnderWay<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
