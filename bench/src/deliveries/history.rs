@@ -82,7 +82,7 @@ pub(crate) async fn tidy(place: &Place) {
         for statement in
             ["vacuum analyze events", "vacuum analyze webhook_deliveries", "vacuum analyze webhook_attempts"]
         {
-            db.glance().await.unwrap().execute(statement, args![]).await.unwrap();
+            db.query().run(statement, args![]).await.unwrap();
         }
     }
     db.close().await;

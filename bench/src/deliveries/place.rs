@@ -8,7 +8,7 @@ use portico::App;
 use portico::admin::{self, AccountCommand, Admin, TokenCommand};
 use portico::config::{Config, Settings};
 use portico_kernel::{AccountId, Plans, ScopeSet, Timestamp};
-use portico_store::{Db, args};
+use portico_store::{Db, Select, args};
 use portico_testkit::{Database, TestDatabase};
 use serde_json::{Value, json};
 
@@ -89,9 +89,8 @@ pub(crate) async fn cluster(db: &Db) -> Option<Cluster> {
     if db.file().is_some() {
         return None;
     }
-    let mut tx = db.glance().await.unwrap();
-    let (backend,): (i64,) =
-        tx.one("select cast(pg_backend_pid() as bigint) as value", args![]).await.unwrap();
+    let backend = "select cast(pg_backend_pid() as bigint) as value";
+    let backend: i64 = db.query().value(backend, args![]).await.unwrap();
     Some(Cluster::of_backend(backend))
 }
 

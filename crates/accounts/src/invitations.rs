@@ -34,7 +34,7 @@ impl From<InvitationRow> for Invitation {
         Self {
             id: row.id,
             email: row.email,
-            role: row.role,
+            role: row.role.name().to_owned(),
             created_by: row.created_by,
             created_at: row.created_at,
             expires_at: row.expires_at,
@@ -125,11 +125,11 @@ impl Operation for CreateInvitation {
         ctx.lock_active_account(self.org_id).await?;
         let team = sql::account_of(ctx.tx().await?, self.org_id, caller).await?;
         let team = team.ok_or_else(|| Problem::not_found("account", self.org_id))?;
-        if team.kind == AccountKind::Personal.name() {
+        if team.kind == AccountKind::Personal {
             let words = "A personal account has one member; make a team to invite others.";
             return Err(Problem::failed_precondition("PERSONAL_ACCOUNT", "accounts", words, []));
         }
-        if Role::parse(&team.role).is_none_or(|own| self.role > own) {
+        if team.role.is_none_or(|own| self.role > own) {
             return Err(Problem::field("role", "must not be above your own"));
         }
         let tx = ctx.tx().await?;
@@ -150,7 +150,7 @@ impl Operation for CreateInvitation {
             id: ctx.new_id(),
             account_id: self.org_id,
             email,
-            role: self.role.name().to_owned(),
+            role: self.role,
             token_hash: hash(&token),
             mailed: accounts.mailer.is_configured(),
             created_by: caller.to_string(),
@@ -203,10 +203,10 @@ impl Accounts {
     ) -> Result<Option<PendingInvitation>, StoreError> {
         let Some(row) = sql::invitation_by_token(tx, hash(token), now).await? else { return Ok(None) };
         let account = sql::account(tx, row.account_id).await?;
-        Ok(account.zip(Role::parse(&row.role)).map(|(account, role)| PendingInvitation {
+        Ok(account.map(|account| PendingInvitation {
             team: account.name,
             email: row.email,
-            role,
+            role: row.role,
             mailed: row.mailed,
         }))
     }
@@ -239,9 +239,8 @@ impl Accounts {
         if !sql::delete_invitation(tx, row.account_id, row.id).await? {
             return Err(gone());
         }
-        let role = Role::parse(&row.role).ok_or_else(gone)?;
         ctx.act_in(row.account_id);
-        self.add_member(ctx, row.account_id, person, role).await?;
+        self.add_member(ctx, row.account_id, person, row.role).await?;
         Ok(row.account_id)
     }
 }

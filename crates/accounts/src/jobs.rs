@@ -49,14 +49,14 @@ impl EraseAccounts {
         let now = ctx.now();
         sql::lock_account(ctx.tx().await?, own).await?;
         for row in sql::accounts_of(ctx.tx().await?, person).await? {
-            if row.kind == AccountKind::Personal.name() {
+            if row.kind == AccountKind::Personal {
                 continue;
             }
             let tx = ctx.tx().await?;
             sql::lock_account(tx, row.id).await?;
             // What was read before the row was held may be another server's past.
             let Some(member) = sql::member(tx, row.id, person).await? else { continue };
-            let last = member.role()? == Role::Owner && sql::count_owners(tx, row.id).await? < 2;
+            let last = member.role == Role::Owner && sql::count_owners(tx, row.id).await? < 2;
             ctx.act_in(row.id);
             accounts.remove_member(&mut ctx, row.id, person).await?;
             let tx = ctx.tx().await?;

@@ -77,7 +77,7 @@ impl Accounts {
 
     /// Refuses configuration that does not know the plan of some account: its limits could not be held.
     pub async fn check_plans(&self, engine: &Engine) -> Result<(), Problem> {
-        let used = sql::plans(&mut engine.db.glance().await?).await?;
+        let used = sql::plans(&mut engine.db.query()).await?;
         match used.iter().find(|plan| engine.plans.get(plan).is_none()) {
             None => Ok(()),
             Some(plan) => {
@@ -121,7 +121,7 @@ impl Accounts {
     /// Holds the person's own account, so that the number of their teams holds too.
     pub(crate) async fn lock_room_for_team(&self, ctx: &mut Ctx, person: PersonId) -> Result<(), Problem> {
         let rows = sql::accounts_of(ctx.tx().await?, person).await?;
-        let own = rows.iter().find(|row| row.kind == AccountKind::Personal.name());
+        let own = rows.iter().find(|row| row.kind == AccountKind::Personal);
         let own = own.ok_or_else(|| Problem::not_found("person", person))?.id;
         if sql::lock_account(ctx.tx().await?, own).await? != Some(true) {
             return Err(account_closed());
@@ -245,11 +245,11 @@ impl Enrolment for Accounts {
     ) -> BoxFuture<'a, Result<Vec<Membership>, StoreError>> {
         Box::pin(async move {
             let mut rows = sql::accounts_of(tx, person).await?;
-            rows.retain(|row| row.status == AccountStatus::Active.name());
-            rows.sort_by_key(|row| row.kind != AccountKind::Personal.name());
+            rows.retain(|row| row.status == AccountStatus::Active);
+            rows.sort_by_key(|row| row.kind != AccountKind::Personal);
             let membership = |row: sql::AccountRow| {
-                let personal = row.kind == AccountKind::Personal.name();
-                Some(Membership { account: row.id, name: row.name, personal, role: Role::parse(&row.role)? })
+                let personal = row.kind == AccountKind::Personal;
+                Some(Membership { account: row.id, name: row.name, personal, role: row.role? })
             };
             Ok(rows.into_iter().filter_map(membership).collect())
         })

@@ -27,7 +27,7 @@ impl Accounts {
     async fn member(&self, ctx: &mut Ctx, row: sql::MemberRow) -> Result<Member, Problem> {
         let person = self.directory.person(ctx.tx().await?, &row.person_id.to_string()).await?;
         let (email, name) = person.map(|person| (person.email, person.name)).unwrap_or_default();
-        Ok(Member { user_id: row.person_id, email, name, role: row.role()?, joined_at: row.created_at })
+        Ok(Member { user_id: row.person_id, email, name, role: row.role, joined_at: row.created_at })
     }
 }
 
@@ -109,7 +109,7 @@ impl Operation for UpdateMember {
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Member, Problem> {
         accounts.lock(ctx, self.org_id).await?;
         let row = find(ctx, self.org_id, self.user_id).await?;
-        let was = row.role()?;
+        let was = row.role;
         if was != self.role {
             check_owners(ctx, self.org_id, was).await?;
             sql::set_role(ctx.tx().await?, self.org_id, self.user_id, self.role).await?;
@@ -147,7 +147,7 @@ impl Operation for DeleteMember {
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
         let caller = person(ctx)?;
         accounts.lock(ctx, self.org_id).await?;
-        let own = find(ctx, self.org_id, caller).await?.role()?;
+        let own = find(ctx, self.org_id, caller).await?.role;
         if self.user_id != caller && own < Role::Admin {
             let words = "Only an owner or admin removes others.";
             return Err(Problem::new(Code::Forbidden, words).with_info(
@@ -156,7 +156,7 @@ impl Operation for DeleteMember {
                 [("role", Role::Admin.name().to_owned())],
             ));
         }
-        let removed = find(ctx, self.org_id, self.user_id).await?.role()?;
+        let removed = find(ctx, self.org_id, self.user_id).await?.role;
         if removed > own {
             return Err(Problem::new(Code::Forbidden, "Only an owner removes an owner.").with_info(
                 "ROLE_REQUIRED",

@@ -1,39 +1,25 @@
 //! What an account is.
 
-use portico_kernel::{AccountId, Problem, is_short_text};
+use portico_kernel::{AccountId, Problem, is_short_text, text_enum};
+use portico_store::text_value;
 
 use crate::limits;
 
-macro_rules! names {
-    ($($(#[doc = $meaning:literal])+ $type:ident { $($(#[doc = $what:literal])+ $variant:ident = $name:literal,)+ })+) => {$(
-        $(#[doc = $meaning])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $type {
-            $($(#[doc = $what])+ $variant,)+
-        }
-
-        impl $type {
-            /// Every value.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// The name on the wire and in the database.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-        }
-    )+};
-}
-
-names! {
+text_enum! {
     /// What kind of account it is.
-    AccountKind {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AccountKind {
         /// One person's own.
         Personal = "personal",
         /// With members and roles.
         Team = "team",
     }
+}
+
+text_enum! {
     /// Whether it may be used.
-    AccountStatus {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AccountStatus {
         /// In use.
         Active = "active",
         /// Stopped by the operator.
@@ -42,6 +28,8 @@ names! {
         Erasing = "erasing",
     }
 }
+
+text_value!(AccountKind, AccountStatus);
 
 /// An account that is to be made.
 pub(crate) struct NewAccount {

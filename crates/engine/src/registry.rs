@@ -126,7 +126,7 @@ impl Registry {
     pub async fn probe(&self, engine: &Engine, area: &str) -> Result<(), StoreError> {
         let Some(statement) = self.probes.get(area) else { return Ok(()) };
         let mut tx = engine.db.read().await?;
-        tx.execute(statement, args![]).await?;
+        tx.run(statement, args![]).await?;
         tx.rollback().await
     }
 

@@ -1,36 +1,27 @@
 //! Everything about an operation that is not its shape, said once.
 
-use portico_kernel::{Category, Role, Scope};
+use portico_kernel::{Category, Role, Scope, text_enum};
 
 use crate::Tool;
 
-/// How an operation is called over HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Method {
-    /// Reads.
-    Get,
-    /// Makes, or does.
-    Post,
-    /// Replaces.
-    Put,
-    /// Changes.
-    Patch,
-    /// Removes.
-    Delete,
+text_enum! {
+    /// How an operation is called over HTTP.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Method {
+        /// Reads.
+        Get = "GET",
+        /// Makes, or does.
+        Post = "POST",
+        /// Replaces.
+        Put = "PUT",
+        /// Changes.
+        Patch = "PATCH",
+        /// Removes.
+        Delete = "DELETE",
+    }
 }
 
 impl Method {
-    /// The name, in capitals.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-
     /// Does the request come in a body? Otherwise it comes in the query.
     pub const fn takes_body(self) -> bool {
         matches!(self, Self::Post | Self::Put | Self::Patch)

@@ -116,7 +116,7 @@ impl Channel {
     /// Learns where the account stands. What is committed meanwhile comes to the tail by itself.
     pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), StoreError> {
         let reading = async {
-            let last = sql::last(&mut engine.db.glance().await?, self.account).await?;
+            let last = sql::last(&mut engine.db.query(), self.account).await?;
             let mut tail = self.tail();
             tail.head = Some(last);
             tail.close_gap();
@@ -254,6 +254,6 @@ pub(crate) async fn read(
     after: i64,
 ) -> Result<Vec<Arc<Frame>>, StoreError> {
     let _place = readers.acquire().await.map_err(|_| StoreError::unavailable("the streams are closed"))?;
-    let rows = events_after(&mut engine.db.glance().await?, account, after, PAGE_ROWS).await?;
+    let rows = events_after(&mut engine.db.query(), account, after, PAGE_ROWS).await?;
     Ok(rows.iter().map(|row| Frame::kept(account, row)).collect())
 }

@@ -137,13 +137,13 @@ impl Feed {
 
 /// Where `start` is in the log; or else the place before the oldest event that is there.
 async fn find(engine: &Engine, account: AccountId, start: &Start) -> Result<Result<i64, i64>, StoreError> {
-    let mut tx = match start {
-        Start::Now => engine.db.glance().await?,
-        _ => engine.db.read().await?,
-    };
+    if matches!(start, Start::Now) {
+        return Ok(Ok(sql::last(&mut engine.db.query(), account).await?));
+    }
+    let mut tx = engine.db.read().await?;
     let last = sql::last(&mut tx, account).await?;
     let known = match start {
-        Start::Now => return Ok(Ok(last)),
+        Start::Now => Some(last),
         Start::AfterEvent(id) => event_sequence(&mut tx, account, *id).await?,
         Start::After(cursor) if cursor.sequence > last => None,
         Start::After(cursor) => {

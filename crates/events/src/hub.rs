@@ -119,7 +119,7 @@ impl Hub {
             accounts.push(channel.account);
         }
         for some in accounts.chunks(sql::LASTS_MAX) {
-            for (account, last) in sql::lasts(&mut engine.db.glance().await?, some).await? {
+            for (account, last) in sql::lasts(&mut engine.db.query(), some).await? {
                 self.hint(engine, account, last);
             }
         }

@@ -97,7 +97,7 @@ impl Session {
         client_id: &str,
     ) -> Result<(), StoreError> {
         let key = SessionKey { account, credential: credential.to_owned(), client_id: client_id.to_owned() };
-        if sql::session(&mut engine.db.glance().await?, &key, engine.clock.now()).await?.is_none() {
+        if sql::session(&mut engine.db.query(), &key, engine.clock.now()).await?.is_none() {
             return Ok(());
         }
         let mut tx = engine.db.write().await?;

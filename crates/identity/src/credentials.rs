@@ -4,29 +4,27 @@ use portico_engine::ports::Key;
 use portico_engine::{Ctx, Cursor, Page};
 use portico_kernel::{
     AccountId, CallerKind, KeyId, Problem, Scope, ScopeSet, Secret, Timestamp, TokenId, is_short_text,
-    seconds,
+    seconds, text_enum,
 };
+use portico_store::text_value;
 
 use crate::claims::{AUDIENCE, Claims, Issue};
 use crate::events::{KeyCreated, KeyRevoked, TokenCreated, TokenRevoked};
 use crate::sql::{self, CredentialRow};
 use crate::{Identity, limits, secret};
 
-/// The two kinds of credential.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CredentialKind {
-    Key,
-    Token,
+text_enum! {
+    /// The two kinds of credential.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum CredentialKind {
+        Key = "key",
+        Token = "token",
+    }
 }
 
-impl CredentialKind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Key => "key",
-            Self::Token => "token",
-        }
-    }
+text_value!(CredentialKind);
 
+impl CredentialKind {
     const fn words(self) -> &'static str {
         match self {
             Self::Key => "key",
@@ -138,7 +136,7 @@ impl NewCredential {
         ctx.lock_active_account(self.account).await?;
         self.place(ctx).await?;
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
-        let active = sql::count_active(ctx.tx().await?, self.account, kind.name(), now).await?;
+        let active = sql::count_active(ctx.tx().await?, self.account, kind, now).await?;
         if active >= kind.limit() {
             let words = format!("The account has {active} {}s, which is the most it may have.", kind.name());
             return Err(Problem::limit_reached("identity", words, kind.limit()));
@@ -146,7 +144,7 @@ impl NewCredential {
         Ok(CredentialRow {
             id,
             account_id: self.account,
-            kind: kind.name().to_owned(),
+            kind,
             name: self.name,
             scopes: self.scopes.to_string(),
             secret_hash: None,
@@ -231,7 +229,7 @@ impl Identity {
         let actor = ctx.caller().subject.clone();
         for row in &revoked {
             let (actor, id) = (actor.clone(), row.id.clone());
-            if row.kind == CredentialKind::Key.name() {
+            if row.kind == CredentialKind::Key {
                 ctx.audit("key.revoked", &id)?;
                 ctx.emit(&KeyRevoked { key_id: id, actor })?;
             } else {
@@ -252,7 +250,7 @@ impl Identity {
     ) -> Result<(), Problem> {
         let below = ctx.caller().key.as_ref().map(|key| key.id.clone());
         let row = sql::credential(ctx.tx().await?, id).await?;
-        let row = row.filter(|row| row.account_id == account && row.kind == kind.name());
+        let row = row.filter(|row| row.account_id == account && row.kind == kind);
         let row = row.filter(|row| below.is_none() || row.parent == below);
         let row = row.ok_or_else(|| Problem::not_found(kind.words(), id))?;
         self.revoke(ctx, &row.id).await.map(drop)
@@ -269,8 +267,7 @@ impl Identity {
         let parent = ctx.caller().key.as_ref().map(|key| key.id.clone());
         let before = page.after.as_ref().map(|cursor| cursor.0.clone());
         let rows =
-            sql::credentials_before(ctx.tx().await?, account, kind.name(), parent, before, page.rows())
-                .await?;
+            sql::credentials_before(ctx.tx().await?, account, kind, parent, before, page.rows()).await?;
         let keys = rows.into_iter().map(CredentialRow::into_key).collect::<Result<Vec<_>, _>>()?;
         Ok(page.page(keys, |key| Cursor(key.id.clone()), |key| key))
     }

@@ -69,7 +69,7 @@ impl Identity {
         id: &str,
         now: Timestamp,
     ) -> Result<Option<Arc<CredentialRow>>, Problem> {
-        let row = sql::standing_credential(&mut engine.db.glance().await?, id).await?;
+        let row = sql::standing_credential(&mut engine.db.query(), id).await?;
         let Some(row) = row.map(Arc::new) else { return Ok(None) };
         let until = now + limits::LISTED_LIFE;
         self.known_keys.0.insert(id.to_owned(), Known { row: row.clone(), until });

@@ -141,7 +141,7 @@ impl Identity {
         signing_key: &str,
         now: Timestamp,
     ) -> Result<bool, Problem> {
-        let row = sql::standing_credential(&mut engine.db.glance().await?, &claims.sub).await?;
+        let row = sql::standing_credential(&mut engine.db.query(), &claims.sub).await?;
         let Some(row) = row else { return Ok(false) };
         Ok(row.expires_at.is_some_and(|end| now < end && end == claims.expires_at())
             && row.signing_key.as_deref().is_none_or(|key| key == signing_key)

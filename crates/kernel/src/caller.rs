@@ -5,29 +5,20 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::{AccountId, PersonId, Role, Scope, ScopeSet};
+use crate::{AccountId, PersonId, Role, Scope, ScopeSet, text_enum};
 
-/// What kind of caller it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum CallerKind {
-    /// A person, in the console or through an app.
-    Person,
-    /// An API key or an API token.
-    Client,
-    /// Portico itself, or its operator.
-    Service,
-}
-
-impl CallerKind {
-    /// The name on the wire and in the database.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Client => "client",
-            Self::Service => "service",
-        }
+text_enum! {
+    /// What kind of caller it is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(inline)]
+    pub enum CallerKind {
+        /// A person, in the console or through an app.
+        Person = "person",
+        /// An API key or an API token.
+        Client = "client",
+        /// Portico itself, or its operator.
+        Service = "service",
     }
 }
 

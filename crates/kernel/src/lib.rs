@@ -19,6 +19,7 @@ mod role;
 mod scope;
 mod secret;
 mod text;
+mod text_enum;
 mod timestamp;
 
 pub use calendar::{Day, Hour, Month};

@@ -5,23 +5,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to keys when the units of the month are spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AtZero {
-    /// They are refused until the first of the next month.
-    Refuse,
-    /// They go on, and what they use is counted.
-    Allow,
-}
+use crate::text_enum;
 
-impl AtZero {
-    /// The name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Allow => "allow",
-        }
+text_enum! {
+    /// What happens to keys when the units of the month are spent.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum AtZero {
+        /// They are refused until the first of the next month.
+        Refuse = "refuse",
+        /// They go on, and what they use is counted.
+        Allow = "allow",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every statement of the area.
 
 use portico_kernel::{MailId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Select, StoreError, Tx, args, from_row};
 
 use crate::limits;
 
@@ -24,12 +24,11 @@ pub(crate) async fn insert(
     sealed: Vec<u8>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into mails (id, sealed, attempts, next_at, created_at) values ($1, $2, 0, $3, $3)",
         args![id, sealed, now],
     )
     .await
-    .map(drop)
 }
 
 /// Claims letters that are due, and counts the try. The conditions stand twice: of two servers that chose the same row
@@ -48,8 +47,7 @@ pub(crate) async fn claim(tx: &mut Tx, claim: &str, now: Timestamp) -> Result<Ve
 
 /// Removes a letter that is sent; false when the claim was lost.
 pub(crate) async fn remove(tx: &mut Tx, id: MailId, claim: &str) -> Result<bool, StoreError> {
-    let rows =
-        tx.execute("delete from mails where id = $1 and claim = $2", args![id, claim.to_owned()]).await?;
+    let rows = tx.run("delete from mails where id = $1 and claim = $2", args![id, claim.to_owned()]).await?;
     Ok(rows == 1)
 }
 

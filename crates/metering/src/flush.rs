@@ -40,7 +40,7 @@ impl Metering {
         let journal = self.journal()?;
         let mut counted = self.counted.lock().await;
         if counted.unsure {
-            let position = sql::journal_position(&mut engine.db.glance().await?, journal.id()).await?;
+            let position = sql::journal_position(&mut engine.db.query(), journal.id()).await?;
             let position =
                 position.ok_or_else(|| Problem::internal("the journal of this server was closed"))?;
             *counted = Counted { position, unsure: false };

@@ -109,7 +109,7 @@ impl Metering {
     async fn settle(&self, engine: &Arc<Engine>, meter: &AccountMeter) -> Result<(), Problem> {
         let Some(change) = meter.unsettled() else { return Ok(()) };
         let at = self.lease_at(meter.id.to_string(), units_of(meter.month))?;
-        let renewed_at = sql::lease_renewed_at(&mut engine.db.glance().await?, &at).await?;
+        let renewed_at = sql::lease_renewed_at(&mut engine.db.query(), &at).await?;
         if (renewed_at == Some(change.at)) == change.if_done {
             meter.put(change.units);
         }
@@ -244,7 +244,7 @@ impl Metering {
 
     /// Gives back what was called back: all that is neither spent nor set aside.
     pub(crate) async fn answer_recalls(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
-        let recalled = sql::recalled(&mut engine.db.glance().await?, self.holder()?).await?;
+        let recalled = sql::recalled(&mut engine.db.query(), self.holder()?).await?;
         for row in recalled {
             let lease = self.lease_at(row.account_id, row.resource)?;
             if let Some(subject) = lease.resource.strip_prefix(MINUTE) {

@@ -60,7 +60,7 @@ impl Metering {
         }
         if !self.shared {
             // Whoever served from this database before is dead, also where its journal is gone.
-            for gone in sql::journals(&mut engine.db.glance().await?).await? {
+            for gone in sql::journals(&mut engine.db.query()).await? {
                 tracing::warn!(
                     journal = gone,
                     "A journal is gone; what a server before had not counted is lost"
@@ -96,7 +96,7 @@ impl Metering {
             );
             return Ok(());
         }
-        let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
+        let position = sql::journal_position(&mut engine.db.query(), left.id()).await?;
         // Without a row it was counted to its end and closed; only its files are left.
         if let Some(position) = position {
             let (mut at, mut calls) = (position, 0);
@@ -109,7 +109,7 @@ impl Metering {
                 let Some(places) = left.read(at).map_err(unreadable)? else { break };
                 calls += places.iter().flatten().count();
                 let counted = self.count(engine, left.id(), &left.names, at, &places).await;
-                let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
+                let position = sql::journal_position(&mut engine.db.query(), left.id()).await?;
                 let position = position.unwrap_or(at);
                 // The last commit of the dead server may have come to be while this one looked: then it is ahead.
                 if position == at {

@@ -27,9 +27,8 @@ async fn admitted(
     journal: Option<&str>,
 ) -> Result<Vec<(SubjectId, Timestamp)>, Problem> {
     let since = now - limits::SHARE_LIFE;
-    let mut tx = engine.db.glance().await?;
     let mut calls = Vec::new();
-    for body in sql::blocks_since(&mut tx, since, limits::RESTORED_BLOCKS_MAX).await? {
+    for body in sql::blocks_since(&mut engine.db.query(), since, limits::RESTORED_BLOCKS_MAX).await? {
         // A piece of the log that does not read is no reason not to start.
         let Ok(block) = Unpacked::new(&body) else { continue };
         let admitted = block.requests().filter(|request| {
@@ -77,7 +76,7 @@ impl Metering {
         journal: &str,
         admitted: impl Fn(SubjectId) -> Option<(u32, Timestamp)>,
     ) -> Result<(), Problem> {
-        let rows = sql::leases_of(&mut engine.db.glance().await?, journal, MINUTE).await?;
+        let rows = sql::leases_of(&mut engine.db.query(), journal, MINUTE).await?;
         for row in rows {
             let subject = row.resource.strip_prefix(MINUTE).and_then(SubjectId::parse);
             let (used, latest) = subject.and_then(&admitted).unwrap_or((0, Timestamp::from_micros(0)));

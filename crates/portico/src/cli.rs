@@ -35,6 +35,8 @@ enum Command {
     Openapi,
     /// Print the catalogue of event types
     Events,
+    /// Print the schema of the database
+    Schema,
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -77,6 +79,7 @@ impl Cli {
             Command::Migrate => migrate(&config).await?,
             Command::Events => println!("{}", events(&config)?),
             Command::Openapi => println!("{}", openapi(&config)?),
+            Command::Schema => print!("{}", portico_store::schema().await?),
             Command::Config(ConfigCommand::Check) => println!("{}", config.describe()),
             Command::Doctor => return Ok(report(&doctor::examine(&config).await)),
             Command::Admin { json, command } => {

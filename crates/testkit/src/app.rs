@@ -13,7 +13,7 @@ use portico_engine::{Ctx, JobOutcome, OPERATION_TIME_MAX};
 use portico_gateway::{AuthServer, Gateway, Metrics, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
 use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, Scope, ScopeSet, Secret, SystemEntropy};
-use portico_store::{Db, Keyring, args};
+use portico_store::{Db, Keyring, Select, args};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -319,9 +319,7 @@ impl TestApp {
     /// How many rows the table has.
     pub async fn count(&self, table: &str) -> i64 {
         let text = format!("select count(*) as value from {table}");
-        let mut tx = self.app.engine.db.glance().await.unwrap();
-        let (count,) = tx.one(text.leak(), args![]).await.unwrap();
-        count
+        self.app.engine.db.query().value(text.leak(), args![]).await.unwrap()
     }
 
     /// Takes the folder away from the test, for another one to go on with.

@@ -63,7 +63,7 @@ impl From<AttemptRow> for Attempt {
             at: row.at,
             status_code: int32(row.status_code),
             duration_ms: int32(row.duration_ms),
-            outcome: Outcome::from_name(&row.outcome).unwrap_or(Outcome::Connection),
+            outcome: row.outcome,
             next_retry_at: when(row.next_retry_at),
         }
     }
@@ -82,7 +82,7 @@ async fn with_attempts(ctx: &mut Ctx, rows: &[DeliveryRow]) -> Result<Vec<Delive
         event_id: row.event_id,
         event_type: row.event_type.clone(),
         endpoint_id: row.endpoint_id,
-        status: Status::from_name(&row.status).unwrap_or(Status::Failed),
+        status: row.status,
         created_at: row.created_at,
         next_attempt_at: when(row.next_at),
         attempts: attempts.remove(&row.id).unwrap_or_default(),
@@ -124,7 +124,7 @@ fn read_cursor(page: &PageRequest) -> Result<(Timestamp, String), Problem> {
 
 impl ListDeliveries {
     fn fits(&self, row: &DeliveryRow) -> bool {
-        self.status.is_none_or(|status| row.status == status.name())
+        self.status.is_none_or(|status| row.status == status)
             && self.event_type.as_ref().is_none_or(|event_type| row.event_type == *event_type)
     }
 }
@@ -218,7 +218,7 @@ impl Operation for RetryDelivery {
             let words = "The event of the delivery is no longer kept.";
             return Err(Problem::failed_precondition("EVENT_GONE", "webhooks", words, []));
         }
-        let pending = row.status == Status::Pending.name();
+        let pending = row.status == Status::Pending;
         // Only what waits keeps its order; what has ended is sent beside it.
         let lane = if pending { Lane::of_type(&row.event_type) } else { Lane::First };
         sql::send_now(ctx.tx().await?, row.id, lane, now).await?;

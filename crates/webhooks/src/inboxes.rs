@@ -193,7 +193,7 @@ impl From<RequestRow> for InboxRequest {
             headers: serde_json::from_str(&row.headers).unwrap_or_default(),
             body,
             body_base64,
-            verdict: Verdict::from_name(&row.verdict).unwrap_or(Verdict::Invalid),
+            verdict: row.verdict,
         }
     }
 }

@@ -58,15 +58,15 @@ pub(crate) async fn judge(
     posted: &Posted,
     now: Timestamp,
 ) -> Result<Option<Verdict>, Problem> {
-    let mut tx = engine.db.glance().await?;
-    let Some(row) = sql::inbox(&mut tx, inbox, now).await? else { return Ok(None) };
+    let mut query = engine.db.query();
+    let Some(row) = sql::inbox(&mut query, inbox, now).await? else { return Ok(None) };
     count_in(&row, now)?;
     let signature = header(posted, WEBHOOK_SIGNATURE);
     if signature.is_empty() {
         return Ok(Some(Verdict::Unsigned));
     }
     let mut keys = Vec::new();
-    for endpoint in sql::endpoints_of_inbox(&mut tx, inbox).await? {
+    for endpoint in sql::endpoints_of_inbox(&mut query, inbox).await? {
         keys.extend(endpoint.keys(engine, now));
     }
     let (id, timestamp) = (header(posted, WEBHOOK_ID), header(posted, WEBHOOK_TIMESTAMP));
@@ -92,7 +92,7 @@ pub(crate) async fn keep(
         content_type: shortened(header(posted, CONTENT_TYPE)),
         headers: serde_json::to_string(&kept(posted)).map_err(Problem::internal)?,
         body: posted.body.clone(),
-        verdict: verdict.name().to_owned(),
+        verdict,
     };
     sql::insert_request(tx, inbox, &request, limits::INBOX_REQUESTS_MAX).await?;
     sql::set_recent(tx, inbox, &recent).await?;

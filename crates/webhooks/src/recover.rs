@@ -56,7 +56,7 @@ impl Operation for RecoverEndpoint {
         }
         let (engine, span) = (ctx.engine().clone(), (self.since, until));
         // A month may be long to look through, so that is done beside the writer.
-        let row = sql::endpoint(&mut engine.db.glance().await?, self.endpoint_id).await?;
+        let row = sql::endpoint(&mut engine.db.query(), self.endpoint_id).await?;
         let missing = || Problem::not_found("webhook endpoint", self.endpoint_id);
         let place = (row.ok_or_else(missing)?.account_id, self.endpoint_id);
         // Before the look, because whoever holds one connection must not wait for another.

@@ -80,15 +80,13 @@ struct OutcomeCount {
 }
 
 fn row(start: i64, rows: &[&StatRow]) -> StatsRow {
-    let taken = |row: &&&StatRow| row.outcome == Outcome::Delivered.name();
+    let taken = |row: &&&StatRow| row.outcome == Outcome::Delivered;
     let delivered = rows.iter().filter(taken).map(|row| row.count).sum();
     let all: i64 = rows.iter().map(|row| row.count).sum();
     // How long an answer takes is told by those that came.
-    let answered = |outcome: &str| {
-        [Outcome::Delivered, Outcome::Status, Outcome::Redirect].iter().any(|each| each.name() == outcome)
-    };
+    let answered = [Outcome::Delivered, Outcome::Status, Outcome::Redirect];
     let steps: Vec<_> =
-        rows.iter().filter(|row| answered(&row.outcome)).map(|row| (row.step, row.count)).collect();
+        rows.iter().filter(|row| answered.contains(&row.outcome)).map(|row| (row.step, row.count)).collect();
     let ms = |percent| int32(quantile(&steps, percent).into());
     StatsRow {
         at: Hour::from_number(start).start(),
@@ -153,9 +151,7 @@ impl Operation for GetStats {
         for stat in &found {
             let width = if by == By::Hour { 1 } else { DAY_HOURS };
             groups.entry(stat.hour.div_euclid(width) * width).or_default().push(stat);
-            if let Some(outcome) = Outcome::from_name(&stat.outcome) {
-                *outcomes.entry(outcome).or_default() += stat.count;
-            }
+            *outcomes.entry(stat.outcome).or_default() += stat.count;
         }
         Ok(Stats {
             rows: groups.iter().map(|(start, rows)| row(*start, rows)).collect(),

@@ -7,8 +7,8 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::AUTHORIZATION;
 use portico_engine::input::decode_form;
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AppId, KeyId, Problem, Scope, ScopeSet, Secret, is_short_text};
-use portico_store::StoreError;
+use portico_kernel::{AppId, KeyId, Problem, Scope, ScopeSet, Secret, is_short_text, text_enum};
+use portico_store::{StoreError, text_value};
 
 use super::{Fault, OAuthError, document, redirect};
 use crate::http::{Asked, Params};
@@ -19,33 +19,24 @@ use crate::{Identity, limits, secret};
 /// The client that the console is.
 pub(crate) const CONSOLE: &str = "console";
 
-/// How the platform came to know an app.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// It is our own console.
-    Console,
-    /// The operator registered it.
-    Operator,
-    /// It registered itself.
-    Registered,
-    /// Its id is the address of a document that describes it.
-    Document,
+text_enum! {
+    /// How the platform came to know an app.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Origin {
+        /// It is our own console.
+        Console = "console",
+        /// The operator registered it.
+        Operator = "operator",
+        /// It registered itself.
+        Registered = "registered",
+        /// Its id is the address of a document that describes it.
+        Document = "document",
+    }
 }
 
+text_value!(Origin);
+
 impl Origin {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Console => "console",
-            Self::Operator => "operator",
-            Self::Registered => "registered",
-            Self::Document => "document",
-        }
-    }
-
-    fn parse(name: &str) -> Option<Self> {
-        [Self::Operator, Self::Registered, Self::Document].into_iter().find(|origin| origin.name() == name)
-    }
-
     /// Did someone whom we know vouch for it?
     pub(crate) const fn is_verified(self) -> bool {
         matches!(self, Self::Console | Self::Operator)
@@ -67,7 +58,7 @@ impl Client {
     pub(crate) fn from_row(row: ClientRow) -> Result<Self, StoreError> {
         let fault = |what: &str| StoreError::fault(format!("the app {} has damaged {what}", row.id));
         Ok(Self {
-            origin: Origin::parse(&row.origin).ok_or_else(|| fault("origin"))?,
+            origin: row.origin,
             redirect_uris: serde_json::from_str(&row.redirect_uris).map_err(|_| fault("addresses"))?,
             scopes: row.scopes.parse().map_err(|_| fault("scopes"))?,
             id: row.id,
@@ -145,7 +136,7 @@ impl Identity {
         if id == CONSOLE {
             return Ok(Some(self.console()));
         }
-        let row = sql::oauth::client(&mut engine.db.glance().await?, id).await?;
+        let row = sql::oauth::client(&mut engine.db.query(), id).await?;
         Ok(row.filter(|row| row.revoked_at.is_none()).map(Client::from_row).transpose()?)
     }
 
@@ -181,7 +172,7 @@ impl Identity {
         let secret = new.confidential.then(|| secret::generate(engine.entropy.as_ref()));
         let row = ClientRow {
             id: id.to_string(),
-            origin: Origin::Operator.name().to_owned(),
+            origin: Origin::Operator,
             name: new.name,
             secret_hash: secret.as_ref().map(|secret| secret::hash(secret.expose())),
             redirect_uris: serde_json::to_string(&new.redirect_uris).map_err(Problem::internal)?,

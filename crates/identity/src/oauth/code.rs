@@ -42,7 +42,7 @@ impl Identity {
             session_id: is_console.then_some(session),
             audience: request.audience.clone(),
             scopes: request.scopes.map(|scopes| scopes.to_string()),
-            role: (!is_console).then(|| choice.role.name().to_owned()),
+            role: (!is_console).then_some(choice.role),
             sealed_secret: refresh::new_family(&engine, id),
             generation: 0,
             spent: String::new(),

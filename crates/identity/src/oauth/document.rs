@@ -90,7 +90,7 @@ impl Identity {
         metadata.check_redirects().map_err(|error| words(error.description))?;
         let row = ClientRow {
             id: id.to_owned(),
-            origin: Origin::Document.name().to_owned(),
+            origin: Origin::Document,
             name: metadata.shown_name().map_err(|error| words(error.description))?,
             secret_hash: None,
             redirect_uris: serde_json::to_string(&metadata.redirect_uris).map_err(Problem::internal)?,

@@ -104,7 +104,7 @@ impl Identity {
         let scopes = metadata.granted_scopes();
         let row = ClientRow {
             id: id.to_string(),
-            origin: Origin::Registered.name().to_owned(),
+            origin: Origin::Registered,
             name: name.clone(),
             secret_hash: secret.as_ref().map(|secret| secret::hash(secret.expose())),
             redirect_uris: serde_json::to_string(&metadata.redirect_uris).map_err(Problem::internal)?,

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use portico_engine::Engine;
-use portico_kernel::{CallerKind, Problem, Role, Timestamp, hex};
+use portico_kernel::{CallerKind, Problem, Timestamp, hex};
 use serde::Serialize;
 
 use super::client::Authenticated;
@@ -76,7 +76,7 @@ impl Identity {
             scope: row.scopes.clone(),
             org: Some(row.account_id),
             email: Some(person.email.clone()),
-            role: row.role.as_deref().and_then(Role::parse),
+            role: row.role,
             ..Claims::new(&self.issuer, issue).named(&person.name)
         };
         Ok(Issued {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use portico_engine::JobOutcome;
 use portico_engine::ports::{MailMessage, Mailer};
 use portico_mail::{Mail, Smtp, limits};
-use portico_store::args;
+use portico_store::{Select, args};
 use tracing::Level;
 
 use place::Place;
@@ -68,8 +68,8 @@ async fn outbox(place: &Place) -> (i64, i64) {
     let mut tx = place.engine.db.read().await.unwrap();
     let waiting = "select count(*) as value from mails where failed_at is null and length(sealed) > 0";
     let given_up = "select count(*) as value from mails where failed_at is not null and length(sealed) = 0";
-    let (waiting,): (i64,) = tx.one(waiting, args![]).await.unwrap();
-    let (given_up,): (i64,) = tx.one(given_up, args![]).await.unwrap();
+    let waiting: i64 = tx.value(waiting, args![]).await.unwrap();
+    let given_up: i64 = tx.value(given_up, args![]).await.unwrap();
     (waiting, given_up)
 }
 
@@ -131,7 +131,7 @@ mod stories {
         let server = Server::start().await;
         post(&place, &mail_to(&server), "ada@example.com").await;
         let mut tx = place.engine.db.read().await.unwrap();
-        let (sealed,): (Vec<u8>,) = tx.one("select sealed as value from mails", args![]).await.unwrap();
+        let sealed: Vec<u8> = tx.value("select sealed as value from mails", args![]).await.unwrap();
         let readable = String::from_utf8_lossy(&sealed);
         for part in ["ada@", "Sign in", "SECRET"] {
             assert!(!readable.contains(part), "{part}");

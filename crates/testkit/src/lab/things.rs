@@ -1,7 +1,7 @@
 //! Things.
 
 use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec, Tool, events};
-use portico_kernel::{AccountId, Category, Code, Int64, Problem, Scope, Timestamp, seconds};
+use portico_kernel::{AccountId, Category, Code, Int64, Problem, Scope, Timestamp, seconds, text_enum};
 use portico_store::OnConflict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,23 +68,16 @@ struct Look {
     edges: Vec<Edge>,
 }
 
-/// A color.
-#[derive(Deserialize, Serialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Color {
-    /// As fire.
-    Red,
-    /// As the sea.
-    Blue,
-}
-
-impl Color {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Red => "red",
-            Self::Blue => "blue",
-        }
+text_enum! {
+    /// A color.
+    #[derive(Deserialize, Serialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(inline)]
+    pub enum Color {
+        /// As fire.
+        Red = "red",
+        /// As the sea.
+        Blue = "blue",
     }
 }
 

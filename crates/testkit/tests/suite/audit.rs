@@ -1,7 +1,7 @@
 //! Audit and events: in the same commit as the change, in order.
 
 use portico_kernel::{Code, ScopeSet};
-use portico_store::{args, from_row};
+use portico_store::{Select, args, from_row};
 use portico_testkit::{Sent, TestApp, on_both_databases};
 use serde_json::{Value, json};
 

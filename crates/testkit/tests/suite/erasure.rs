@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use portico_kernel::{Code, Role, ScopeSet};
-use portico_store::args;
+use portico_store::{Select, args};
 use portico_testkit::{Browser, Sent, TestApp, on_both_databases, turn};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ async fn traces(app: &TestApp, id: &str) -> Vec<(&'static str, i64)> {
     macro_rules! count {
         ($($table:literal: $($column:literal)+;)+) => {$(
             let statement = concat!("select count(*) as value from ", $table, " where ", $($column, " = $1 or "),+, "false");
-            let (count,): (i64,) = tx.one(statement, args![id.to_owned()]).await.unwrap();
+            let count: i64 = tx.value(statement, args![id.to_owned()]).await.unwrap();
             if count > 0 {
                 found.push(($table, count));
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use portico_kernel::{Code, ScopeSet, seconds};
-use portico_store::args;
+use portico_store::{Select, args};
 use portico_testkit::{Answer, Sent, TestApp, on_both_databases};
 use serde_json::{Value, json};
 
@@ -178,7 +178,7 @@ on_both_databases! {
         let made = keyed(&app, "k", &json!({ "name": "a" })).await.ok();
         let secret = made["secret"].as_str().unwrap().to_owned();
         let mut tx = app.app.engine.db.read().await.unwrap();
-        let (kept,): (Vec<u8>,) = tx.one("select answer as value from idempotency_records", args![]).await.unwrap();
+        let kept: Vec<u8> = tx.value("select answer as value from idempotency_records", args![]).await.unwrap();
         tx.rollback().await.unwrap();
         assert!(!String::from_utf8_lossy(&kept).contains(&secret[6..]));
         let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -188,7 +188,7 @@ on_both_databases! {
             // The job waits on this clock, whenever it began to.
             app.advance(seconds(300)).await;
             let mut tx = app.app.engine.db.read().await.unwrap();
-            let (left,): (i64,) = tx.one("select count(*) as value from idempotency_records", args![]).await.unwrap();
+            let left: i64 = tx.value("select count(*) as value from idempotency_records", args![]).await.unwrap();
             tx.rollback().await.unwrap();
             if left == 0 {
                 break;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use portico::Environment;
 use portico_kernel::{Code, Role};
 use portico_mail::Smtp;
-use portico_store::args;
+use portico_store::{Select, args};
 use portico_testkit::{Answer, Browser, Database, Sent, TestApp, TestAppOptions, on_both_databases};
 use serde_json::{Value, json};
 
@@ -202,6 +202,6 @@ async fn where_mail_is_sent_the_link_goes_by_mail_alone() {
 
 async fn letters(app: &TestApp) -> i64 {
     let mut tx = app.app.engine.db.read().await.unwrap();
-    let (count,): (i64,) = tx.one("select count(*) as value from mails", args![]).await.unwrap();
+    let count: i64 = tx.value("select count(*) as value from mails", args![]).await.unwrap();
     count
 }

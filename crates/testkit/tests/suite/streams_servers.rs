@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use portico_kernel::AccountId;
-use portico_store::{Db, args, from_row};
+use portico_store::{Db, Select, args, from_row};
 use portico_testkit::{Database, MqttClient, SocketClient, SseClient, TestDatabase, kills};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
@@ -192,7 +192,7 @@ async fn truth(database: &TestDatabase, account: &str, after: i64) -> Vec<String
     let db = Db::open(&database.url).await.unwrap();
     let account: AccountId = account.parse().unwrap();
     let text = "select id from events where account_id = $1 and sequence > $2 order by sequence";
-    let rows: Vec<EventRow> = db.glance().await.unwrap().all(text, args![account, after]).await.unwrap();
+    let rows: Vec<EventRow> = db.query().all(text, args![account, after]).await.unwrap();
     rows.into_iter().map(|row| row.id).collect()
 }
 

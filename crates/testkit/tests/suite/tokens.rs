@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use portico::admin::{Admin, SigningKeyCommand};
 use portico_kernel::{Code, ScopeSet, seconds};
+use portico_store::{Context, Select, args, from_row};
 use portico_testkit::{Answer, Sent, TestApp, on_both_databases};
 use serde_json::{Value, json};
 
@@ -27,7 +28,6 @@ fn with(token: &str, header: Option<Value>, claims: Option<Value>) -> String {
 
 /// Signs with the server's own key, to make tokens that only their claims or header condemn.
 async fn sign(app: &TestApp, header: &Value, claims: &Value) -> String {
-    use portico_store::{Context, args, from_row};
     struct Key {
         id: String,
         sealed_private_key: Vec<u8>,
@@ -245,11 +245,11 @@ on_both_databases! {
         let key = app.new_key(app.account, ScopeSet::all()).await;
         let secret = key["client_secret"].as_str().unwrap();
         let mut tx = app.app.engine.db.read().await.unwrap();
-        let rows: Vec<(String,)> = tx.all(
-            "select id || name || scopes || secret_hint || created_by as value from credentials", portico_store::args![],
+        let rows: Vec<String> = tx.values(
+            "select id || name || scopes || secret_hint || created_by as value from credentials", args![],
         ).await.unwrap();
         tx.rollback().await.unwrap();
-        let all: String = rows.into_iter().map(|(row,)| row).collect();
+        let all: String = rows.concat();
         assert!(!all.contains(secret) && !all.contains(&app.token));
         if app.database.url.starts_with("sqlite:") {
             app.app.engine.db.close().await;

@@ -6,6 +6,11 @@ mod schedule;
 mod signature;
 mod steps;
 
+use portico_kernel::text_enum;
+use portico_store::text_value;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 pub(crate) use moves::{After, Before, Ended, GONE, after};
 pub(crate) use pace::Pace;
 pub(crate) use schedule::next_gap;
@@ -13,34 +18,11 @@ pub use signature::{SigningKey, signed};
 pub(crate) use signature::{Verdict, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, Webhook, verdict};
 pub(crate) use steps::{quantile, step_of};
 
-macro_rules! names {
-    ($(#[doc = $what:literal])+ $type:ident { $($(#[doc = $each:literal])+ $variant:ident = $name:literal,)+ }) => {
-        $(#[doc = $what])+
-        #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-        )]
-        pub(crate) enum $type {
-            $($(#[doc = $each])+ #[serde(rename = $name)] $variant,)+
-        }
-
-        impl $type {
-            /// Its name on the wire and in the database.
-            pub(crate) const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// The one of that name.
-            pub(crate) fn from_name(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)+ _ => None }
-            }
-        }
-    };
-}
-use names;
-
-names! {
+text_enum! {
     /// How a delivery stands.
-    Status {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Status {
         /// It is to be sent, or sent again.
         Pending = "pending",
         /// The receiver took it.
@@ -52,9 +34,11 @@ names! {
     }
 }
 
-names! {
+text_enum! {
     /// How an attempt ended.
-    Outcome {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Outcome {
         /// The receiver answered with 2xx.
         Delivered = "delivered",
         /// It answered with another status.
@@ -73,6 +57,8 @@ names! {
         Redirect = "redirect",
     }
 }
+
+text_value!(Status, Outcome, Verdict);
 
 /// A count as the wire has it.
 pub(crate) fn int32(count: i64) -> i32 {

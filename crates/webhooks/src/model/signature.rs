@@ -7,9 +7,10 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use portico_kernel::{Entropy, Secret, Timestamp};
+use portico_kernel::{Entropy, Secret, Timestamp, text_enum};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::names;
 use crate::limits::{SECRET_BYTES, TIMESTAMP_TOLERANCE};
 
 /// The headers of a delivery.
@@ -25,9 +26,11 @@ const SIGNATURE_CHARACTERS: usize = 44;
 /// Bytes that the specification asks of a secret, which may be another's than ours.
 const SECRET_BYTES_ALLOWED: RangeInclusive<usize> = 24..=64;
 
-names! {
+text_enum! {
     /// What the inbox found out about a signature.
-    Verdict {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Verdict {
         /// An endpoint of the account that points here signed it.
         Valid = "valid",
         /// It is signed, and not by such an endpoint.

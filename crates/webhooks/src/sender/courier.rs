@@ -13,7 +13,7 @@ use super::mailbox::{Mailbox, News, Order};
 use super::receiver::{Receiver, Target};
 use super::results::Finished;
 use super::{Due, Sender};
-use crate::model::{self, Before, Ended, Lane, Outcome, Status};
+use crate::model::{self, Before, Ended, Lane, Outcome};
 use crate::sql::{self, DueRow, EndpointRow};
 use crate::{Webhooks, limits};
 
@@ -138,7 +138,7 @@ impl Courier {
 
     /// Reads the account's endpoints, and forgets what was read of those that have changed.
     async fn read_endpoints(&mut self, now: Timestamp) -> Result<(), Problem> {
-        let mut rows: HashMap<_, _> = sql::endpoints(&mut self.engine.db.glance().await?, self.account)
+        let mut rows: HashMap<_, _> = sql::endpoints(&mut self.engine.db.query(), self.account)
             .await?
             .into_iter()
             .map(|row| (row.id, row))
@@ -168,7 +168,7 @@ impl Courier {
 
     /// Finds out what waits in which lane, and ends what waits for endpoints that take nothing.
     async fn read_agenda(&mut self, now: Timestamp) -> Result<(), Problem> {
-        let agenda = sql::agenda(&mut self.engine.db.glance().await?, self.account).await?;
+        let agenda = sql::agenda(&mut self.engine.db.query(), self.account).await?;
         self.next_at = None;
         for row in agenda {
             match self.receivers.get_mut(&row.endpoint_id) {
@@ -182,8 +182,8 @@ impl Courier {
                 Some(receiver) if receiver.target.row.enabled => self.due_at(row.next_at),
                 Some(_) => self.end_pending(row.endpoint_id).await?,
                 None => {
-                    let mut tx = self.engine.db.glance().await?;
-                    match sql::endpoint(&mut tx, row.endpoint_id).await? {
+                    let mut query = self.engine.db.query();
+                    match sql::endpoint(&mut query, row.endpoint_id).await? {
                         // It was made since the endpoints were read.
                         Some(_) => self.look = true,
                         // It was deleted, and what waits for it goes with it.
@@ -216,7 +216,7 @@ impl Courier {
             .collect();
         for (endpoint, lane, most) in lanes {
             let place = (self.account, endpoint);
-            let rows = sql::due(&mut self.engine.db.glance().await?, place, lane, now, most).await?;
+            let rows = sql::due(&mut self.engine.db.query(), place, lane, now, most).await?;
             let full = i64::try_from(rows.len()).is_ok_and(|read| read == most);
             let mut read = Vec::with_capacity(rows.len());
             for row in rows {
@@ -359,7 +359,6 @@ fn target(engine: &Engine, row: EndpointRow, now: Timestamp) -> Arc<Target> {
 
 /// The delivery that was read; nothing when its event is gone.
 fn due(row: DueRow, lane: Lane) -> Option<Due> {
-    let status = Status::from_name(&row.status).unwrap_or(Status::Failed);
     Some(Due {
         id: row.id,
         endpoint: row.endpoint_id,
@@ -368,7 +367,7 @@ fn due(row: DueRow, lane: Lane) -> Option<Due> {
         occurred_at: row.occurred_at?,
         data: row.data?,
         tries: row.tries,
-        before: Before { status, attempts: row.attempts, lane },
+        before: Before { status: row.status, attempts: row.attempts, lane },
         next_at: row.next_at,
     })
 }

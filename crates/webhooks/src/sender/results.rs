@@ -46,13 +46,13 @@ impl Finished {
             row: ResultRow {
                 delivery: due.id,
                 tries: due.tries,
-                was: due.before.status.name(),
+                was: due.before.status,
                 after,
                 attempt: engine.entropy.id(began_at),
                 at: began_at,
                 status_code: i64::from(ended.status_code),
                 duration_ms,
-                outcome: ended.outcome.name(),
+                outcome: ended.outcome,
             },
             ended_at: ended.at,
             version,
@@ -67,7 +67,7 @@ impl Finished {
     }
 
     fn is_delivered(&self) -> bool {
-        self.row.outcome == Outcome::Delivered.name()
+        self.row.outcome == Outcome::Delivered
     }
 }
 
@@ -204,14 +204,15 @@ fn health(kept: &[&Finished]) -> Vec<Health> {
     let mut by_endpoint: BTreeMap<EndpointId, Health> = BTreeMap::new();
     for finished in ordered {
         let (at, delivered) = (finished.ended_at, finished.is_delivered());
+        let status = if delivered { Status::Delivered } else { Status::Failed };
         let health = by_endpoint.entry(finished.endpoint).or_insert(Health {
             endpoint: finished.endpoint,
             last_at: at,
-            last_status: "",
+            last_status: status,
             recovered: false,
             failing_since: None,
         });
-        health.last_at = at;
+        (health.last_at, health.last_status) = (at, status);
         if delivered {
             health.recovered = true;
             health.failing_since = None;
@@ -219,7 +220,6 @@ fn health(kept: &[&Finished]) -> Vec<Health> {
             // It began to fail when the attempt did.
             health.failing_since.get_or_insert(finished.row.at);
         }
-        health.last_status = if delivered { Status::Delivered.name() } else { Status::Failed.name() };
     }
     by_endpoint.into_values().collect()
 }
@@ -270,13 +270,13 @@ mod tests {
             row: ResultRow {
                 delivery: example_id(),
                 tries: 0,
-                was: Status::Pending.name(),
+                was: Status::Pending,
                 after,
                 attempt: example_id(),
                 at,
                 status_code: 0,
                 duration_ms: 1,
-                outcome: outcome.name(),
+                outcome,
             },
             ended_at: at,
             version: 1,
@@ -288,7 +288,11 @@ mod tests {
         let all: Vec<_> = attempts.iter().map(|(at, outcome)| finished(*at, *outcome)).collect();
         let health = health(&all.iter().collect::<Vec<_>>());
         assert_eq!(health.len(), 1);
-        (health[0].recovered, health[0].failing_since.map(Timestamp::as_seconds), health[0].last_status)
+        (
+            health[0].recovered,
+            health[0].failing_since.map(Timestamp::as_seconds),
+            health[0].last_status.name(),
+        )
     }
 
     #[test]

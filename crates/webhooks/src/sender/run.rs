@@ -114,8 +114,7 @@ impl Run {
         let watch = Stopwatch::start();
         // Should it fail, not at once again.
         self.look_at = now + limits::LOOK_EVERY;
-        let mut tx = self.engine.db.glance().await?;
-        let due = sql::due_accounts(&mut tx, &self.claim, now).await?;
+        let due = sql::due_accounts(&mut self.engine.db.query(), &self.claim, now).await?;
         self.look_rest = (watch.elapsed() * limits::LOOK_REST).clamp(limits::LOOK_EVERY, LONGEST_REST);
         self.look_at = now + self.look_rest;
         for account in due {

@@ -1,14 +1,11 @@
 //! How deliveries are made, read, and sent again by hand.
 
-use std::sync::LazyLock;
-
 use portico_engine::ports::StoredEvent;
 use portico_kernel::{AccountId, AttemptId, DeliveryId, EndpointId, EventId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{BulkStatement, Select, StoreError, Tx, args, from_row};
 
-use super::ByRows;
 use crate::limits;
-use crate::model::Lane;
+use crate::model::{Lane, Outcome, Status};
 
 /// A delivery that was just made.
 #[derive(Debug, Clone, Copy)]
@@ -44,20 +41,17 @@ macro_rules! insert_deliveries {
 }
 
 /// From the events' own values, since a planner that knows nothing of a new table would look through all of them.
-static FILL: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "with e (id, sequence, type) as (values",
-        "($a, $b, $c)",
-        concat!(
-            ") ",
-            insert_deliveries!(
-                "e join webhook_subscriptions s on s.account_id = $3 and s.event_type = e.type \
+static FILL: BulkStatement = BulkStatement::new(
+    "with e (id, sequence, type) as (values",
+    "($a, $b, $c)",
+    concat!(
+        ") ",
+        insert_deliveries!(
+            "e join webhook_subscriptions s on s.account_id = $3 and s.event_type = e.type \
                  join webhook_endpoints p on p.id = s.endpoint_id where p.enabled returning id, endpoint_id, sequence"
-            )
-        ),
-        3,
-    )
-});
+        )
+    ),
+);
 
 /// Makes a delivery of each of the events for each enabled endpoint that subscribes its type.
 pub(crate) async fn fill(
@@ -67,13 +61,8 @@ pub(crate) async fn fill(
     now: Timestamp,
 ) -> Result<Vec<MadeRow>, StoreError> {
     let shared = args![now, Lane::ORDERED_TYPE.to_owned(), account];
-    let mut made = Vec::new();
-    for (text, args) in
-        FILL.pieces(events, &shared, |event| args![event.id, event.sequence, event.event_type.to_owned()])
-    {
-        made.extend(tx.all::<MadeRow>(text, args).await?);
-    }
-    Ok(made)
+    let row = |event: &StoredEvent| args![event.id, event.sequence, event.event_type.to_owned()];
+    FILL.all(tx, shared, events.iter().map(row).collect()).await
 }
 
 /// Makes a delivery of the event for that endpoint, if it is enabled, whatever it subscribes.
@@ -95,15 +84,15 @@ pub(crate) async fn fill_one(
     .await
 }
 
-/// The metrics of those of the account's events, in that time, of which a delivery for the endpoint was never made.
+/// The numbers of those of the account's events, in that time, of which a delivery for the endpoint was never made.
 pub(crate) async fn missed(
     tx: &mut Tx,
     (account, endpoint): (AccountId, EndpointId),
     (since, until): (Timestamp, Timestamp),
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<i64>, StoreError> {
-    let rows: Vec<(i64,)> = tx
-        .all(
+    tx
+        .values(
             concat!(
                 "select e.sequence as value from events e \
              join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
@@ -113,25 +102,21 @@ pub(crate) async fn missed(
                 delivery_id!(),
                 ") order by e.occurred_at, e.sequence limit $5"
             ),
-            args![account, endpoint, since, until, most],
+            args![account, endpoint, since, until, limit],
         )
-        .await?;
-    Ok(rows.into_iter().map(|(sequence,)| sequence).collect())
+        .await
 }
 
-static FILL_MISSED: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        insert_deliveries!(
-            "events e join webhook_endpoints p on p.account_id = e.account_id \
+static FILL_MISSED: BulkStatement = BulkStatement::new(
+    insert_deliveries!(
+        "events e join webhook_endpoints p on p.account_id = e.account_id \
              where e.account_id = $3 and p.id = $4 and p.enabled and e.sequence in ("
-        ),
-        "$a",
-        ") on conflict (id) do nothing",
-        4,
-    )
-});
+    ),
+    "$a",
+    ") on conflict (id) do nothing",
+);
 
-/// Makes deliveries of the events of these metrics for the endpoint, whatever it subscribes.
+/// Makes deliveries of the events of these numbers for the endpoint, whatever it subscribes.
 pub(crate) async fn fill_missed(
     tx: &mut Tx,
     (account, endpoint): (AccountId, EndpointId),
@@ -139,11 +124,7 @@ pub(crate) async fn fill_missed(
     now: Timestamp,
 ) -> Result<u64, StoreError> {
     let shared = args![now, Lane::ORDERED_TYPE.to_owned(), account, endpoint];
-    let mut made = 0;
-    for (text, args) in FILL_MISSED.pieces(sequences, &shared, |sequence| args![*sequence]) {
-        made += tx.execute(text, args).await?;
-    }
-    Ok(made)
+    FILL_MISSED.execute(tx, shared, sequences.iter().map(|sequence| args![*sequence]).collect()).await
 }
 
 /// The endpoint's deliveries of events in that time that failed: they have ended, or wait to be tried again.
@@ -152,41 +133,33 @@ pub(crate) async fn failed(
     (account, endpoint): (AccountId, EndpointId),
     (since, until): (Timestamp, Timestamp),
     now: Timestamp,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<DeliveryId>, StoreError> {
-    let rows: Vec<(DeliveryId,)> = tx
-        .all(
+    tx
+        .values(
             "select d.id as value from webhook_deliveries d \
              join events e on e.account_id = d.account_id and e.sequence = d.sequence \
              where d.account_id = $1 and d.endpoint_id = $2 and d.created_at >= $3 and e.occurred_at >= $3 \
              and e.occurred_at < $4 and (d.status = 'failed' or d.status = 'abandoned' \
              or (d.status = 'pending' and d.attempts > 0 and d.next_at > $5)) order by d.created_at, d.id limit $6",
-            args![account, endpoint, since, until, now, most],
+            args![account, endpoint, since, until, now, limit],
         )
-        .await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+        .await
 }
 
-static RESEND: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "update webhook_deliveries set attempts = case when status = 'pending' then attempts else 0 end, \
+static RESEND: BulkStatement = BulkStatement::new(
+    "update webhook_deliveries set attempts = case when status = 'pending' then attempts else 0 end, \
          lane = case when event_type = $2 then 2 when status = 'pending' then 1 else 0 end, \
          status = 'pending', next_at = $1 where status <> 'delivered' and (next_at is null or next_at > $1) and id in (",
-        "$a",
-        ")",
-        2,
-    )
-});
+    "$a",
+    ")",
+);
 
 /// Sends these again, if they are not delivered yet: what has ended gets a schedule of its own anew, what waits is sent
 /// at once.
 pub(crate) async fn resend(tx: &mut Tx, ids: &[DeliveryId], now: Timestamp) -> Result<u64, StoreError> {
     let shared = args![now, Lane::ORDERED_TYPE.to_owned()];
-    let mut sent = 0;
-    for (text, args) in RESEND.pieces(ids, &shared, |id| args![*id]) {
-        sent += tx.execute(text, args).await?;
-    }
-    Ok(sent)
+    RESEND.execute(tx, shared, ids.iter().map(|id| args![*id]).collect()).await
 }
 
 /// Lets a delivery be sent at once.
@@ -196,12 +169,11 @@ pub(crate) async fn send_now(
     lane: Lane,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update webhook_deliveries set next_at = $2, lane = $3 where id = $1",
         args![id, now, lane.number()],
     )
     .await
-    .map(drop)
 }
 
 /// A delivery as it is on record.
@@ -213,7 +185,7 @@ pub(crate) struct DeliveryRow {
     pub(crate) event_id: EventId,
     pub(crate) event_type: String,
     pub(crate) created_at: Timestamp,
-    pub(crate) status: String,
+    pub(crate) status: Status,
     pub(crate) next_at: Option<Timestamp>,
 }
 
@@ -235,13 +207,13 @@ pub(crate) async fn deliveries_before(
     endpoint: EndpointId,
     since: Timestamp,
     (before, before_id): (Timestamp, &str),
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<DeliveryRow>, StoreError> {
     tx.all(
         "select id, account_id, endpoint_id, event_id, event_type, created_at, status, next_at \
          from webhook_deliveries where endpoint_id = $1 and created_at >= $2 and (created_at, id) < ($3, $4) \
          order by created_at desc, id desc limit $5",
-        args![endpoint, since, before, before_id.to_owned(), most],
+        args![endpoint, since, before, before_id.to_owned(), limit],
     )
     .await
 }
@@ -255,21 +227,18 @@ pub(crate) struct AttemptRow {
     pub(crate) at: Timestamp,
     pub(crate) status_code: i64,
     pub(crate) duration_ms: i64,
-    pub(crate) outcome: String,
+    pub(crate) outcome: Outcome,
     pub(crate) next_retry_at: Option<Timestamp>,
 }
 
 from_row!(AttemptRow { delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at });
 
-static ATTEMPTS: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "select delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at from webhook_attempts \
+static ATTEMPTS: BulkStatement = BulkStatement::new(
+    "select delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at from webhook_attempts \
          where at > $1 and delivery_id in (",
-        "$a",
-        ") order by delivery_id, number",
-        1,
-    )
-});
+    "$a",
+    ") order by delivery_id, number",
+);
 
 /// The attempts at these deliveries that are still on record.
 pub(crate) async fn attempts(
@@ -278,20 +247,16 @@ pub(crate) async fn attempts(
     now: Timestamp,
 ) -> Result<Vec<AttemptRow>, StoreError> {
     let shared = args![now - limits::HISTORY_LIFE];
-    let mut all = Vec::new();
-    for (text, args) in ATTEMPTS.pieces(deliveries, &shared, |id| args![*id]) {
-        all.extend(tx.all(text, args).await?);
-    }
-    Ok(all)
+    ATTEMPTS.all(tx, shared, deliveries.iter().map(|id| args![*id]).collect()).await
 }
 
-/// Ends up to `most` deliveries of the endpoint that wait, if it is disabled: whoever read so may not know that it was
+/// Ends up to `limit` deliveries of the endpoint that wait, if it is disabled: whoever read so may not know that it was
 /// enabled since. Those of one that was deleted go with it.
 pub(crate) async fn end_pending(
     tx: &mut Tx,
     account: AccountId,
     endpoint: EndpointId,
-    most: i64,
+    limit: i64,
 ) -> Result<u64, StoreError> {
     tx.execute(
         "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \
@@ -299,18 +264,17 @@ pub(crate) async fn end_pending(
          and next_at is not null and exists (select 1 from webhook_endpoints p where p.id = $2 and p.enabled = $4 \
          and p.deleted_at is null) \
          limit $3)",
-        args![account, endpoint, most, false],
+        args![account, endpoint, limit, false],
     )
     .await
 }
 
 /// Ends a delivery that cannot be sent.
 pub(crate) async fn end_one(tx: &mut Tx, id: DeliveryId) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \
          next_at = null where id = $1",
         args![id],
     )
     .await
-    .map(drop)
 }

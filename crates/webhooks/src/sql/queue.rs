@@ -1,12 +1,9 @@
 //! Who sends what, and what is due.
 
-use std::sync::LazyLock;
-
 use portico_kernel::{AccountId, DeliveryId, EndpointId, EventId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, from_row};
 
-use super::ByRows;
-use crate::model::Lane;
+use crate::model::{Lane, Status};
 
 /// The first delivery of each lane, found by leaping from one lane to the next: however many deliveries wait in a lane,
 /// it is one step. The next lane is one of the same endpoint, or of the next endpoint, or of the next account; asked for
@@ -33,12 +30,12 @@ macro_rules! agenda {
 
 /// The accounts with something due that nobody else sends.
 pub(crate) async fn due_accounts(
-    tx: &mut Tx,
+    query: &mut Query<'_>,
     claim: &str,
     now: Timestamp,
 ) -> Result<Vec<AccountId>, StoreError> {
-    let rows: Vec<(AccountId,)> = tx
-        .all(
+    query
+        .values(
             agenda!(
                 "",
                 ", (select n.id from webhook_deliveries n where n.next_at is not null and n.account_id > a.account_id \
@@ -49,8 +46,7 @@ pub(crate) async fn due_accounts(
             ),
             args![now, claim.to_owned()],
         )
-        .await?;
-    Ok(rows.into_iter().map(|(account,)| account).collect())
+        .await
 }
 
 /// When the first delivery of a lane is due.
@@ -63,25 +59,23 @@ pub(crate) struct AgendaRow {
 from_row!(AgendaRow { endpoint_id, lane, next_at });
 
 /// Every lane of the account in which something waits.
-pub(crate) async fn agenda(tx: &mut Tx, account: AccountId) -> Result<Vec<AgendaRow>, StoreError> {
-    tx.all(
-        agenda!("account_id = $1 and", "", "select endpoint_id, lane, next_at from agenda"),
-        args![account],
-    )
-    .await
+pub(crate) async fn agenda(query: &mut Query<'_>, account: AccountId) -> Result<Vec<AgendaRow>, StoreError> {
+    query
+        .all(
+            agenda!("account_id = $1 and", "", "select endpoint_id, lane, next_at from agenda"),
+            args![account],
+        )
+        .await
 }
 
-static CLAIM: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "insert into webhook_queues (account_id, claim, claimed_until) values",
-        "($a, $1, $2)",
-        "on conflict (account_id) do update set claim = excluded.claim, claimed_until = excluded.claimed_until \
+static CLAIM: BulkStatement = BulkStatement::new(
+    "insert into webhook_queues (account_id, claim, claimed_until) values",
+    "($a, $1, $2)",
+    "on conflict (account_id) do update set claim = excluded.claim, claimed_until = excluded.claimed_until \
          where webhook_queues.claimed_until <= $3 or webhook_queues.claim = $1 returning account_id as value",
-        3,
-    )
-});
+);
 
-/// Claims those of the accounts that nobody else sends; answers which.
+/// Claims those of the accounts that nobody else sends; returns which.
 pub(crate) async fn claim(
     tx: &mut Tx,
     accounts: &[AccountId],
@@ -90,36 +84,28 @@ pub(crate) async fn claim(
     now: Timestamp,
 ) -> Result<Vec<AccountId>, StoreError> {
     let shared = args![claim.to_owned(), until, now];
-    let mut claimed = Vec::new();
-    for (text, args) in CLAIM.pieces(accounts, &shared, |account| args![*account]) {
-        let rows: Vec<(AccountId,)> = tx.all(text, args).await?;
-        claimed.extend(rows.into_iter().map(|(account,)| account));
-    }
-    Ok(claimed)
+    CLAIM.values(tx, shared, accounts.iter().map(|account| args![*account]).collect()).await
 }
 
-/// Keeps what is claimed until `until`; answers what that is.
+/// Keeps what is claimed until `until`; returns what that is.
 pub(crate) async fn keep_claims(
     tx: &mut Tx,
     claim: &str,
     until: Timestamp,
 ) -> Result<Vec<AccountId>, StoreError> {
-    let rows: Vec<(AccountId,)> = tx
-        .all(
-            "update webhook_queues set claimed_until = $2 where claim = $1 returning account_id as value",
-            args![claim.to_owned(), until],
-        )
-        .await?;
-    Ok(rows.into_iter().map(|(account,)| account).collect())
+    tx.values(
+        "update webhook_queues set claimed_until = $2 where claim = $1 returning account_id as value",
+        args![claim.to_owned(), until],
+    )
+    .await
 }
 
 pub(crate) async fn release(tx: &mut Tx, claim: &str, account: AccountId) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "delete from webhook_queues where claim = $1 and account_id = $2",
         args![claim.to_owned(), account],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn release_all(tx: &mut Tx, claim: &str) -> Result<u64, StoreError> {
@@ -137,7 +123,7 @@ pub(crate) struct DueRow {
     pub(crate) endpoint_id: EndpointId,
     pub(crate) event_id: EventId,
     pub(crate) event_type: String,
-    pub(crate) status: String,
+    pub(crate) status: Status,
     pub(crate) attempts: i64,
     pub(crate) tries: i64,
     pub(crate) next_at: Timestamp,
@@ -172,23 +158,24 @@ macro_rules! select_due {
 
 /// What is due in a lane, longest first; in the lane that keeps its order what comes first, due or not.
 pub(crate) async fn due(
-    tx: &mut Tx,
+    query: &mut Query<'_>,
     (account, endpoint): (AccountId, EndpointId),
     lane: Lane,
     now: Timestamp,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<DueRow>, StoreError> {
     if lane == Lane::InOrder {
-        return tx
+        return query
             .all(
                 select_due!("d.lane = $3 and d.next_at is not null order by d.place limit $4"),
-                args![account, endpoint, lane.number(), most],
+                args![account, endpoint, lane.number(), limit],
             )
             .await;
     }
-    tx.all(
-        select_due!("d.lane = $3 and d.next_at is not null and d.place <= $4 order by d.place limit $5"),
-        args![account, endpoint, lane.number(), now, most],
-    )
-    .await
+    query
+        .all(
+            select_due!("d.lane = $3 and d.next_at is not null and d.place <= $4 order by d.place limit $5"),
+            args![account, endpoint, lane.number(), now, limit],
+        )
+        .await
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use portico_store::{Db, args};
+use portico_store::{Db, Select, args};
 use portico_testkit::{Database, TestDatabase, kills};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -112,15 +112,13 @@ fn die_while_taking_over(database: &TestDatabase) {
 async fn nothing_is_left(database: &TestDatabase) {
     assert_eq!(files(database.folder.path()), Vec::<String>::new());
     let db = Db::open(&database.url).await.unwrap();
-    let mut tx = db.glance().await.unwrap();
     for count in [
         "select count(*) as value from meter_journals",
         "select count(*) as value from leases where resource like 'units %'",
     ] {
-        let (count_now,): (i64,) = tx.one(count, args![]).await.unwrap();
+        let count_now: i64 = db.query().value(count, args![]).await.unwrap();
         assert_eq!(count_now, 0, "{count}");
     }
-    drop(tx);
     db.close().await;
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use portico_engine::clock::Stopwatch;
 use portico_kernel::Code;
-use portico_store::{Db, args};
+use portico_store::{Db, Select, args};
 use portico_testkit::{Database, TestDatabase};
 use tokio::time::timeout;
 
@@ -37,9 +37,8 @@ async fn near_the_end() -> (TestDatabase, Target, Vec<Server>) {
 
 /// What the database says was used.
 async fn used(db: &Db) -> i64 {
-    let mut tx = db.glance().await.unwrap();
-    let row: Option<(i64,)> = tx.first("select used as value from unit_months", args![]).await.unwrap();
-    row.map_or(0, |(used,)| used)
+    let used = db.query().first_value("select used as value from unit_months", args![]).await.unwrap();
+    used.unwrap_or(0)
 }
 
 /// Spends until the last unit is used: a call that is refused for its price is not made again, but for the cheapest.

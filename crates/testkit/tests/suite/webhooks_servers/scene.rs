@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use portico_engine::clock::{Stopwatch, SystemClock};
 use portico_kernel::Clock;
-use portico_store::{Db, args};
+use portico_store::{Db, Select, args};
 use portico_testkit::TestDatabase;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -117,10 +117,8 @@ impl Scene {
         let db = Db::open(&self.database.url).await.unwrap();
         let watch = Stopwatch::start();
         loop {
-            let mut tx = db.glance().await.unwrap();
             let waiting = "select count(*) as value from webhook_deliveries where next_at is not null";
-            let (waiting,): (i64,) = tx.one(waiting, args![]).await.unwrap();
-            drop(tx);
+            let waiting: i64 = db.query().value(waiting, args![]).await.unwrap();
             if waiting == 0 {
                 break;
             }
