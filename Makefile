@@ -21,7 +21,7 @@ run: ## Build and start the server; data goes to ./data
 test: ## Format, lints and every test, on both databases
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	@cargo nextest --version >/dev/null 2>&1 || cargo install cargo-nextest --locked --version 0.9.143
+	scripts/need-nextest
 	scripts/with-postgres cargo nextest run --workspace --locked
 
 check: ## The slower judges from outside (see check/README.md)

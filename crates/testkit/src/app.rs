@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::request::{Answer, Sent};
+use crate::request::{Answer, TestRequest};
 use crate::{Database, FakeClock, TestDatabase, lab, log};
 
 /// Where the API is.
@@ -209,7 +209,7 @@ impl TestApp {
     pub async fn exchange(&self, key: &Value) -> String {
         let text = |name: &str| key[name].as_str().unwrap().to_owned();
         let basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
-        let sent = Sent::new("POST", "/oauth2/token")
+        let sent = TestRequest::new("POST", "/oauth2/token")
             .header("authorization", &format!("Basic {basic}"))
             .form("grant_type=client_credentials&audience=platform-api");
         self.send_auth(sent).await.json()["access_token"].as_str().unwrap().to_owned()
@@ -241,7 +241,7 @@ impl TestApp {
     }
 
     /// Sends a request to the API as it is.
-    pub async fn send(&self, sent: Sent) -> Answer {
+    pub async fn send(&self, sent: TestRequest) -> Answer {
         self.gateway.handle(sent.build()).await.into()
     }
 
@@ -254,18 +254,18 @@ impl TestApp {
     }
 
     /// Sends a request to the identity provider.
-    pub async fn send_auth(&self, sent: Sent) -> Answer {
+    pub async fn send_auth(&self, sent: TestRequest) -> Answer {
         self.auth.handle(sent.build()).await.into()
     }
 
     /// Reads with the account's token.
     pub async fn get(&self, path: &str) -> Answer {
-        self.send(Sent::new("GET", path).bearer(&self.token)).await
+        self.send(TestRequest::new("GET", path).bearer(&self.token)).await
     }
 
     /// Posts with the account's token.
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.send(Sent::new("POST", path).bearer(&self.token).json(body)).await
+        self.send(TestRequest::new("POST", path).bearer(&self.token).json(body)).await
     }
 
     /// The path of the lab's things.

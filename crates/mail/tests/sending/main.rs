@@ -17,36 +17,36 @@ use tracing::Level;
 use place::Place;
 use server::Server;
 
-/// Makes of each story a test on SQLite and a test on PostgreSQL.
+/// Makes a test on SQLite and a test on PostgreSQL of each story: an `async fn` of that name that takes a [`Place`].
 macro_rules! on_both_databases {
-    ($($story:ident)+) => {$(
+    ($($story:ident),+ $(,)?) => {$(
         mod $story {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn sqlite() {
-                super::stories::$story(super::Place::on_sqlite().await).await;
+                super::$story(super::Place::on_sqlite().await).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn postgres() {
-                super::stories::$story(super::Place::on_postgres().await).await;
+                super::$story(super::Place::on_postgres().await).await;
             }
         }
     )+};
 }
 
 on_both_databases! {
-    a_letter_goes_out_with_its_commit
-    a_letter_is_sealed_while_it_waits
-    a_letter_that_was_put_off_is_tried_again
-    a_letter_is_given_up_after_its_last_try
-    a_letter_that_is_refused_for_good_is_given_up
-    a_letter_without_an_address_is_given_up
-    a_server_that_does_not_let_us_in_loses_no_letter
-    a_server_that_is_gone_loses_no_letter
-    two_senders_send_each_letter_once
-    a_sender_that_died_is_followed_by_another
-    a_sender_that_was_too_slow_changes_nothing
-    without_a_mail_server_letters_wait
+    a_letter_goes_out_with_its_commit,
+    a_letter_is_sealed_while_it_waits,
+    a_letter_that_was_put_off_is_tried_again,
+    a_letter_is_given_up_after_its_last_try,
+    a_letter_that_is_refused_for_good_is_given_up,
+    a_letter_without_an_address_is_given_up,
+    a_server_that_does_not_let_us_in_loses_no_letter,
+    a_server_that_is_gone_loses_no_letter,
+    two_senders_send_each_letter_once,
+    a_sender_that_died_is_followed_by_another,
+    a_sender_that_was_too_slow_changes_nothing,
+    without_a_mail_server_letters_wait,
 }
 
 const A_MINUTE: Duration = Duration::from_mins(1);
@@ -103,181 +103,177 @@ async fn the_log_says_nothing_of_what_is_in_a_letter() {
     }
 }
 
-mod stories {
-    use super::*;
-
-    pub(super) async fn a_letter_goes_out_with_its_commit(place: Place) {
-        let server = Server::start().await;
-        let mail = mail_to(&server);
-        let mut tx = place.engine.db.write().await.unwrap();
-        mail.post(&place.engine, &mut tx, &letter("nobody@example.com")).await.unwrap();
-        tx.rollback().await.unwrap();
-        assert_eq!(mail.send_due(&place.engine).await.unwrap(), JobOutcome::Idle);
-        assert!(server.letters().is_empty(), "what was taken back is not sent");
-        post(&place, &mail, "ada@example.com").await;
-        assert_eq!(outbox(&place).await, (1, 0));
-        mail.send_due(&place.engine).await.unwrap();
-        let letters = server.letters();
-        assert_eq!(letters.len(), 1);
-        for part in ["To: ada@example.com\r\n", "Subject: Sign in\r\n", "/once/SECRET"] {
-            assert!(letters[0].contains(part), "{part} in {}", letters[0]);
-        }
-        assert_eq!(outbox(&place).await, (0, 0), "it is gone with its letter");
-        mail.send_due(&place.engine).await.unwrap();
-        assert_eq!(server.letters().len(), 1);
+async fn a_letter_goes_out_with_its_commit(place: Place) {
+    let server = Server::start().await;
+    let mail = mail_to(&server);
+    let mut tx = place.engine.db.write().await.unwrap();
+    mail.post(&place.engine, &mut tx, &letter("nobody@example.com")).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(mail.send_due(&place.engine).await.unwrap(), JobOutcome::Idle);
+    assert!(server.letters().is_empty(), "what was taken back is not sent");
+    post(&place, &mail, "ada@example.com").await;
+    assert_eq!(outbox(&place).await, (1, 0));
+    mail.send_due(&place.engine).await.unwrap();
+    let letters = server.letters();
+    assert_eq!(letters.len(), 1);
+    for part in ["To: ada@example.com\r\n", "Subject: Sign in\r\n", "/once/SECRET"] {
+        assert!(letters[0].contains(part), "{part} in {}", letters[0]);
     }
+    assert_eq!(outbox(&place).await, (0, 0), "it is gone with its letter");
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!(server.letters().len(), 1);
+}
 
-    pub(super) async fn a_letter_is_sealed_while_it_waits(place: Place) {
-        let server = Server::start().await;
-        post(&place, &mail_to(&server), "ada@example.com").await;
-        let mut tx = place.engine.db.read().await.unwrap();
-        let sealed: Vec<u8> = tx.value("select sealed as value from mails", args![]).await.unwrap();
-        let readable = String::from_utf8_lossy(&sealed);
-        for part in ["ada@", "Sign in", "SECRET"] {
-            assert!(!readable.contains(part), "{part}");
-        }
+async fn a_letter_is_sealed_while_it_waits(place: Place) {
+    let server = Server::start().await;
+    post(&place, &mail_to(&server), "ada@example.com").await;
+    let mut tx = place.engine.db.read().await.unwrap();
+    let sealed: Vec<u8> = tx.value("select sealed as value from mails", args![]).await.unwrap();
+    let readable = String::from_utf8_lossy(&sealed);
+    for part in ["ada@", "Sign in", "SECRET"] {
+        assert!(!readable.contains(part), "{part}");
     }
+}
 
-    pub(super) async fn a_letter_that_was_put_off_is_tried_again(place: Place) {
-        let server = Server::start().await;
-        let mail = mail_to(&server);
-        server.will_say(["451 4.7.1 come back later"]);
-        post(&place, &mail, "ada@example.com").await;
-        mail.send_due(&place.engine).await.unwrap();
-        mail.send_due(&place.engine).await.unwrap();
-        assert_eq!((server.tries(), outbox(&place).await), (1, (1, 0)), "not at once");
-        place.clock.advance(A_MINUTE);
-        mail.send_due(&place.engine).await.unwrap();
-        assert_eq!((server.letters().len(), outbox(&place).await), (1, (0, 0)));
-    }
+async fn a_letter_that_was_put_off_is_tried_again(place: Place) {
+    let server = Server::start().await;
+    let mail = mail_to(&server);
+    server.will_say(["451 4.7.1 come back later"]);
+    post(&place, &mail, "ada@example.com").await;
+    mail.send_due(&place.engine).await.unwrap();
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!((server.tries(), outbox(&place).await), (1, (1, 0)), "not at once");
+    place.clock.advance(A_MINUTE);
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!((server.letters().len(), outbox(&place).await), (1, (0, 0)));
+}
 
-    pub(super) async fn a_letter_is_given_up_after_its_last_try(place: Place) {
-        let server = Server::start().await;
-        let mail = mail_to(&server);
-        server.will_say(["451 no"; 9]);
-        post(&place, &mail, "ada@example.com").await;
+async fn a_letter_is_given_up_after_its_last_try(place: Place) {
+    let server = Server::start().await;
+    let mail = mail_to(&server);
+    server.will_say(["451 no"; 9]);
+    post(&place, &mail, "ada@example.com").await;
+    mail.send_due(&place.engine).await.unwrap();
+    for (before, wait) in limits::WAITS.into_iter().enumerate() {
+        place.clock.advance(wait.saturating_sub(A_MOMENT));
         mail.send_due(&place.engine).await.unwrap();
-        for (before, wait) in limits::WAITS.into_iter().enumerate() {
-            place.clock.advance(wait.saturating_sub(A_MOMENT));
-            mail.send_due(&place.engine).await.unwrap();
-            assert_eq!(server.tries(), before + 1, "too early");
-            place.clock.advance(A_MOMENT);
-            mail.send_due(&place.engine).await.unwrap();
-            assert_eq!(server.tries(), before + 2);
-        }
-        assert_eq!(outbox(&place).await, (0, 1));
-        place.clock.advance(24 * 60 * A_MINUTE);
-        mail.send_due(&place.engine).await.unwrap();
-        assert_eq!(server.tries(), 6, "that was all");
-    }
-
-    pub(super) async fn a_letter_that_is_refused_for_good_is_given_up(place: Place) {
-        let server = Server::start().await;
-        let mail = mail_to(&server);
-        server.will_say(["550 5.1.1 <ada@example.com> is nobody here"]);
-        post(&place, &mail, "ada@example.com").await;
-        mail.send_due(&place.engine).await.unwrap();
-        assert_eq!(outbox(&place).await, (0, 1));
-        place.clock.advance(24 * 60 * A_MINUTE);
-        mail.send_due(&place.engine).await.unwrap();
-        assert_eq!(server.tries(), 1);
-    }
-
-    pub(super) async fn a_letter_without_an_address_is_given_up(place: Place) {
-        let server = Server::start().await;
-        let mail = mail_to(&server);
-        post(&place, &mail, "ada@example.com, eve@example.com").await;
-        mail.send_due(&place.engine).await.unwrap();
-        assert_eq!((server.tries(), outbox(&place).await), (0, (0, 1)));
-    }
-
-    pub(super) async fn a_server_that_does_not_let_us_in_loses_no_letter(place: Place) {
-        let server = Server::start().await;
-        let mail = mail_to(&server);
-        server.will_say(["530 5.7.0 authentication required"]);
-        post(&place, &mail, "ada@example.com").await;
-        mail.send_due(&place.engine).await.unwrap();
-        assert_eq!(outbox(&place).await, (1, 0));
-    }
-
-    pub(super) async fn a_server_that_is_gone_loses_no_letter(place: Place) {
-        let gone = mail_to(&Server::gone().await);
-        post(&place, &gone, "ada@example.com").await;
-        gone.send_due(&place.engine).await.unwrap();
-        assert_eq!(outbox(&place).await, (1, 0));
-        let server = Server::start().await;
-        place.clock.advance(A_MINUTE);
-        mail_to(&server).send_due(&place.engine).await.unwrap();
-        assert_eq!(server.letters().len(), 1);
-    }
-
-    pub(super) async fn two_senders_send_each_letter_once(place: Place) {
-        let server = Server::start().await;
-        let (one, other) = (mail_to(&server), mail_to(&server));
-        let all = 3 * limits::BATCH_MAX;
-        for number in 0..all {
-            post(&place, &one, &format!("{number}@example.com")).await;
-        }
-        assert_eq!(
-            one.send_due(&place.engine).await.unwrap(),
-            JobOutcome::MoreWork,
-            "a full batch asks for more"
-        );
-        while outbox(&place).await.0 > 0 {
-            let (one, other) = tokio::join!(one.send_due(&place.engine), other.send_due(&place.engine));
-            one.unwrap();
-            other.unwrap();
-        }
-        let mut letters = server.letters();
-        letters.sort();
-        letters.dedup();
-        assert_eq!(i64::try_from(letters.len()), Ok(all), "each of them");
-        assert_eq!(i64::try_from(server.tries()), Ok(all), "none twice");
-    }
-
-    pub(super) async fn a_sender_that_died_is_followed_by_another(place: Place) {
-        let server = Server::start().await;
-        let mail = mail_to(&server);
-        server.will_say([Server::SILENCE]);
-        post(&place, &mail, "ada@example.com").await;
-        tokio::select! {
-            _ = mail.send_due(&place.engine) => panic!("the server keeps silent"),
-            () = server.silence.notified() => {}
-        }
-        place.clock.advance(limits::LEASE.saturating_sub(A_MOMENT));
-        mail.send_due(&place.engine).await.unwrap();
-        assert_eq!((server.tries(), outbox(&place).await), (1, (1, 0)), "it may still be at it");
+        assert_eq!(server.tries(), before + 1, "too early");
         place.clock.advance(A_MOMENT);
         mail.send_due(&place.engine).await.unwrap();
-        assert_eq!((server.letters().len(), outbox(&place).await), (1, (0, 0)));
+        assert_eq!(server.tries(), before + 2);
     }
+    assert_eq!(outbox(&place).await, (0, 1));
+    place.clock.advance(24 * 60 * A_MINUTE);
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!(server.tries(), 6, "that was all");
+}
 
-    pub(super) async fn a_sender_that_was_too_slow_changes_nothing(place: Place) {
-        let server = Server::start().await;
-        let mail = mail_to(&server);
-        server.will_say([Server::SILENCE, "451 later"]);
-        post(&place, &mail, "ada@example.com").await;
-        let meanwhile = async {
-            server.silence.notified().await;
-            place.clock.advance(limits::LEASE);
-            mail.send_due(&place.engine).await.unwrap();
-            server.speak.notify_one();
-        };
-        let (slow, ()) = tokio::join!(mail.send_due(&place.engine), meanwhile);
-        slow.unwrap();
-        assert_eq!((server.tries(), server.letters().len()), (2, 1), "the slow one sent it after all");
-        assert_eq!(outbox(&place).await, (1, 0), "the letter is the other one's, who will try again");
-    }
+async fn a_letter_that_is_refused_for_good_is_given_up(place: Place) {
+    let server = Server::start().await;
+    let mail = mail_to(&server);
+    server.will_say(["550 5.1.1 <ada@example.com> is nobody here"]);
+    post(&place, &mail, "ada@example.com").await;
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!(outbox(&place).await, (0, 1));
+    place.clock.advance(24 * 60 * A_MINUTE);
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!(server.tries(), 1);
+}
 
-    pub(super) async fn without_a_mail_server_letters_wait(place: Place) {
-        let server = Server::start().await;
-        let none = Mail::new(None).unwrap();
-        assert!(!none.is_configured());
-        let mut tx = place.engine.db.write().await.unwrap();
-        assert!(none.post(&place.engine, &mut tx, &letter("ada@example.com")).await.is_err());
-        tx.rollback().await.unwrap();
-        post(&place, &mail_to(&server), "ada@example.com").await;
-        assert_eq!(none.send_due(&place.engine).await.unwrap(), JobOutcome::Idle);
-        assert_eq!(outbox(&place).await, (1, 0));
+async fn a_letter_without_an_address_is_given_up(place: Place) {
+    let server = Server::start().await;
+    let mail = mail_to(&server);
+    post(&place, &mail, "ada@example.com, eve@example.com").await;
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!((server.tries(), outbox(&place).await), (0, (0, 1)));
+}
+
+async fn a_server_that_does_not_let_us_in_loses_no_letter(place: Place) {
+    let server = Server::start().await;
+    let mail = mail_to(&server);
+    server.will_say(["530 5.7.0 authentication required"]);
+    post(&place, &mail, "ada@example.com").await;
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!(outbox(&place).await, (1, 0));
+}
+
+async fn a_server_that_is_gone_loses_no_letter(place: Place) {
+    let gone = mail_to(&Server::gone().await);
+    post(&place, &gone, "ada@example.com").await;
+    gone.send_due(&place.engine).await.unwrap();
+    assert_eq!(outbox(&place).await, (1, 0));
+    let server = Server::start().await;
+    place.clock.advance(A_MINUTE);
+    mail_to(&server).send_due(&place.engine).await.unwrap();
+    assert_eq!(server.letters().len(), 1);
+}
+
+async fn two_senders_send_each_letter_once(place: Place) {
+    let server = Server::start().await;
+    let (one, other) = (mail_to(&server), mail_to(&server));
+    let all = 3 * limits::BATCH_MAX;
+    for number in 0..all {
+        post(&place, &one, &format!("{number}@example.com")).await;
     }
+    assert_eq!(
+        one.send_due(&place.engine).await.unwrap(),
+        JobOutcome::MoreWork,
+        "a full batch asks for more"
+    );
+    while outbox(&place).await.0 > 0 {
+        let (one, other) = tokio::join!(one.send_due(&place.engine), other.send_due(&place.engine));
+        one.unwrap();
+        other.unwrap();
+    }
+    let mut letters = server.letters();
+    letters.sort();
+    letters.dedup();
+    assert_eq!(i64::try_from(letters.len()), Ok(all), "each of them");
+    assert_eq!(i64::try_from(server.tries()), Ok(all), "none twice");
+}
+
+async fn a_sender_that_died_is_followed_by_another(place: Place) {
+    let server = Server::start().await;
+    let mail = mail_to(&server);
+    server.will_say([Server::SILENCE]);
+    post(&place, &mail, "ada@example.com").await;
+    tokio::select! {
+        _ = mail.send_due(&place.engine) => panic!("the server keeps silent"),
+        () = server.silence.notified() => {}
+    }
+    place.clock.advance(limits::LEASE.saturating_sub(A_MOMENT));
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!((server.tries(), outbox(&place).await), (1, (1, 0)), "it may still be at it");
+    place.clock.advance(A_MOMENT);
+    mail.send_due(&place.engine).await.unwrap();
+    assert_eq!((server.letters().len(), outbox(&place).await), (1, (0, 0)));
+}
+
+async fn a_sender_that_was_too_slow_changes_nothing(place: Place) {
+    let server = Server::start().await;
+    let mail = mail_to(&server);
+    server.will_say([Server::SILENCE, "451 later"]);
+    post(&place, &mail, "ada@example.com").await;
+    let meanwhile = async {
+        server.silence.notified().await;
+        place.clock.advance(limits::LEASE);
+        mail.send_due(&place.engine).await.unwrap();
+        server.speak.notify_one();
+    };
+    let (slow, ()) = tokio::join!(mail.send_due(&place.engine), meanwhile);
+    slow.unwrap();
+    assert_eq!((server.tries(), server.letters().len()), (2, 1), "the slow one sent it after all");
+    assert_eq!(outbox(&place).await, (1, 0), "the letter is the other one's, who will try again");
+}
+
+async fn without_a_mail_server_letters_wait(place: Place) {
+    let server = Server::start().await;
+    let none = Mail::new(None).unwrap();
+    assert!(!none.is_configured());
+    let mut tx = place.engine.db.write().await.unwrap();
+    assert!(none.post(&place.engine, &mut tx, &letter("ada@example.com")).await.is_err());
+    tx.rollback().await.unwrap();
+    post(&place, &mail_to(&server), "ada@example.com").await;
+    assert_eq!(none.send_due(&place.engine).await.unwrap(), JobOutcome::Idle);
+    assert_eq!(outbox(&place).await, (1, 0));
 }

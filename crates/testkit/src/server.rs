@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use jsonschema::Validator;
@@ -17,13 +16,10 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::{Answer, Sent, TestApp};
-
-/// Far longer than anything that a test waits for takes; it ends one that would wait for ever.
-const PATIENCE: Duration = Duration::from_secs(40);
+use crate::{Answer, TestApp, TestRequest, soon};
 
 /// The gateway of `app` on a port of its own.
-pub struct Served {
+pub struct TestServer {
     /// The platform.
     pub app: Arc<TestApp>,
     /// Where the API is.
@@ -36,7 +32,7 @@ pub struct Served {
     pub server: JoinHandle<()>,
 }
 
-impl Served {
+impl TestServer {
     /// Serves the app.
     pub async fn new(app: TestApp) -> Self {
         let app = Arc::new(app);
@@ -59,7 +55,7 @@ impl Served {
     /// The same, with another token of the account.
     pub async fn make_with(&self, token: &str, id: &str) {
         let thing = json!({ "id": id, "name": "a" });
-        self.app.send(Sent::new("POST", &self.app.things()).bearer(token).json(&thing)).await.ok();
+        self.app.send(TestRequest::new("POST", &self.app.things()).bearer(token).json(&thing)).await.ok();
     }
 
     /// Opens a stream of server-sent events with the account's token.
@@ -78,12 +74,6 @@ impl Served {
         assert_eq!(socket.receive().await["type"], "ready");
         socket
     }
-}
-
-/// Waits for what comes, and fails the test when it does not.
-pub async fn soon<T>(what: &str, coming: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(PATIENCE, coming).await;
-    waited.unwrap_or_else(|_| panic!("{what} did not come"))
 }
 
 /// A block of server-sent events.
