@@ -36,8 +36,8 @@ use std::sync::Arc;
 use portico_egress::{Egress, Networks};
 use portico_engine::Area;
 use portico_engine::ports::{Enrolment, Mailer};
+use portico_webauthn::RelyingParty;
 use url::Url;
-use webauthn_rs::Webauthn;
 
 pub use http::{Arrival, open_to_any_origin};
 pub use oauth::client::NewApp;
@@ -47,7 +47,6 @@ pub use signing::{SigningKeyInfo, SigningKeys};
 pub use uses::Uses;
 
 use known_keys::KnownKeys;
-use people::passkeys;
 use people::password::Passwords;
 
 /// What the provider is told when it is made.
@@ -89,7 +88,7 @@ pub struct Identity {
     known_keys: KnownKeys,
     passwords: Passwords,
     /// None where browsers know no passkeys.
-    webauthn: Option<Webauthn>,
+    webauthn: Option<RelyingParty>,
 }
 
 impl Identity {
@@ -98,7 +97,7 @@ impl Identity {
         let origin = Url::parse(&setup.issuer).map(|url| url.origin().ascii_serialization());
         Self {
             issuer_origin: origin.unwrap_or_default(),
-            webauthn: passkeys::relying_party(&setup.issuer),
+            webauthn: RelyingParty::new("Portico", &setup.issuer),
             issuer: setup.issuer,
             base_url: setup.base_url,
             console_url: setup.console_url,

@@ -1,10 +1,10 @@
 //! Calls: what a client publishes to `rpc/<method>`, and the answers.
 
 use bytes::Bytes;
-use mqtt_protocol_core::mqtt::result_code::PubackReasonCode as Puback;
 use portico_engine::input::{Fields, parse_object};
 use portico_kernel::{Code, Problem};
 
+use super::codec::PubackReasonCode as Puback;
 use super::filters::REPLIES;
 use super::packets::Publish;
 use super::run::Client;

@@ -6,6 +6,7 @@
 
 mod calls;
 mod clients;
+mod codec;
 mod connect;
 mod filters;
 mod listener;
@@ -21,7 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use mqtt_protocol_core::mqtt::result_code::ConnectReasonCode;
 use portico_engine::Protocol;
 use portico_engine::input::Fields;
 use portico_events::SessionState;
@@ -36,6 +36,7 @@ use crate::unnamed::Stranger;
 
 pub(crate) use clients::Clients;
 use clients::Name;
+use codec::ConnectReasonCode;
 use connect::{Connect, Refused};
 pub use listener::{Tls, serve_mqtt};
 use packets::find;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode as Reason;
 use portico_events::limits::{IDLE_MAX, PING_EVERY};
 use portico_events::{Cursor, Feed, Frame, Start};
 use portico_kernel::{Sleep, Timestamp};
@@ -16,6 +15,7 @@ use tokio::task::JoinSet;
 use super::Admitted;
 use super::calls::{CALLS_MAX, Reply};
 use super::clients::Name;
+use super::codec::DisconnectReasonCode as Reason;
 use super::filters::Filters;
 use super::packets::{self, Packet, Version};
 use super::session::Held;

@@ -1,9 +1,9 @@
 //! What a client has subscribed, how far it has come, and what is kept of that.
 
-use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode as Reason;
 use portico_events::{Feed, SessionState, Start};
 use portico_kernel::Problem;
 
+use super::codec::DisconnectReasonCode as Reason;
 use super::run::{Client, Over};
 use super::written;
 

@@ -4,6 +4,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use portico_engine::Ctx;
 use portico_kernel::{Code, PersonId, Problem, Timestamp};
+use portico_webauthn::RelyingParty;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -277,7 +278,7 @@ impl Visit<'_> {
         Ok(with_session(reply::no_store(reply::json(StatusCode::OK, &json!({ "signed_in": true })))))
     }
 
-    pub(super) fn webauthn(&self) -> Result<&webauthn_rs::Webauthn, Problem> {
+    pub(super) fn webauthn(&self) -> Result<&RelyingParty, Problem> {
         let none = || {
             Problem::new(Code::FailedPrecondition, "Passkeys need an address with a name, such as localhost.")
         };
