@@ -12,8 +12,8 @@ use mimalloc::MiMalloc;
 use portico::cli::Cli;
 use portico::config::Config;
 use portico_engine::clock::SystemClock;
-use portico_engine::{Area, Ctx, Done, Operation, Spec, events};
-use portico_kernel::{AccountId, Category, Clock as _, Problem, Scope};
+use portico_engine::{AccountRef, Area, Ctx, Done, Operation, Spec, events};
+use portico_kernel::{Category, Clock as _, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -39,7 +39,7 @@ struct Commits(Arc<File>);
 #[serde(deny_unknown_fields)]
 struct MakeEvents {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The number of the first one.
     first: i32,
     /// How many.

@@ -1,7 +1,7 @@
 //! The operations on invitations, and how one is taken up.
 
 use portico_engine::ports::{MailMessage, PendingInvitation, account_closed};
-use portico_engine::{Ctx, Cursor, Done, LengthPrefixedHash, Operation, Page, Spec};
+use portico_engine::{AccountRef, Ctx, Cursor, Done, LengthPrefixedHash, Operation, Page, Spec};
 use portico_kernel::{AccountId, Category, Code, InvitationId, PersonId, Problem, Role, Timestamp, hex};
 use portico_store::{OnConflict, StoreError, Tx};
 use schemars::JsonSchema;
@@ -54,7 +54,7 @@ fn hash(token: &str) -> Vec<u8> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListInvitations {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
 }
 
 impl Operation for ListInvitations {
@@ -69,7 +69,8 @@ impl Operation for ListInvitations {
     async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Page<Invitation>, Problem> {
         let (page, now) = (ctx.page()?, ctx.now());
         let before = page.after.as_ref().map(|cursor| cursor.0.clone());
-        let rows = sql::invitations_before(ctx.tx().await?, self.org_id, now, before, page.rows()).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let rows = sql::invitations_before(ctx.tx().await?, account, now, before, page.rows()).await?;
         Ok(page.page(rows, |row| Cursor(row.id.to_string()), Invitation::from))
     }
 }
@@ -80,7 +81,7 @@ impl Operation for ListInvitations {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateInvitation {
     /// The team.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The e-mail address.
     email: String,
     /// The role that they will have: `owner`, `admin` or `member`, and none above your own.
@@ -122,9 +123,9 @@ impl Operation for CreateInvitation {
                 return Err(Problem::new(Code::RateLimited, words).retry_after(wait));
             }
         }
-        ctx.lock_active_account(self.org_id).await?;
-        let team = sql::account_of(ctx.tx().await?, self.org_id, caller).await?;
-        let team = team.ok_or_else(|| Problem::not_found("account", self.org_id))?;
+        let account = ctx.lock_account(self.org_id).await?.active()?;
+        let team = sql::account_of(ctx.tx().await?, account, caller).await?;
+        let team = team.ok_or_else(|| Problem::not_found("account", account))?;
         if team.kind == AccountKind::Personal {
             let words = "A personal account has one member; make a team to invite others.";
             return Err(Problem::failed_precondition("PERSONAL_ACCOUNT", "accounts", words, []));
@@ -134,13 +135,12 @@ impl Operation for CreateInvitation {
         }
         let tx = ctx.tx().await?;
         if let Some(known) = accounts.directory.person_by_email(tx, &email).await?
-            && sql::member(tx, self.org_id, known.id).await?.is_some()
+            && sql::member(tx, account, known.id).await?.is_some()
         {
             return Err(Problem::new(Code::AlreadyExists, "This address is a member's already."));
         }
-        sql::prune_invitations(tx, self.org_id, now).await?;
-        let open =
-            sql::count_invitations(tx, self.org_id).await?.max(sql::count_invited_by(tx, caller).await?);
+        sql::prune_invitations(tx, account, now).await?;
+        let open = sql::count_invitations(tx, account).await?.max(sql::count_invited_by(tx, caller).await?);
         if open >= limits::INVITATIONS_MAX {
             let words = "You, or the team, have as many open invitations as there may be.";
             return Err(Problem::limit_reached("accounts", words, limits::INVITATIONS_MAX));
@@ -148,7 +148,7 @@ impl Operation for CreateInvitation {
         let token = hex(&ctx.engine().entropy.bytes::<32>());
         let row = InvitationRow {
             id: ctx.new_id(),
-            account_id: self.org_id,
+            account_id: account,
             email,
             role: self.role,
             token_hash: hash(&token),
@@ -239,7 +239,7 @@ impl Accounts {
         if !sql::delete_invitation(tx, row.account_id, row.id).await? {
             return Err(gone());
         }
-        ctx.act_in(row.account_id);
+        ctx.set_account(row.account_id);
         self.add_member(ctx, row.account_id, person, row.role).await?;
         Ok(row.account_id)
     }
@@ -250,7 +250,7 @@ impl Accounts {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteInvitation {
     /// The team.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The invitation.
     invitation_id: InvitationId,
 }
@@ -264,9 +264,9 @@ impl Operation for DeleteInvitation {
     type Area = Accounts;
     type Answer = Done;
 
-    async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
-        accounts.lock(ctx, self.org_id).await?;
-        if !sql::delete_invitation(ctx.tx().await?, self.org_id, self.invitation_id).await? {
+    async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
+        let account = ctx.lock_account(self.org_id).await?.id;
+        if !sql::delete_invitation(ctx.tx().await?, account, self.invitation_id).await? {
             return Err(Problem::not_found("invitation", self.invitation_id));
         }
         ctx.audit("member.invitation_revoked", &self.invitation_id)?;

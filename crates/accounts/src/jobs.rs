@@ -57,7 +57,7 @@ impl EraseAccounts {
             // What was read before the row was held may be another server's past.
             let Some(member) = sql::member(tx, row.id, person).await? else { continue };
             let last = member.role == Role::Owner && sql::count_owners(tx, row.id).await? < 2;
-            ctx.act_in(row.id);
+            ctx.set_account(row.id);
             accounts.remove_member(&mut ctx, row.id, person).await?;
             let tx = ctx.tx().await?;
             if last && sql::erase_account(tx, row.id, now + limits::ERASURE_GRACE).await? {

@@ -62,7 +62,7 @@ impl Accounts {
         let (now, row) =
             (ctx.now(), model::NewAccount { id, kind, slug, name: name.to_owned(), plan: plan.to_owned() });
         sql::insert_account(ctx.tx().await?, &row, now).await.on_conflict(orgs::slug_taken)?;
-        ctx.act_in(id);
+        ctx.set_account(id);
         ctx.audit("account.created", &id)?;
         Ok(id)
     }
@@ -70,7 +70,7 @@ impl Accounts {
     /// Puts the account on another plan.
     pub async fn set_plan(&self, ctx: &mut Ctx, account: AccountId, plan: &str) -> Result<(), Problem> {
         check_plan(ctx, plan)?;
-        self.lock(ctx, account).await?;
+        ctx.lock_account(account).await?;
         sql::set_plan(ctx.tx().await?, account, plan).await?;
         ctx.audit_with("account.plan_set", &account, json!({ "plan": plan }))
     }
@@ -107,15 +107,6 @@ impl Accounts {
         ctx.audit("member.joined", &person)?;
         let actor = ctx.caller().subject.clone();
         ctx.emit(&events::MemberJoined { user_id: person.to_string(), actor }).map(drop)
-    }
-
-    /// Holds back other changes to the account until the commit, and asks again whether the caller may act in it; 404
-    /// where there is no such account. Answers whether it is in use.
-    pub async fn lock(&self, ctx: &mut Ctx, account: AccountId) -> Result<bool, Problem> {
-        let active = sql::lock_account(ctx.tx().await?, account).await?;
-        let active = active.ok_or_else(|| Problem::not_found("account", account))?;
-        ctx.confirm(account).await?;
-        Ok(active)
     }
 
     /// Holds the person's own account, so that the number of their teams holds too.

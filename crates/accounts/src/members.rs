@@ -1,6 +1,6 @@
 //! The operations on the members of a team.
 
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, PageRequest, Spec};
+use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, PageRequest, Spec};
 use portico_kernel::{AccountId, Category, Code, PersonId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ fn before(page: &PageRequest) -> Result<(Timestamp, String), Problem> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListMembers {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
 }
 
 impl Operation for ListMembers {
@@ -73,7 +73,8 @@ impl Operation for ListMembers {
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Page<Member>, Problem> {
         let page = ctx.page()?;
         let before = before(&page)?;
-        let rows = sql::members_before(ctx.tx().await?, self.org_id, before, page.rows()).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let rows = sql::members_before(ctx.tx().await?, account, before, page.rows()).await?;
         let mut members = Vec::with_capacity(rows.len());
         for row in rows {
             members.push(accounts.member(ctx, row).await?);
@@ -91,7 +92,7 @@ impl Operation for ListMembers {
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateMember {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The person.
     user_id: PersonId,
     /// `owner`, `admin` or `member`.
@@ -107,20 +108,20 @@ impl Operation for UpdateMember {
     type Answer = Member;
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Member, Problem> {
-        accounts.lock(ctx, self.org_id).await?;
-        let row = find(ctx, self.org_id, self.user_id).await?;
+        let account = ctx.lock_account(self.org_id).await?.id;
+        let row = find(ctx, account, self.user_id).await?;
         let was = row.role;
         if was != self.role {
-            check_owners(ctx, self.org_id, was).await?;
-            sql::set_role(ctx.tx().await?, self.org_id, self.user_id, self.role).await?;
+            check_owners(ctx, account, was).await?;
+            sql::set_role(ctx.tx().await?, account, self.user_id, self.role).await?;
             if self.role < was {
                 // Whom they invited, perhaps to more than they may now, is invited no more.
-                sql::delete_invitations_by(ctx.tx().await?, self.org_id, self.user_id).await?;
+                sql::delete_invitations_by(ctx.tx().await?, account, self.user_id).await?;
             }
             let roles = serde_json::json!({ "from": was.name(), "to": self.role.name() });
             ctx.audit_with("member.role_changed", &self.user_id, roles)?;
         }
-        let row = find(ctx, self.org_id, self.user_id).await?;
+        let row = find(ctx, account, self.user_id).await?;
         accounts.member(ctx, row).await
     }
 }
@@ -131,7 +132,7 @@ impl Operation for UpdateMember {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteMember {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The person.
     user_id: PersonId,
 }
@@ -146,8 +147,8 @@ impl Operation for DeleteMember {
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
         let caller = person(ctx)?;
-        accounts.lock(ctx, self.org_id).await?;
-        let own = find(ctx, self.org_id, caller).await?.role;
+        let account = ctx.lock_account(self.org_id).await?.id;
+        let own = find(ctx, account, caller).await?.role;
         if self.user_id != caller && own < Role::Admin {
             let words = "Only an owner or admin removes others.";
             return Err(Problem::new(Code::Forbidden, words).with_info(
@@ -156,7 +157,7 @@ impl Operation for DeleteMember {
                 [("role", Role::Admin.name().to_owned())],
             ));
         }
-        let removed = find(ctx, self.org_id, self.user_id).await?.role;
+        let removed = find(ctx, account, self.user_id).await?.role;
         if removed > own {
             return Err(Problem::new(Code::Forbidden, "Only an owner removes an owner.").with_info(
                 "ROLE_REQUIRED",
@@ -164,8 +165,8 @@ impl Operation for DeleteMember {
                 [("role", Role::Owner.name().to_owned())],
             ));
         }
-        check_owners(ctx, self.org_id, removed).await?;
-        accounts.remove_member(ctx, self.org_id, self.user_id).await?;
+        check_owners(ctx, account, removed).await?;
+        accounts.remove_member(ctx, account, self.user_id).await?;
         Ok(Done {})
     }
 }

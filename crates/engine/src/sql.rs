@@ -1,5 +1,7 @@
 //! Every statement of the engine: the sequence of an account, events, audit entries, kept answers.
 
+pub(crate) mod queue;
+
 use portico_kernel::{AccountId, AuditId, CallerKind, EventId, Timestamp};
 use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, delete_some, from_row};
 
@@ -9,7 +11,8 @@ use crate::ctx::{AuditRecord, Record};
 pub(crate) const PROBE: &str = "select account_id from account_sequences limit 1";
 
 /// Erases the engine's own rows of an account.
-pub(crate) const ERASE: [&str; 4] = [
+pub(crate) const ERASE: [&str; 5] = [
+    delete_some!("queue_items", "id", "account_id = $1"),
     delete_some!("events", "sequence", "account_id = $1 order by sequence", also "account_id = $1"),
     delete_some!("audit_entries", "sequence", "account_id = $1 order by sequence", also "account_id = $1"),
     delete_some!("idempotency_records", "caller, operation, key", "account_id = $1", also "account_id = $1"),
@@ -227,11 +230,20 @@ pub(crate) struct KeptRow {
     pub(crate) fingerprint: Vec<u8>,
     pub(crate) state: String,
     pub(crate) answer: Option<Vec<u8>>,
+    pub(crate) steps: Option<Vec<u8>>,
 }
 
-from_row!(KeptRow { fingerprint, state, answer });
+from_row!(KeptRow { fingerprint, state, answer, steps });
 
-/// Makes a running record, or takes over one whose time is up; returns whether it did.
+/// What a call that claimed its key goes on with: the sealed results of the steps that an earlier try committed.
+pub(crate) struct ClaimRow {
+    pub(crate) steps: Option<Vec<u8>>,
+}
+
+from_row!(ClaimRow { steps });
+
+/// Makes a running record, or takes over one whose time is up; `None` when another call holds the key. Steps that were
+/// committed stay, and then the key is only for a request of the same fingerprint.
 pub(crate) async fn claim_record(
     tx: &mut Tx,
     at: &RecordKey,
@@ -239,23 +251,56 @@ pub(crate) async fn claim_record(
     claim: &str,
     now: Timestamp,
     lease_ends: Timestamp,
+) -> Result<Option<ClaimRow>, StoreError> {
+    tx.first(
+        "insert into idempotency_records (account_id, caller, operation, key, fingerprint, claim, state, \
+         expires_at, claimed_until, answer, steps) values ($1, $2, $3, $4, $5, $6, 'running', $7, $7, null, null) \
+         on conflict (account_id, caller, operation, key) do update set fingerprint = excluded.fingerprint, \
+         claim = excluded.claim, state = excluded.state, claimed_until = excluded.claimed_until, answer = null, \
+         expires_at = case when idempotency_records.steps is not null and idempotency_records.expires_at > $8 \
+         then idempotency_records.expires_at else excluded.expires_at end, \
+         steps = case when idempotency_records.expires_at > $8 then idempotency_records.steps end \
+         where coalesce(idempotency_records.claimed_until, idempotency_records.expires_at) <= $8 \
+         and (idempotency_records.steps is null or idempotency_records.expires_at <= $8 \
+         or idempotency_records.fingerprint = excluded.fingerprint) \
+         returning steps",
+        args![
+            at.account,
+            at.caller,
+            at.operation.to_owned(),
+            at.key,
+            fingerprint.to_vec(),
+            claim.to_owned(),
+            lease_ends,
+            now
+        ],
+    )
+    .await
+}
+
+/// Keeps the results of the steps so far and renews the lease, if the claim is still ours.
+pub(crate) async fn save_steps(
+    tx: &mut Tx,
+    at: &RecordKey,
+    claim: &str,
+    steps: Vec<u8>,
+    lease_ends: Timestamp,
+    expires_at: Timestamp,
 ) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
-            "insert into idempotency_records (account_id, caller, operation, key, fingerprint, claim, state, \
-             expires_at, answer) values ($1, $2, $3, $4, $5, $6, 'running', $7, null) \
-             on conflict (account_id, caller, operation, key) do update set fingerprint = excluded.fingerprint, \
-             claim = excluded.claim, state = excluded.state, expires_at = excluded.expires_at, answer = null \
-             where idempotency_records.expires_at <= $8",
+            "update idempotency_records set steps = $6, claimed_until = $7, expires_at = $8 \
+             where account_id = $1 and caller = $2 and operation = $3 and key = $4 and claim = $5 \
+             and state = 'running'",
             args![
                 at.account,
                 at.caller,
                 at.operation.to_owned(),
                 at.key,
-                fingerprint.to_vec(),
                 claim.to_owned(),
+                steps,
                 lease_ends,
-                now
+                expires_at
             ],
         )
         .await?;
@@ -264,7 +309,7 @@ pub(crate) async fn claim_record(
 
 pub(crate) async fn record(tx: &mut Tx, at: &RecordKey) -> Result<Option<KeptRow>, StoreError> {
     tx.first(
-        "select fingerprint, state, answer from idempotency_records \
+        "select fingerprint, state, answer, steps from idempotency_records \
          where account_id = $1 and caller = $2 and operation = $3 and key = $4",
         args![at.account, at.caller, at.operation.to_owned(), at.key],
     )
@@ -281,7 +326,8 @@ pub(crate) async fn keep_answer(
 ) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
-            "update idempotency_records set state = 'kept', answer = $6, expires_at = $7 \
+            "update idempotency_records set state = 'kept', answer = $6, expires_at = $7, claimed_until = null, \
+             steps = null \
              where account_id = $1 and caller = $2 and operation = $3 and key = $4 and claim = $5",
             args![
                 at.account,
@@ -297,19 +343,34 @@ pub(crate) async fn keep_answer(
     Ok(rows == 1)
 }
 
-/// Lets go of a claim without an answer.
+/// Lets go of a claim without an answer. What steps have committed stays on record for a repeat.
 pub(crate) async fn release_claim(tx: &mut Tx, at: &RecordKey, claim: &str) -> Result<(), StoreError> {
-    tx.run(
-        "delete from idempotency_records \
-         where account_id = $1 and caller = $2 and operation = $3 and key = $4 and claim = $5 and state = 'running'",
-        args![at.account, at.caller, at.operation.to_owned(), at.key, claim.to_owned()],
-    )
-    .await
+    let key = || args![at.account, at.caller, at.operation.to_owned(), at.key, claim.to_owned()];
+    let released = tx
+        .execute(
+            "delete from idempotency_records where account_id = $1 and caller = $2 and operation = $3 and key = $4 \
+             and claim = $5 and state = 'running' and steps is null",
+            key(),
+        )
+        .await?;
+    if released == 0 {
+        tx.run(
+            "update idempotency_records set claimed_until = 0 where account_id = $1 and caller = $2 \
+             and operation = $3 and key = $4 and claim = $5 and state = 'running'",
+            key(),
+        )
+        .await?;
+    }
+    Ok(())
 }
 
 /// Lets go of every claim; right only where no other process can hold one.
 pub(crate) async fn release_all_claims(tx: &mut Tx) -> Result<u64, StoreError> {
-    tx.execute("delete from idempotency_records where state = 'running'", args![]).await
+    let paused =
+        "update idempotency_records set claimed_until = 0 where state = 'running' and steps is not null";
+    let paused = tx.execute(paused, args![]).await?;
+    let removed = "delete from idempotency_records where state = 'running' and steps is null";
+    Ok(paused + tx.execute(removed, args![]).await?)
 }
 
 /// Removes up to `limit` events that are older than `before`, which is no real event's id.

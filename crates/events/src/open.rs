@@ -1,27 +1,27 @@
 //! What opens a stream. Whoever carries it calls these like any operation, so that opening one is admitted, counted and
 //! charged like a call, and then goes on with what they answer.
 
-use portico_engine::{Answer, Answered, Ctx, Operation, Protocol, Spec};
+use portico_engine::{AccountRef, Answer, AnswerKind, Body, Ctx, Operation, Output, Protocol, Spec};
 use portico_kernel::{AccountId, Category, Problem, Scope};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::{Events, Filter, Start};
 
 /// A stream that may be opened.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct Opening {
     /// The account whose events it carries.
     pub account_id: AccountId,
     /// The types that it is narrowed to; none for all of them.
-    #[serde(default)]
     pub types: Vec<String>,
     /// Where it begins: a cursor or the id of an event; empty for now.
-    #[serde(default)]
     pub after: String,
 }
 
 impl Answer for Opening {
+    const KIND: AnswerKind = AnswerKind::Connection;
+
     fn schema(spec: &Spec, _: &mut SchemaGenerator) -> Schema {
         let words = match spec.protocol {
             Some(Protocol::Sse) => {
@@ -35,9 +35,8 @@ impl Answer for Opening {
         json_schema!({ "type": "string", "description": words })
     }
 
-    fn write(self, _: &Ctx) -> Result<Answered, Problem> {
-        let body = serde_json::to_vec(&self).map_err(Problem::internal)?;
-        Ok(Answered { body, next_page_token: None, refused: None })
+    fn write(self, _: &Ctx) -> Result<Output, Problem> {
+        Ok(Body::Connection(Box::new(self)).into())
     }
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct OpenStream {
     after: Option<String>,
     /// The account: a team that the person belongs to; left out, the caller's own.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
 }
 
 impl Operation for OpenStream {
@@ -85,7 +84,7 @@ impl Operation for OpenStream {
 pub(crate) struct OpenSocket {
     /// The account whose events to stream: a team that the person belongs to; left out, the caller's own.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
 }
 
 impl Operation for OpenSocket {

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use portico_engine::input::Fields;
 use portico_engine::{Access, Entry, Reply, next_query};
-use portico_kernel::hex;
+use portico_kernel::{Problem, hex};
 
 use crate::respond::{self, IDEMPOTENCY_REPLAYED};
 
@@ -20,10 +20,16 @@ const OPEN_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const AUTHORIZED_CACHE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
 /// The response for `reply`; `sent` is the message of a list, which its next page repeats.
-pub(crate) fn answered(entry: &Entry, parts: &Parts, reply: Reply, sent: Option<Fields>) -> Response<Bytes> {
+pub(crate) fn answered(
+    entry: &Entry,
+    parts: &Parts,
+    reply: Reply,
+    sent: Option<Fields>,
+) -> Result<Response<Bytes>, Problem> {
+    let body = reply.body.into_json()?;
     let mut response = match reply.refused {
-        Some((code, retry)) => respond::refused(code, retry, reply.body),
-        None => respond::json(StatusCode::OK, reply.body),
+        Some((code, retry)) => respond::refused(code, retry, body),
+        None => respond::json(StatusCode::OK, body),
     };
     if reply.replayed {
         response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
@@ -37,7 +43,7 @@ pub(crate) fn answered(entry: &Entry, parts: &Parts, reply: Reply, sent: Option<
     if entry.spec.etag && response.status() == StatusCode::OK {
         tag(entry, &parts.headers, &mut response);
     }
-    response
+    Ok(response)
 }
 
 /// Adds the `ETag`; whoever has the answer already gets 304 instead.

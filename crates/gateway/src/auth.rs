@@ -56,7 +56,7 @@ impl AuthServer {
         {
             return Ok(cors::preflight(&http::HeaderValue::from_static(allow)));
         }
-        let bytes = arrived.body.read(limits::FORM_BYTES_MAX).await?;
+        let bytes = arrived.body.read(limits::FORM_BYTES_MAX as u64).await?;
         arrived.working();
         let mut request = Request::from_parts(arrived.parts.clone(), bytes);
         let (peer, request_id) = (peer_address(&request), arrived.request_id.clone());

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use portico_engine::clock::Stopwatch;
-use portico_engine::input::{Fields, Node};
+use portico_engine::input::{Attachment, Fields, Node};
 use portico_engine::ports::Charge;
 use portico_engine::{
-    Access, Admission, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply, Spec,
+    Access, Admission, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply,
     dispatch, log_failure,
 };
 use portico_events::Opening;
@@ -71,6 +71,13 @@ impl Trace {
     pub(crate) fn take_back(&self) {
         self.ticket.as_ref().inspect(|ticket| ticket.take_back());
     }
+}
+
+/// What a call brings along: its fields, the bytes beside them, and its Idempotency-Key.
+pub(crate) struct CallMessage {
+    pub(crate) fields: Fields,
+    pub(crate) attachment: Option<Attachment>,
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
 }
 
 /// A call by name, on a connection that stays.
@@ -151,15 +158,23 @@ impl Calls {
     pub(crate) async fn run(
         &self,
         entry: &Arc<Entry>,
-        (fields, idempotency_key): (Fields, Option<IdempotencyKey>),
+        message: CallMessage,
         options: CallOptions,
         request_id: &str,
         trace: &mut Trace,
     ) -> Result<Reply, Problem> {
+        let CallMessage { fields, attachment, idempotency_key } = message;
         let charge = trace.ticket.clone().map(|ticket| ticket as Arc<dyn Charge>);
         let admitted = trace.admitted.clone().unwrap_or_else(Admission::anonymous);
-        let call =
-            Call { admitted, request_id: request_id.to_owned(), fields, idempotency_key, charge, options };
+        let call = Call {
+            admitted,
+            request_id: request_id.to_owned(),
+            fields,
+            idempotency_key,
+            charge,
+            options,
+            attachment,
+        };
         let reply = dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
             if problem.code() == Code::QuotaExceeded {
                 self.metrics.refused(Code::QuotaExceeded);
@@ -192,7 +207,8 @@ impl Calls {
 
     /// A call by name on a connection of `bearer`: admitted, limited, counted and told of as over REST.
     pub(crate) async fn call(&self, bearer: &Bearer, named: Named<'_>) -> Result<Outcome, Problem> {
-        let told = self.told(bearer, named, Spec::callable, async |reply| Ok(reply.into()));
+        let told =
+            self.told(bearer, named, Entry::is_callable, async |reply: Reply| Outcome::try_from(reply));
         told.await
     }
 
@@ -206,11 +222,11 @@ impl Calls {
         fields: Fields,
         before: impl AsyncFnOnce() -> T,
     ) -> Result<(Line, T), Problem> {
-        let opens = |spec: &Spec| spec.protocol == Some(protocol);
-        let method = self.names.values().find(|entry| opens(&entry.spec)).map_or("", |entry| entry.spec.name);
+        let opens = |entry: &Entry| entry.spec.protocol == Some(protocol);
+        let method = self.names.values().find(|entry| opens(entry)).map_or("", |entry| entry.spec.name);
         let named = Named { method, fields, idempotency_key: None };
         let take_place = async |reply: Reply| {
-            let opening: Opening = serde_json::from_slice(&reply.body).map_err(Problem::internal)?;
+            let opening: Opening = reply.body.into_connection()?;
             let done = before().await;
             Ok((lines.open(&self.engine, bearer, opening.account_id, None).await?, done))
         };
@@ -223,13 +239,13 @@ impl Calls {
         &self,
         bearer: &Bearer,
         named: Named<'_>,
-        may: impl Fn(&Spec) -> bool,
+        may: impl Fn(&Entry) -> bool,
         go_on: impl AsyncFnOnce(Reply) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let (watch, mut trace) = (Stopwatch::start(), Trace::default());
         let id: RequestId = self.engine.entropy.id(self.engine.clock.now());
         let request_id = id.to_string();
-        let entry = self.names.get(named.method).filter(|entry| may(&entry.spec));
+        let entry = self.names.get(named.method).filter(|entry| may(entry));
         let result = match entry {
             Some(entry) => self.admit_and_run(entry, bearer, named, (&request_id, watch), &mut trace).await,
             None => Err(no_operation(named.method)),
@@ -264,7 +280,8 @@ impl Calls {
         let message = self.admit_named(entry, EntryPoint::Api, bearer, named.fields, call, trace).await?;
         let key = named.idempotency_key.filter(|_| entry.spec.idempotency_key);
         let key = key.map(|key| IdempotencyKey::parse(key.as_bytes())).transpose()?;
-        self.run(entry, (message, key), CallOptions::default(), request_id, trace).await
+        let message = CallMessage { fields: message, attachment: None, idempotency_key: key };
+        self.run(entry, message, CallOptions::default(), request_id, trace).await
     }
 
     /// Admits a call whose path variables stand among its fields; answers the message.
@@ -297,18 +314,22 @@ pub(crate) enum Outcome {
     Refusal(Bytes),
 }
 
-impl From<Reply> for Outcome {
-    fn from(reply: Reply) -> Self {
+impl TryFrom<Reply> for Outcome {
+    type Error = Problem;
+
+    fn try_from(reply: Reply) -> Result<Self, Problem> {
         // An answer may carry a code of its own; only one that was kept is a `Problem`.
-        if reply.refused.is_none() || !reply.replayed {
-            return Self::Answer(reply.body);
+        let is_answer = reply.refused.is_none() || !reply.replayed;
+        let body = reply.into_json()?;
+        if is_answer {
+            return Ok(Self::Answer(body));
         }
-        let problem = serde_json::from_slice::<Value>(&reply.body).map(|mut problem| {
+        let problem = serde_json::from_slice::<Value>(&body).map(|mut problem| {
             // The frame's own id names the call.
             problem["request_id"] = Value::from("");
             problem.to_string().into()
         });
-        Self::Refusal(problem.unwrap_or(reply.body))
+        Ok(Self::Refusal(problem.unwrap_or(body)))
     }
 }
 
@@ -320,7 +341,7 @@ fn no_operation(name: &str) -> Problem {
 /// Takes the path's variables out of the fields, as words: that is what a path would hold.
 fn split(entry: &Entry, mut fields: Fields) -> (Fields, Result<Fields, Problem>) {
     let path = entry.spec.variables().map(|name| match fields.remove(name) {
-        Some(Node::Text(word)) if !word.is_empty() => Ok((name.to_owned(), Node::Words(vec![word]))),
+        Some(Node::Text(word)) if !word.is_empty() => Ok((name.to_owned(), Node::Texts(vec![word]))),
         Some(Node::Null) | None => Err(Problem::field(name, "is missing")),
         Some(_) => Err(Problem::field(name, "must be a string that is not empty")),
     });

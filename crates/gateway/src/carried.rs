@@ -89,10 +89,10 @@ impl Gateway {
         &self,
         entry: &Entry,
         arrived: &mut Arrived<B>,
-        reply: &Reply,
+        reply: Reply,
         trace: &mut Trace,
     ) -> Result<Response<Bytes>, Refusal> {
-        let opening: Opening = serde_json::from_slice(&reply.body).map_err(Problem::internal)?;
+        let opening: Opening = reply.body.into_connection()?;
         let Some(bearer) = trace.bearer.clone() else {
             return Err(Problem::internal("a stream that nobody opens").into());
         };

@@ -11,6 +11,7 @@ mod arrived;
 pub mod asyncapi;
 mod auth;
 mod body;
+mod bytes_answer;
 mod calls;
 mod carried;
 mod cors;

@@ -245,7 +245,7 @@ impl State {
 
     async fn belongs(&self, engine: &Arc<Engine>) -> bool {
         const ANY: Spec = Spec::get("events", "/");
-        let account = Node::Words(vec![self.account.to_string()]);
+        let account = Node::Texts(vec![self.account.to_string()]);
         let path = Fields::from([(ACCOUNT_VARIABLE.to_owned(), account)]);
         let admitted = engine.admit(&ANY, EntryPoint::Api, self.bearer.caller().clone(), &path).await;
         !admitted.is_err_and(|problem| problem.code() == Code::Forbidden)

@@ -11,14 +11,17 @@ use http::{Method, Request, Response};
 use hyper::body::Body;
 use portico_engine::clock::Stopwatch;
 use portico_engine::input::Fields;
-use portico_engine::{Access, Admission, CallOptions, Engine, Entry, EntryPoint, Protocol};
+use portico_engine::{
+    Access, Admission, Body as AnswerBody, CallOptions, Engine, Entry, EntryPoint, Protocol, Reply,
+    RequestBody,
+};
 use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
 use portico_metering::Metering;
 
 use crate::answered::answered;
 use crate::arrived::{Arrived, Stopping, check_host, guard};
-use crate::calls::{Calls, NO_FIELDS, Trace};
+use crate::calls::{CallMessage, Calls, NO_FIELDS, Trace};
 use crate::carried::Who;
 use crate::cors::{self, Origins};
 use crate::lines::Lines;
@@ -26,7 +29,7 @@ use crate::mcp::Mcp;
 use crate::outgoing::Outgoing;
 use crate::respond::{self, Refusal};
 use crate::routes::{Methods, Route, RouteError, Routes};
-use crate::{Metrics, carried, message, sse};
+use crate::{Metrics, bytes_answer, carried, message, sse};
 
 /// Serves the registry's operations over HTTP.
 pub struct Gateway {
@@ -110,7 +113,9 @@ impl Gateway {
         let path = variables.as_ref().unwrap_or(&NO_FIELDS);
         if carried::is_unnamed(entry, &arrived.parts) {
             // Who it is comes in the first frame.
-            message::read(entry, arrived, variables).await.and_then(carried::no_fields)?;
+            message::read(entry, arrived, variables)
+                .await
+                .and_then(|(fields, _)| carried::no_fields(fields))?;
             return self.upgrade(entry, &mut arrived.parts, Who::Unnamed(self.lines.unnamed()?));
         }
         if entry.spec.protocol == Some(Protocol::Mcp) {
@@ -122,20 +127,54 @@ impl Gateway {
             self.calls.not_admitted(&refusal.problem, entry, &arrived.request_id);
         })?;
         trace.admitted = Some(admitted);
-        let mut fields = message::read(entry, arrived, variables).await?;
+        let (mut fields, attachment) = message::read(entry, arrived, variables).await?;
         let idempotency_key = message::idempotency_key(entry, &arrived.parts.headers)?;
         if entry.spec.protocol == Some(Protocol::Sse) {
             sse::resume_from_header(&arrived.parts.headers, &mut fields)?;
         }
         let sent = entry.spec.list.map(|_| fields.clone());
         arrived.working();
-        let call = (fields, idempotency_key);
-        let reply = self.calls.run(entry, call, CallOptions::default(), &arrived.request_id, trace).await?;
+        let message = CallMessage { fields, attachment, idempotency_key };
+        let mut reply = self.run(entry, arrived, message, trace).await?;
         if entry.spec.protocol.is_none() {
-            return Ok(answered(entry, &arrived.parts, reply, sent));
+            let body = std::mem::replace(&mut reply.body, AnswerBody::Json(Bytes::new()));
+            return Ok(match body {
+                AnswerBody::Bytes(answer) => {
+                    let (response, pieces) = bytes_answer::response(answer, &arrived.parts.headers);
+                    trace.pieces = pieces;
+                    response
+                }
+                body => answered(entry, &arrived.parts, Reply { body, ..reply }, sent)?,
+            });
         }
-        let opened = self.open(entry, arrived, &reply, trace).await;
+        let opened = self.open(entry, arrived, reply, trace).await;
         opened.inspect_err(|_| trace.take_back())
+    }
+
+    /// Runs the call; an upload is handed over meanwhile.
+    async fn run<B>(
+        &self,
+        entry: &Arc<Entry>,
+        arrived: &mut Arrived<B>,
+        mut message: CallMessage,
+        trace: &mut Trace,
+    ) -> Result<Reply, Problem>
+    where
+        B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
+    {
+        let request_id = arrived.request_id.clone();
+        if entry.spec.body != RequestBody::Upload {
+            return self.calls.run(entry, message, CallOptions::default(), &request_id, trace).await;
+        }
+        let (sender, upload) = message::begin_upload(entry, arrived)?;
+        message.attachment = Some(upload);
+        let mut running = pin!(self.calls.run(entry, message, CallOptions::default(), &request_id, trace));
+        tokio::select! {
+            biased;
+            reply = &mut running => return reply,
+            () = arrived.body.pump(sender) => {}
+        }
+        running.await
     }
 
     /// `OPTIONS` answers browsers that ask whether they may call; every other method that is not served is refused.

@@ -59,7 +59,7 @@ pub(crate) fn resume_from_header(headers: &HeaderMap, fields: &mut Fields) -> Re
     let id = id.to_str().ok().filter(|_| ids.next().is_none()).ok_or_else(malformed)?;
     if !id.is_empty() {
         id.parse::<Start>().map_err(|_| malformed())?;
-        fields.insert("after".to_owned(), Node::Words(vec![id.to_owned()]));
+        fields.insert("after".to_owned(), Node::Texts(vec![id.to_owned()]));
     }
     Ok(())
 }

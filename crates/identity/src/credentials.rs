@@ -133,7 +133,7 @@ impl NewCredential {
         id: String,
     ) -> Result<CredentialRow, Problem> {
         self.check()?;
-        ctx.lock_active_account(self.account).await?;
+        ctx.lock_account(self.account).await?.active()?;
         self.place(ctx).await?;
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
         let active = sql::count_active(ctx.tx().await?, self.account, kind, now).await?;
@@ -217,9 +217,7 @@ impl Identity {
         let known = sql::credential(ctx.tx().await?, id).await?;
         let account = known.ok_or_else(|| Problem::not_found("key or API token", id))?.account_id;
         // Held, so that no key can come to be below it meanwhile.
-        let memberships = ctx.engine().memberships.clone();
-        memberships.lock(ctx.tx().await?, account).await?;
-        ctx.confirm(account).await?;
+        ctx.lock_account(account).await?;
         let now = ctx.now();
         let tx = ctx.tx().await?;
         let revoked = sql::revoke(tx, id, now).await?;

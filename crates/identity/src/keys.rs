@@ -1,8 +1,8 @@
 //! The operations on keys and API tokens.
 
 use portico_engine::ports::Key;
-use portico_engine::{Ctx, Done, Operation, Page, Spec};
-use portico_kernel::{AccountId, Category, KeyId, Problem, Role, Scope, ScopeSet, TokenId};
+use portico_engine::{AccountRef, Ctx, Done, Operation, Page, Spec};
+use portico_kernel::{Category, KeyId, Problem, Role, Scope, ScopeSet, TokenId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::{Identity, limits};
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListKeys {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
 }
 
 impl Operation for ListKeys {
@@ -27,7 +27,8 @@ impl Operation for ListKeys {
     type Answer = Page<Key>;
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Page<Key>, Problem> {
-        identity.list_credentials(ctx, self.org_id, CredentialKind::Key).await
+        let account = ctx.account(Some(self.org_id)).await?;
+        identity.list_credentials(ctx, account, CredentialKind::Key).await
     }
 }
 
@@ -37,7 +38,7 @@ impl Operation for ListKeys {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateKey {
     /// The account that the key is for.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// A name to know it by.
     #[serde(default)]
     #[schemars(length(max = limits::NAME_CHARACTERS_MAX))]
@@ -68,7 +69,8 @@ impl Operation for CreateKey {
     type Answer = NewKey;
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewKey, Problem> {
-        let new = NewCredential::new(self.org_id, self.name, self.scopes, self.parent);
+        let account = ctx.account(Some(self.org_id)).await?;
+        let new = NewCredential::new(account, self.name, self.scopes, self.parent);
         let made = identity.create_key(ctx, new).await?;
         Ok(NewKey { key: made.key, client_secret: made.secret.expose().clone() })
     }
@@ -80,7 +82,7 @@ impl Operation for CreateKey {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteKey {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The key.
     key_id: KeyId,
 }
@@ -95,7 +97,8 @@ impl Operation for DeleteKey {
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Done, Problem> {
         let id = self.key_id.to_string();
-        identity.revoke_in(ctx, self.org_id, CredentialKind::Key, &id).await.map(|()| Done {})
+        let account = ctx.account(Some(self.org_id)).await?;
+        identity.revoke_in(ctx, account, CredentialKind::Key, &id).await.map(|()| Done {})
     }
 }
 
@@ -104,7 +107,7 @@ impl Operation for DeleteKey {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListTokens {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
 }
 
 impl Operation for ListTokens {
@@ -117,7 +120,8 @@ impl Operation for ListTokens {
     type Answer = Page<Key>;
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Page<Key>, Problem> {
-        identity.list_credentials(ctx, self.org_id, CredentialKind::Token).await
+        let account = ctx.account(Some(self.org_id)).await?;
+        identity.list_credentials(ctx, account, CredentialKind::Token).await
     }
 }
 
@@ -126,7 +130,7 @@ impl Operation for ListTokens {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateToken {
     /// The account that the token is for.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// A name to know it by.
     #[serde(default)]
     #[schemars(length(max = limits::NAME_CHARACTERS_MAX))]
@@ -162,7 +166,8 @@ impl Operation for CreateToken {
     type Answer = NewToken;
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewToken, Problem> {
-        let new = NewCredential::new(self.org_id, self.name, self.scopes, None);
+        let account = ctx.account(Some(self.org_id)).await?;
+        let new = NewCredential::new(account, self.name, self.scopes, None);
         let made = identity.create_token(ctx, new, self.days).await?;
         Ok(NewToken { key: made.key, token: made.token.expose().clone() })
     }
@@ -173,7 +178,7 @@ impl Operation for CreateToken {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteToken {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The API token.
     key_id: TokenId,
 }
@@ -188,6 +193,7 @@ impl Operation for DeleteToken {
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Done, Problem> {
         let id = self.key_id.to_string();
-        identity.revoke_in(ctx, self.org_id, CredentialKind::Token, &id).await.map(|()| Done {})
+        let account = ctx.account(Some(self.org_id)).await?;
+        identity.revoke_in(ctx, account, CredentialKind::Token, &id).await.map(|()| Done {})
     }
 }

@@ -96,6 +96,7 @@ pub struct RefreshRevocations(pub Arc<Identity>);
 
 impl Job for RefreshRevocations {
     const NAME: &'static str = "identity.refresh_revocations";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::REVOCATIONS_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {

@@ -235,6 +235,7 @@ pub(crate) struct RefreshSigningKeys(pub(crate) Arc<Identity>);
 
 impl Job for RefreshSigningKeys {
     const NAME: &'static str = "identity.refresh_signing_keys";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::SIGNING_KEYS_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {

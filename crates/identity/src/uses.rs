@@ -52,6 +52,7 @@ pub(crate) struct FlushUses(pub(crate) Arc<Identity>);
 
 impl Job for FlushUses {
     const NAME: &'static str = "identity.flush_uses";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::USES_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {

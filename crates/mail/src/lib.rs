@@ -1,5 +1,5 @@
-//! Letters that must arrive: an outbox that is filled in the commit of what the letter is about, and a job that sends
-//! what is in it by SMTP.
+//! Mail that must arrive: a queue that is filled in the commit of what the message is about, and a worker that sends what
+//! is in it by SMTP.
 //!
 //! A letter that cannot be sent is tried again for some hours, and then given up. It goes out at least once: when a
 //! server fails between sending a letter and noting so, the letter goes out again, with the same `Message-ID`.
@@ -7,7 +7,7 @@
 //! Absent on purpose: what was sent. A row is gone with its letter, one that was given up is empty, and no log line
 //! holds an address, a subject or a text: letters hold one-time links.
 //!
-//! Start reading at [`Mail::send_due`].
+//! Start reading at `send.rs`.
 //!
 //! Invariant: a letter stands in the database sealed, or not at all.
 
@@ -15,7 +15,6 @@ mod letter;
 pub mod limits;
 mod model;
 mod send;
-mod sql;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +23,7 @@ use futures_util::future::BoxFuture;
 use lettre::message::Mailbox;
 use lettre::{AsyncSmtpTransport, Tokio1Executor};
 use portico_engine::ports::{MailMessage, Mailer};
+use portico_engine::queue::{NewItem, enqueue};
 use portico_engine::{Area, Engine};
 use portico_kernel::{MailId, Problem};
 use portico_store::Tx;
@@ -95,9 +95,12 @@ impl Post {
     }
 }
 
-/// The area's job.
+/// Runs when the area can serve.
+const PROBE: &str = "select id from queue_items limit 1";
+
+/// The area's queue.
 pub fn area(mail: &Arc<Mail>) -> Area {
-    Area::builder("mail", mail.clone()).job(send::SendMail(mail.clone())).probe(sql::PROBE).build()
+    Area::builder("mail", mail.clone()).worker(Arc::new(send::SendMail(mail.clone()))).probe(PROBE).build()
 }
 
 impl Mailer for Mail {
@@ -117,7 +120,9 @@ impl Mailer for Mail {
             }
             let now = engine.clock.now();
             let id: MailId = engine.entropy.id(now);
-            Ok(sql::insert(tx, id, letter::seal(engine, id, letter)?, now).await?)
+            let payload = letter::seal(engine, id, letter)?;
+            let item = NewItem { id: id.to_string(), account: None, payload: &payload, due_at: now };
+            Ok(enqueue::<send::SendMail>(tx, item, now).await?)
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What becomes of a letter, without I/O.
 
+use portico_engine::queue::WorkResult;
 use portico_kernel::Timestamp;
 
 use crate::limits::WAITS;
@@ -23,25 +24,24 @@ pub(crate) struct Reason {
     pub(crate) code: u16,
 }
 
-/// What happens next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Nothing: it is sent.
-    Done,
-    /// Another try.
-    At(Timestamp),
-    /// Nothing: it is given up.
-    GiveUp,
-}
-
 impl Outcome {
-    /// What follows from the outcome of try number `attempts`, counted from one.
-    pub(crate) fn next(self, attempts: i64, now: Timestamp) -> Next {
+    /// What follows from the outcome of attempt number `attempts`, counted from one.
+    pub(crate) fn result(self, attempts: i64, now: Timestamp) -> WorkResult {
         let tries_before = usize::try_from(attempts.saturating_sub(1)).unwrap_or(0);
         match self {
-            Self::Sent => Next::Done,
-            Self::Refused(_) => Next::GiveUp,
-            Self::Failed(_) => WAITS.get(tries_before).map_or(Next::GiveUp, |wait| Next::At(now + *wait)),
+            Self::Sent => WorkResult::Done,
+            Self::Refused(_) => WorkResult::GiveUp,
+            Self::Failed(_) => {
+                WAITS.get(tries_before).map_or(WorkResult::GiveUp, |wait| WorkResult::RetryAt(now + *wait))
+            }
+        }
+    }
+
+    /// Why it failed, and the server's code; empty and 0 where it did not.
+    pub(crate) fn reason(self) -> (&'static str, u16) {
+        match self {
+            Self::Sent => ("", 0),
+            Self::Failed(reason) | Self::Refused(reason) => (reason.words, reason.code),
         }
     }
 }
@@ -64,15 +64,15 @@ mod tests {
 
     #[test]
     fn the_waits_grow_and_end() {
-        let minutes = |attempts| match Outcome::Failed(WHY).next(attempts, NOW) {
-            Next::At(at) => Some(at.since(NOW).as_secs() / 60),
+        let minutes = |attempts| match Outcome::Failed(WHY).result(attempts, NOW) {
+            WorkResult::RetryAt(at) => Some(at.since(NOW).as_secs() / 60),
             _ => None,
         };
         let waits: Vec<_> = (1..=7).map(minutes).collect();
         assert_eq!(waits, [Some(1), Some(5), Some(30), Some(120), Some(360), None, None]);
-        assert_eq!(Outcome::Failed(WHY).next(6, NOW), Next::GiveUp);
-        assert_eq!(Outcome::Refused(WHY).next(1, NOW), Next::GiveUp);
-        assert_eq!(Outcome::Sent.next(6, NOW), Next::Done);
+        assert_eq!(Outcome::Failed(WHY).result(6, NOW), WorkResult::GiveUp);
+        assert_eq!(Outcome::Refused(WHY).result(1, NOW), WorkResult::GiveUp);
+        assert_eq!(Outcome::Sent.result(6, NOW), WorkResult::Done);
     }
 
     #[test]

@@ -202,7 +202,7 @@ async fn tell(
     };
     for threshold in limits::THRESHOLDS.into_iter().filter(|threshold| crossed(*threshold)) {
         sql::set_notified(ctx.tx().await?, account, month, threshold).await?;
-        ctx.act_in(account);
+        ctx.set_account(account);
         ctx.emit(&UsageThreshold {
             account_id: account.to_string(),
             month: month.to_string(),

@@ -14,6 +14,7 @@ pub(crate) struct Count(pub(crate) Arc<Metering>);
 
 impl Job for Count {
     const NAME: &'static str = "metering.count";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::COUNT_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
@@ -48,6 +49,7 @@ fn is_due(last: &Mutex<Option<Timestamp>>, now: Timestamp, every: Duration) -> b
 
 impl Job for KeepLeases {
     const NAME: &'static str = "metering.keep_leases";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::RECALL_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {

@@ -31,7 +31,7 @@ impl Metering {
             return Err(Problem::field("units", "would make the month's grants more than can be"));
         }
         self.terms_changed(ctx, account).await?;
-        ctx.act_in(account);
+        ctx.set_account(account);
         ctx.audit_with("units.granted", &account, json!({ "units": units.to_string(), "month": month }))?;
         Ok(Granted { month, granted: row.granted })
     }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use portico_engine::{Ctx, Cursor, Operation, Page, Spec, Tool};
-use portico_kernel::{AccountId, Category, Int64, Problem, Scope, Timestamp};
+use portico_engine::{AccountRef, Ctx, Cursor, Operation, Page, Spec, Tool};
+use portico_kernel::{Category, Int64, Problem, Scope, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -17,7 +17,7 @@ use crate::{Metering, limits, sql};
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListRequests {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// Only requests of this key, API token or person.
     #[serde(default)]
     key_id: Option<SubjectFilter>,
@@ -126,12 +126,13 @@ impl ListRequests {
         mut found: Vec<(At, LoggedRequest)>,
     ) -> Result<(Vec<(At, LoggedRequest)>, Option<At>), Problem> {
         let until = Timestamp::from_micros(before.0);
+        let account = ctx.account(Some(self.org_id)).await?;
         let span = (self.since.unwrap_or(Timestamp::from_micros(0)), until);
         // A piece may end later than a request in it that is wanted, but not by more than a piece spans.
         let mut block = (until + limits::BLOCK_SPAN_MAX, String::new());
         let (mut requests, mut blocks, mut batch) = (0, 0, 2);
         loop {
-            let rows = sql::blocks_before(ctx.tx().await?, self.org_id, span, &block, batch).await?;
+            let rows = sql::blocks_before(ctx.tx().await?, account, span, &block, batch).await?;
             let is_end = i64::try_from(rows.len()).unwrap_or(0) < batch;
             blocks += rows.len();
             for row in rows {
@@ -178,7 +179,8 @@ impl Operation for ListRequests {
         if self.status.is_some_and(|status| !(100..600).contains(&status)) {
             return Err(Problem::field("status", "must be a status of HTTP, 100 to 599"));
         }
-        let tail = metering.tail(ctx, self.org_id).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let tail = metering.tail(ctx, account).await?;
         let request = ctx.page()?;
         let before = match &request.after {
             Some(cursor) => parse(cursor).ok_or_else(|| Problem::internal("a cursor of requests"))?,

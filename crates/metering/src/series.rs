@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use portico_engine::{Ctx, Operation, Spec};
-use portico_kernel::{AccountId, Category, Day, Hour, Int64, Month, Problem, Scope, Timestamp};
+use portico_engine::{AccountRef, Ctx, Operation, Spec};
+use portico_kernel::{Category, Day, Hour, Int64, Month, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::{Metering, limits};
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetSeries {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The first day; left out, the first of the month in which the last day lies.
     #[serde(default)]
     from: Option<Day>,
@@ -118,9 +118,10 @@ impl Operation for GetSeries {
             let words = format!("must be at most {} days before the end", self.by.days_max());
             return Err(Problem::field("from", words));
         }
-        let tail = metering.tail(ctx, self.org_id).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let tail = metering.tail(ctx, account).await?;
         let until = Day::from_number(to.number() + 1);
-        let (tx, account) = (ctx.tx().await?, self.org_id);
+        let tx = ctx.tx().await?;
         let hours = (from.first_hour(), until.first_hour());
         let in_hours = (hours.0.number(), hours.1.number());
         let in_days = (from.number(), until.number());

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use portico_engine::{Ctx, Operation, Spec, Tool};
+use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Int64, Month, Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::{Metering, limits, sql};
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetUsage {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The month, such as `2026-01`; left out, this month.
     #[serde(default)]
     month: Option<Month>,
@@ -77,10 +77,11 @@ impl Operation for GetUsage {
     type Answer = Usage;
 
     async fn run(self, metering: &Metering, ctx: &mut Ctx) -> Result<Usage, Problem> {
-        let tail = metering.tail(ctx, self.org_id).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let tail = metering.tail(ctx, account).await?;
         let month = self.month.unwrap_or_else(|| Month::of(ctx.now()));
-        let plan = ctx.plan(self.org_id).await?;
-        Ok(Usage { plan, rows: usage_of(metering, ctx, self.org_id, month, &tail).await? })
+        let plan = ctx.plan(account).await?;
+        Ok(Usage { plan, rows: usage_of(metering, ctx, account, month, &tail).await? })
     }
 }
 

@@ -260,6 +260,7 @@ impl App {
             plans: parts.plans,
             registry,
             operation_time_max: parts.operation_time_max,
+            egress: Arc::new(parts.environment.egress()),
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;

@@ -130,7 +130,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     let listeners = listeners(&app, config, &stopping).await?;
 
     let (stop, stopped) = watch::channel(false);
-    let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped);
+    let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped).await?;
     listeners.announce()?;
     if let Some(link) = app.identity.setup_link(&app.engine).await? {
         Listeners::show_setup_link(&link);

@@ -110,23 +110,23 @@ macro_rules! text_value {
                     .ok_or_else(|| $crate::StoreError::fault(format!("{text:?} is not a value of the column {name}")))
             }
         }
-
-        impl $crate::Value for Option<$type> {
-            fn to_arg(&self) -> $crate::Arg {
-                $crate::Arg::Text(self.map(|value| value.name().to_owned()))
-            }
-
-            fn read(row: &$crate::Row, name: &str) -> Result<Self, $crate::StoreError> {
-                match row.get::<Option<String>>(name)? {
-                    Some(_) => row.get::<$type>(name).map(Some),
-                    None => Ok(None),
-                }
-            }
-        }
     )+};
 }
 
 text_value!(CallerKind, Role);
+
+impl Value for Option<Role> {
+    fn to_arg(&self) -> Arg {
+        Arg::Text(self.map(|role| role.name().to_owned()))
+    }
+
+    fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
+        match row.get::<Option<String>>(name)? {
+            Some(_) => row.get(name).map(Some),
+            None => Ok(None),
+        }
+    }
+}
 
 /// The arguments of a statement, in the order of its placeholders.
 #[macro_export]

@@ -229,7 +229,7 @@ impl TestApp {
     /// Makes the person a member of the account.
     pub async fn join(&self, account: AccountId, person: PersonId, role: Role) {
         let mut ctx = Ctx::operator(&self.app.engine);
-        ctx.act_in(account);
+        ctx.set_account(account);
         self.app.accounts.add_member(&mut ctx, account, person, role).await.unwrap();
         ctx.finish().await.unwrap();
     }

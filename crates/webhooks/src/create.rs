@@ -1,6 +1,6 @@
 //! Making an endpoint.
 
-use portico_engine::{Ctx, Operation, Spec, Tool};
+use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,7 +31,7 @@ pub(crate) struct CreateEndpoint {
     event_types: Vec<String>,
     /// The team that it is for; without it the caller's own account.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
 }
 
 /// The types in their order, each once; refuses one that is unknown or cannot be subscribed.
@@ -81,7 +81,7 @@ fn new_tag(ctx: &Ctx, taken: &[String]) -> String {
 impl CreateEndpoint {
     /// Holds the account, so that no two calls make the last endpoint.
     async fn make_room(ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
-        ctx.lock_active_account(account).await?;
+        ctx.lock_account(account).await?.active()?;
         let most = limits::ENDPOINTS_MAX;
         if sql::count_endpoints(ctx.tx().await?, account).await? >= most {
             let words = format!("An account has at most {most} endpoints.");

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec, Tool};
+use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, Spec, Tool};
 use portico_kernel::{AccountId, Category, Code, EndpointId, Hour, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,7 +90,7 @@ pub(crate) async fn act_in(
     account: AccountId,
     missing: impl FnOnce() -> Problem,
 ) -> Result<(), Problem> {
-    ctx.account(Some(account)).await.map(drop).map_err(|problem| unseen(problem, missing))
+    ctx.account(Some(account.into())).await.map(drop).map_err(|problem| unseen(problem, missing))
 }
 
 /// Who is refused learns as much as if there were nothing.
@@ -123,7 +123,7 @@ pub(crate) async fn record(ctx: &mut Ctx, row: EndpointRow) -> Result<Endpoint, 
 pub(crate) struct ListEndpoints {
     /// The team whose endpoints are listed; without it the caller's own account.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
 }
 
 impl Operation for ListEndpoints {

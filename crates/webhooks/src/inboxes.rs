@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec, Tool};
-use portico_kernel::{AccountId, Category, InboxId, InboxRequestId, Problem, Scope, Timestamp};
+use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, Spec, Tool};
+use portico_kernel::{Category, InboxId, InboxRequestId, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ impl Webhooks {
 pub(crate) struct ListInboxes {
     /// The team; without it the caller's own account.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
 }
 
 impl Operation for ListInboxes {
@@ -77,7 +77,7 @@ impl Operation for ListInboxes {
 pub(crate) struct CreateInbox {
     /// The team; without it the caller's own account.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
 }
 
 /// The account's test inbox.
@@ -100,7 +100,7 @@ impl Operation for CreateInbox {
 
     async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<TheInbox, Problem> {
         let account = ctx.account(self.account_id).await?;
-        ctx.lock_active_account(account).await?;
+        ctx.lock_account(account).await?.active()?;
         let (now, id) = (ctx.now(), ctx.new_id());
         let tx = ctx.tx().await?;
         if let Some(expired) = sql::expired_inbox_of(tx, account, now).await? {

@@ -103,7 +103,7 @@ pub const INBOX_LIFE: Duration = Duration::from_hours(24);
 /// Requests that it keeps.
 pub const INBOX_REQUESTS_MAX: i64 = 50;
 /// The body of a request to it.
-pub const INBOX_BODY_BYTES_MAX: usize = 64 << 10;
+pub const INBOX_BODY_BYTES_MAX: u64 = 64 << 10;
 /// Requests that it takes in a minute.
 pub const INBOX_REQUESTS_PER_MINUTE: usize = 60;
 /// Characters of a header that it keeps.

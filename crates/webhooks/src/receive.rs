@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use portico_engine::input::Posted;
+use portico_engine::input::RawRequest;
 use portico_engine::{Ctx, Done, Engine, Operation, Spec};
 use portico_kernel::{Code, InboxId, InboxRequestId, Problem, Timestamp};
 use portico_store::Tx;
@@ -24,14 +24,12 @@ const MINUTE: std::time::Duration = std::time::Duration::from_mins(1);
 pub(crate) struct Receive {
     /// The inbox.
     inbox_id: String,
-    #[schemars(skip)]
-    posted: Posted,
 }
 
 impl Operation for Receive {
     const SPEC: Spec = Spec::post("webhooks.inboxes.receive", "/v1/webhooks/inboxes/{inbox_id}/receive")
         .open()
-        .takes_anything(limits::INBOX_BODY_BYTES_MAX);
+        .raw_body(limits::INBOX_BODY_BYTES_MAX);
     type Area = Webhooks;
     type Answer = Done;
 
@@ -40,14 +38,15 @@ impl Operation for Receive {
         // Whatever is no id is no inbox either.
         let inbox: InboxId = self.inbox_id.parse().map_err(|_| missing())?;
         let (engine, now) = (ctx.engine().clone(), ctx.now());
-        let verdict = judge(&engine, inbox, &self.posted, now).await?.ok_or_else(missing)?;
-        let kept = keep(&engine, ctx.tx().await?, inbox, &self.posted, verdict, now).await?;
+        let request = ctx.raw_request()?;
+        let verdict = judge(&engine, inbox, &request, now).await?.ok_or_else(missing)?;
+        let kept = keep(&engine, ctx.tx().await?, inbox, &request, verdict, now).await?;
         if kept { Ok(Done {}) } else { Err(missing()) }
     }
 }
 
-fn header<'a>(posted: &'a Posted, name: &str) -> &'a str {
-    posted.headers.get(name).map(String::as_str).unwrap_or_default()
+fn header<'a>(request: &'a RawRequest, name: &str) -> &'a str {
+    request.headers.get(name).map(String::as_str).unwrap_or_default()
 }
 
 /// Says whether it was signed as it should be; nothing when there is no such inbox. Who posts to nowhere, or too much,
@@ -55,13 +54,13 @@ fn header<'a>(posted: &'a Posted, name: &str) -> &'a str {
 pub(crate) async fn judge(
     engine: &Engine,
     inbox: InboxId,
-    posted: &Posted,
+    request: &RawRequest,
     now: Timestamp,
 ) -> Result<Option<Verdict>, Problem> {
     let mut query = engine.db.query();
     let Some(row) = sql::inbox(&mut query, inbox, now).await? else { return Ok(None) };
     count_in(&row, now)?;
-    let signature = header(posted, WEBHOOK_SIGNATURE);
+    let signature = header(request, WEBHOOK_SIGNATURE);
     if signature.is_empty() {
         return Ok(Some(Verdict::Unsigned));
     }
@@ -69,39 +68,39 @@ pub(crate) async fn judge(
     for endpoint in sql::endpoints_of_inbox(&mut query, inbox).await? {
         keys.extend(endpoint.keys(engine, now));
     }
-    let (id, timestamp) = (header(posted, WEBHOOK_ID), header(posted, WEBHOOK_TIMESTAMP));
-    Ok(Some(verdict(Webhook { id, timestamp, body: &posted.body }, signature, &keys, now)))
+    let (id, timestamp) = (header(request, WEBHOOK_ID), header(request, WEBHOOK_TIMESTAMP));
+    Ok(Some(verdict(Webhook { id, timestamp, body: &request.body }, signature, &keys, now)))
 }
 
-/// Keeps what was posted; false when there is no such inbox.
+/// Keeps the request; false when there is no such inbox.
 pub(crate) async fn keep(
     engine: &Engine,
     tx: &mut Tx,
     inbox: InboxId,
-    posted: &Posted,
+    request: &RawRequest,
     verdict: Verdict,
     now: Timestamp,
 ) -> Result<bool, Problem> {
     let Some(row) = sql::hold_inbox(tx, inbox, now).await? else { return Ok(false) };
     let recent = count_in(&row, now)?;
     let id: InboxRequestId = engine.entropy.id(now);
-    let request = RequestRow {
+    let row = RequestRow {
         id,
         received_at: now,
-        method: posted.method.clone(),
-        content_type: shortened(header(posted, CONTENT_TYPE)),
-        headers: serde_json::to_string(&kept(posted)).map_err(Problem::internal)?,
-        body: posted.body.clone(),
+        method: request.method.clone(),
+        content_type: shortened(header(request, CONTENT_TYPE)),
+        headers: serde_json::to_string(&kept(request)).map_err(Problem::internal)?,
+        body: request.body.to_vec(),
         verdict,
     };
-    sql::insert_request(tx, inbox, &request, limits::INBOX_REQUESTS_MAX).await?;
+    sql::insert_request(tx, inbox, &row, limits::INBOX_REQUESTS_MAX).await?;
     sql::set_recent(tx, inbox, &recent).await?;
     Ok(true)
 }
 
 /// The listed headers that were sent.
-fn kept(posted: &Posted) -> BTreeMap<&'static str, String> {
-    KEPT.iter().filter_map(|name| Some((*name, shortened(posted.headers.get(*name)?)))).collect()
+fn kept(request: &RawRequest) -> BTreeMap<&'static str, String> {
+    KEPT.iter().filter_map(|name| Some((*name, shortened(request.headers.get(*name)?)))).collect()
 }
 
 fn shortened(value: &str) -> String {

@@ -60,7 +60,7 @@ impl Operation for RecoverEndpoint {
         let missing = || Problem::not_found("webhook endpoint", self.endpoint_id);
         let place = (row.ok_or_else(missing)?.account_id, self.endpoint_id);
         // Before the look, because whoever holds one connection must not wait for another.
-        ctx.may_act_in(place.0).await.map_err(|problem| unseen(problem, missing))?;
+        ctx.account(Some(place.0.into())).await.map_err(|problem| unseen(problem, missing))?;
         let mut look = engine.db.read().await?;
         let failed = sql::failed(&mut look, place, span, now, limits::RECOVERED_MAX).await?;
         let left = limits::RECOVERED_MAX - i64::try_from(failed.len()).unwrap_or(0);

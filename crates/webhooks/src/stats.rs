@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{AccountId, Category, EndpointId, Hour, Problem, Scope, Timestamp};
+use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
+use portico_kernel::{Category, EndpointId, Hour, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub(crate) struct GetStats {
     endpoint_id: Option<EndpointId>,
     /// The team; without it the caller's own account, or the endpoint's.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
     /// From the hour or day of this time on; without it the last 24 hours, or 30 days.
     #[serde(default)]
     from: Option<Timestamp>,
@@ -136,7 +136,7 @@ impl Operation for GetStats {
             None => None,
         };
         let account = match self.endpoint_id {
-            None => ctx.account(named).await?,
+            None => ctx.account(named.map(AccountRef::from)).await?,
             Some(id) => {
                 let account = find(ctx, id).await?.account_id;
                 if named.is_some_and(|named| named != account) {

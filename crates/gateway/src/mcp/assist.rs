@@ -74,7 +74,9 @@ impl Gateway {
             self.calls.not_admitted(&refusal.problem, entry, &arrived.request_id);
             return Err(refusal);
         }
-        let read = crate::message::read_json(arrived).await.map_err(|problem| (None, problem));
+        let read = crate::message::read_json(arrived, entry.spec.body_limit)
+            .await
+            .map_err(|problem| (None, problem));
         let read = read.and_then(|text| Message::read(&text));
         arrived.working();
         let (request_id, parts) = (arrived.request_id.as_str(), &arrived.parts);

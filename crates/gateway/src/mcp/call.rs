@@ -19,7 +19,7 @@ use super::results::Frame;
 use super::running::UnderWay;
 use super::tools::{IDEMPOTENCY_KEY, PAGE_ITEMS};
 use super::{Mcp, door, results};
-use crate::calls::{Calls, NO_FIELDS, Trace};
+use crate::calls::{CallMessage, Calls, NO_FIELDS, Trace};
 use crate::tokens::Bearer;
 
 /// How a request ended.
@@ -220,12 +220,16 @@ async fn run_tool(
         progress: Some(exchange.clone()),
         gone,
     };
-    let reply = calls.run(&tool.entry, (call.message, key), options, &call.request_id, trace).await?;
+    let message = CallMessage { fields: call.message, attachment: None, idempotency_key: key };
+    let reply = calls.run(&tool.entry, message, options, &call.request_id, trace).await?;
     let frame = Frame { modern, server: &mcp.server };
-    if reply.refused.is_some() && reply.replayed {
-        return Ok(frame.refused(&reply.body)?);
+    let is_refusal = reply.refused.is_some() && reply.replayed;
+    let next_page_token = reply.next_page_token.clone();
+    let body = reply.into_json()?;
+    if is_refusal {
+        return Ok(frame.refused(&body)?);
     }
-    Ok(frame.done(&reply.body, reply.next_page_token.as_deref())?)
+    Ok(frame.done(&body, next_page_token.as_deref())?)
 }
 
 /// Ends when nobody waits any more.

@@ -64,7 +64,7 @@ impl Identity {
         sql::oauth::insert_code(tx, &code_row).await?;
         sql::oauth::use_client(tx, &row.client_id, now).await?;
         if !is_console {
-            ctx.act_in(choice.account);
+            ctx.set_account(choice.account);
             let app = serde_json::json!({ "client_id": row.client_id, "scopes": row.scopes });
             ctx.audit_with("app.authorized", &id, app)?;
         }
@@ -99,7 +99,7 @@ impl Identity {
             tracing::warn!(authorization = %authorization.id, "A code was used twice");
             let mut ctx = Ctx::acting(engine, Caller::person(authorization.person_id, ""), &asked.request_id);
             if !ending::end(&mut ctx, &Ending::One(authorization.id)).await?.is_empty() {
-                ctx.act_in(authorization.account_id);
+                ctx.set_account(authorization.account_id);
                 ctx.audit("app.code_reused", &authorization.id)?;
             }
             ctx.finish().await?;

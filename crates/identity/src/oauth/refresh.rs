@@ -124,7 +124,7 @@ impl Identity {
         let Turn::Successor(generation) = take_turn(tx, &presented, &row, now).await? else {
             tracing::warn!(authorization = %row.id, "A spent refresh token was used again; the authorization is ended");
             ending::end(&mut ctx, &Ending::One(row.id)).await?;
-            ctx.act_in(row.account_id);
+            ctx.set_account(row.account_id);
             ctx.audit("app.refresh_token_reused", &row.id)?;
             ctx.finish().await?;
             return Err(OAuthError::invalid_grant().into());

@@ -204,7 +204,7 @@ impl Visit<'_> {
                 self.identity.enrolment.accept(&mut ctx, token, person.id).await?;
             }
         }
-        ctx.act_in(person.account_id);
+        ctx.set_account(person.account_id);
         let with_session = self.identity.begin_session(&mut ctx, self.asked, person.id, "signup").await?;
         ctx.finish().await?;
         Ok(with_session(reply::see_other("/settings")))

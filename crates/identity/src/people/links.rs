@@ -45,7 +45,7 @@ pub(crate) async fn create(
     let token = secret::random(ctx.engine().entropy.as_ref());
     let row = LinkRow {
         hash: secret::hash(&token),
-        purpose,
+        purpose: purpose.name().to_owned(),
         person_id: person.to_owned(),
         email: email.to_owned(),
         expires_at: ctx.now() + purpose.life(),

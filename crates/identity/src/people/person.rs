@@ -196,7 +196,7 @@ impl Identity {
         person: &PersonRow,
     ) -> Result<Secret<String>, Problem> {
         let token = links::create(ctx, Purpose::Password, &person.id.to_string(), &person.email).await?;
-        ctx.act_in(person.account_id);
+        ctx.set_account(person.account_id);
         ctx.audit("person.password_link_made", &person.id)?;
         Ok(Secret::new(format!("{issuer}/password?link={token}")))
     }

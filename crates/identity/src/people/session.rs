@@ -84,7 +84,7 @@ impl Session {
 /// A person who acts through a page, in their own account.
 pub(crate) fn acting(asked: &Asked<'_>, person: &PersonRow) -> Ctx {
     let mut ctx = Ctx::acting(asked.engine, Caller::person(person.id, &person.name), &asked.request_id);
-    ctx.act_in(person.account_id);
+    ctx.set_account(person.account_id);
     ctx
 }
 

@@ -97,7 +97,7 @@ pub(crate) async fn prune_sessions(tx: &mut Tx, now: Timestamp, limit: i64) -> R
 /// A link that works once.
 pub(crate) struct LinkRow {
     pub(crate) hash: Vec<u8>,
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: String,
     pub(crate) person_id: String,
     pub(crate) email: String,
     pub(crate) expires_at: Timestamp,

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// Where a story happens.
 pub(crate) struct Place {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) clock: StoppedClock,
     /// Gone with the story.
     _folder: TempDir,
@@ -45,7 +45,7 @@ impl Place {
         let db = Db::open(url).await.unwrap();
         db.migrate(clock.now()).await.unwrap();
         let keyring = Keyring::open_for(&db, &folder.path().join("keyring"), &SystemEntropy).await.unwrap();
-        let engine = Engine {
+        let engine = Arc::new(Engine {
             db,
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SystemEntropy),
@@ -56,7 +56,8 @@ impl Place {
             plans: portico_kernel::Plans::default(),
             registry: Registry::new([portico_mail::area(&portico_mail::Mail::new(None).unwrap())]).unwrap(),
             operation_time_max: OPERATION_TIME_MAX,
-        };
+            egress: Arc::new(portico_egress::Egress::new(portico_egress::Networks::default())),
+        });
         engine.registry.probe(&engine, "mail").await.unwrap();
         Self { engine, clock, _folder: folder }
     }

@@ -237,6 +237,9 @@ async fn where_mail_is_sent_the_link_goes_by_mail_alone() {
 
 async fn letters(app: &TestApp) -> i64 {
     let mut tx = app.app.engine.db.read().await.unwrap();
-    let count: i64 = tx.value("select count(*) as value from mails", args![]).await.unwrap();
+    let count: i64 = tx
+        .value("select count(*) as value from queue_items where queue = 'mail.send'", args![])
+        .await
+        .unwrap();
     count
 }

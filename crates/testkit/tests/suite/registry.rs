@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portico_engine::{Access, Entry, Method, Protocol};
+use portico_engine::{Access, Entry, Method, Protocol, RequestBody};
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Code, PersonId, Role, ScopeSet};
 use portico_testkit::{
@@ -165,7 +165,7 @@ async fn every_operation_is_strict(app: TestApp) {
     let world = World::new(&app).await;
     for entry in entries(&app) {
         // Messages of assistants are strict in their own way.
-        if entry.spec.anything.is_some() || entry.spec.protocol == Some(Protocol::Mcp) {
+        if entry.spec.body == RequestBody::Raw || entry.spec.protocol == Some(Protocol::Mcp) {
             continue;
         }
         app.send(world.wrong(&app, &entry)).await.refused_field("nope_nope");
@@ -231,7 +231,7 @@ async fn every_operation_answers_the_same_on_every_transport(app: TestApp) {
         let socket = &mut sockets[usize::from(spec.access == Access::Person)];
         let mqtt = &mut clients[usize::from(spec.access == Access::Person)];
         let params = params(&world, app, &entry);
-        if !spec.callable() {
+        if !entry.is_callable() {
             let refused = socket.call(spec.name, params).await;
             assert_eq!(refused["problem"]["code"], Code::NotFound.name(), "{} stays with HTTP", spec.name);
             assert_eq!(mqtt.call(spec.name, "{}", None).await.payload, refused["problem"], "{}", spec.name);
@@ -345,7 +345,7 @@ async fn every_change_can_be_called_by_its_name(app: TestApp) {
     let mut sockets = [served.ready_socket().await, served.socket(&world.owner).await.unwrap()];
     assert_eq!(sockets[1].receive().await["type"], "ready");
     let mut order = entries(app);
-    order.retain(|entry| entry.spec.callable() && entry.spec.method != Method::Get);
+    order.retain(|entry| entry.is_callable() && entry.spec.method != Method::Get);
     order.sort_by_key(|entry| {
         (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete")
     });
@@ -387,7 +387,7 @@ async fn names_and_routes_fit_together() {
         }
         assert_eq!(
             versioned,
-            spec.access != Access::Open || spec.anything.is_some(),
+            spec.access != Access::Open || spec.body == RequestBody::Raw,
             "{}: what is open stands outside of a version, but for where strangers post",
             spec.path
         );

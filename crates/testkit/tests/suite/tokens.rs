@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use portico::admin::{Admin, SigningKeyCommand};
 use portico_kernel::{Code, ScopeSet, seconds};
+use portico_store::Select;
 use portico_testkit::{Answer, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 
@@ -320,15 +321,15 @@ async fn neither_token_nor_secret_is_kept(app: TestApp) {
     let key = app.new_key(app.account, ScopeSet::all()).await;
     let secret = key["client_secret"].as_str().unwrap();
     let mut tx = app.app.engine.db.read().await.unwrap();
-    let rows: Vec<(String,)> = tx
-        .all(
+    let rows: Vec<String> = tx
+        .values(
             "select id || name || scopes || secret_hint || created_by as value from credentials",
             portico_store::args![],
         )
         .await
         .unwrap();
     tx.rollback().await.unwrap();
-    let all: String = rows.into_iter().map(|(row,)| row).collect();
+    let all: String = rows.concat();
     assert!(!all.contains(secret) && !all.contains(&app.token));
     if app.database.url.starts_with("sqlite:") {
         app.app.engine.db.close().await;

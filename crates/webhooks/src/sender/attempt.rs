@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use portico_egress::{EgressError, Limits, Post};
 use portico_engine::clock::Stopwatch;
-use portico_engine::input::Posted;
+use portico_engine::input::RawRequest;
 use portico_engine::{Engine, envelope_text};
 use portico_kernel::{AccountId, Code, InboxId, Timestamp, seconds};
 
@@ -152,12 +152,12 @@ async fn to_inbox(
     let ours = [(CONTENT_TYPE.as_str(), "application/json"), (USER_AGENT.as_str(), portico_egress::OUR_NAME)];
     let ours = ours.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(ours);
-    let posted = Posted { method: "POST".to_owned(), headers: headers.collect(), body: body.into_bytes() };
+    let request = RawRequest::new("POST", headers, body.into());
     let receiving = async {
         let now = engine.clock.now();
-        let Some(verdict) = judge(engine, inbox, &posted, now).await? else { return Ok(false) };
+        let Some(verdict) = judge(engine, inbox, &request, now).await? else { return Ok(false) };
         let mut tx = engine.db.write().await?;
-        let kept = keep(engine, &mut tx, inbox, &posted, verdict, now).await?;
+        let kept = keep(engine, &mut tx, inbox, &request, verdict, now).await?;
         tx.commit().await?;
         Ok(kept)
     };

@@ -249,7 +249,7 @@ async fn disable(
     if !sql::disable_endpoint(ctx.tx().await?, endpoint, version, reason).await? {
         return Ok(None);
     }
-    ctx.act_in(account);
+    ctx.set_account(account);
     ctx.audit_with("endpoint.disabled", &endpoint, json!({ "reason": reason }))?;
     tracing::info!(%account, %endpoint, reason, "Disabled an endpoint");
     Ok(Some(endpoint))
