@@ -12,7 +12,7 @@ use portico_engine::{
     Access, Admission, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply, Spec,
     dispatch, log_failure,
 };
-use portico_events::Opening;
+use portico_events::StreamParams;
 use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem, RequestId};
@@ -210,7 +210,7 @@ impl Calls {
         let method = self.names.values().find(|entry| opens(&entry.spec)).map_or("", |entry| entry.spec.name);
         let named = Named { method, fields, idempotency_key: None };
         let take_place = async |reply: Reply| {
-            let opening: Opening = serde_json::from_slice(&reply.body).map_err(Problem::internal)?;
+            let opening: StreamParams = serde_json::from_slice(&reply.body).map_err(Problem::internal)?;
             let done = before().await;
             Ok((lines.open(&self.engine, bearer, opening.account_id, None).await?, done))
         };
