@@ -1,4 +1,4 @@
-//! A letter: sealed while it waits, and as it goes out.
+//! A message: sealed in the outbox, and as it is sent.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -12,9 +12,9 @@ use portico_kernel::{MailId, Problem, Timestamp};
 use portico_store::Context;
 use serde::{Deserialize, Serialize};
 
-/// The letter as it is sealed. The names stay: letters outlive the program that wrote them.
+/// The sealed form of a message. The field names must stay: messages outlive the version that wrote them.
 #[derive(Serialize, Deserialize)]
-struct Kept<'a> {
+struct SealedMessage<'a> {
     to: Cow<'a, str>,
     subject: Cow<'a, str>,
     text: Cow<'a, str>,
@@ -24,42 +24,41 @@ fn context(row: &str) -> Context<'_> {
     Context { account: "", row, purpose: "mail" }
 }
 
-/// Seals the letter for the row `id`.
-pub(crate) fn seal(engine: &Engine, id: MailId, letter: &MailMessage) -> Result<Vec<u8>, Problem> {
-    let (to, subject, text) = (&letter.to, &letter.subject, &letter.text);
-    let kept = Kept { to: to.into(), subject: subject.into(), text: text.into() };
-    let plain = serde_json::to_vec(&kept).map_err(Problem::internal)?;
+/// Seals the message for the row `id`.
+pub(crate) fn seal(engine: &Engine, id: MailId, message: &MailMessage) -> Result<Vec<u8>, Problem> {
+    let MailMessage { to, subject, text } = message;
+    let sealed = SealedMessage { to: to.into(), subject: subject.into(), text: text.into() };
+    let plain = serde_json::to_vec(&sealed).map_err(Problem::internal)?;
     Ok(engine.keyring.seal(engine.entropy.as_ref(), context(&id.to_string()), &plain))
 }
 
-/// Opens the letter of the row `id`; nothing when it is damaged.
+/// Opens the message of the row `id`; `None` when it is damaged.
 pub(crate) fn open(engine: &Engine, id: MailId, sealed: &[u8]) -> Option<MailMessage> {
     let plain = engine.keyring.open(context(&id.to_string()), sealed).ok()?;
-    let kept: Kept<'_> = serde_json::from_slice(plain.expose()).ok()?;
-    let (to, subject, text) = (kept.to.into_owned(), kept.subject.into_owned(), kept.text.into_owned());
-    Some(MailMessage { to, subject, text })
+    let SealedMessage { to, subject, text } = serde_json::from_slice(plain.expose()).ok()?;
+    Some(MailMessage { to: to.into_owned(), subject: subject.into_owned(), text: text.into_owned() })
 }
 
-/// The letter as it goes out; nothing when its address is none. Its id and its date are those of the row, so that a
-/// letter that went out twice is seen to be one.
-pub(crate) fn message(
+/// The message in the form that is sent; `None` when its address is malformed. Its id and its date are those of the row,
+/// so that a message that was sent twice is recognised as one.
+pub(crate) fn to_mime(
     from: &Mailbox,
     id: MailId,
-    written: Timestamp,
-    letter: &MailMessage,
+    created_at: Timestamp,
+    message: &MailMessage,
 ) -> Option<Message> {
-    let to: Address = letter.to.parse().ok()?;
-    let date = SystemTime::UNIX_EPOCH + written.since(Timestamp::from_seconds(0));
-    // Nobody's machine shall answer that they are on holiday.
+    let to: Address = message.to.parse().ok()?;
+    let date = SystemTime::UNIX_EPOCH + created_at.since(Timestamp::from_seconds(0));
+    // Keeps automatic replies away (RFC 3834).
     let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
     Message::builder()
         .from(from.clone())
         .to(Mailbox::new(None, to))
-        .subject(letter.subject.as_str())
+        .subject(message.subject.as_str())
         .date(date)
         .message_id(Some(format!("<{id}@{}>", from.email.domain())))
         .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()))
-        .singlepart(SinglePart::plain(letter.text.clone()))
+        .singlepart(SinglePart::plain(message.text.clone()))
         .ok()
 }
 
@@ -67,19 +66,19 @@ pub(crate) fn message(
 mod tests {
     use super::*;
 
-    const WRITTEN: Timestamp = Timestamp::from_seconds(1_769_850_000);
+    const CREATED: Timestamp = Timestamp::from_seconds(1_769_850_000);
 
-    fn written(to: &str, subject: &str, text: &str) -> Option<(Vec<String>, String)> {
+    fn sent(to: &str, subject: &str, text: &str) -> Option<(Vec<String>, String)> {
         let from = "Portico <no-reply@portico.example>".parse().unwrap();
-        let letter = MailMessage { to: to.to_owned(), subject: subject.to_owned(), text: text.to_owned() };
-        let message = message(&from, MailId::from_parts(WRITTEN, [0; 10]), WRITTEN, &letter)?;
-        let receivers = message.envelope().to().iter().map(ToString::to_string).collect();
-        Some((receivers, String::from_utf8(message.formatted()).unwrap()))
+        let message = MailMessage { to: to.to_owned(), subject: subject.to_owned(), text: text.to_owned() };
+        let mime = to_mime(&from, MailId::from_parts(CREATED, [0; 10]), CREATED, &message)?;
+        let receivers = mime.envelope().to().iter().map(ToString::to_string).collect();
+        Some((receivers, String::from_utf8(mime.formatted()).unwrap()))
     }
 
     #[test]
-    fn a_letter_says_who_and_when() {
-        let (receivers, text) = written("ada@example.com", "Sign in", "Open https://x.example/?a=b").unwrap();
+    fn a_message_says_who_and_when() {
+        let (receivers, text) = sent("ada@example.com", "Sign in", "Open https://x.example/?a=b").unwrap();
         assert_eq!(receivers, ["ada@example.com"]);
         for line in [
             "From: Portico <no-reply@portico.example>\r\n",
@@ -96,20 +95,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_letter_adds_a_header_or_a_receiver() {
-        let (receivers, text) = written(
-            "ada@example.com",
-            "Hello\r\nBcc: eve@example.com",
-            "a\r\n.\r\nRCPT TO:<eve@example.com>",
-        )
-        .unwrap();
+    fn nothing_in_a_message_adds_a_header_or_a_receiver() {
+        let (receivers, text) =
+            sent("ada@example.com", "Hello\r\nBcc: eve@example.com", "a\r\n.\r\nRCPT TO:<eve@example.com>")
+                .unwrap();
         assert_eq!(receivers, ["ada@example.com"]);
         let head = text.split("\r\n\r\n").next().unwrap();
         assert!(!head.to_lowercase().contains("\nbcc"), "{head}");
         for bad in
             ["", "ada", "ada@", "ada@example.com\r\nBcc: eve@example.com", "ada@example.com, eve@example.com"]
         {
-            assert!(written(bad, "", "").is_none(), "{bad:?}");
+            assert!(sent(bad, "", "").is_none(), "{bad:?}");
         }
     }
 }

@@ -8,15 +8,15 @@ use crate::limits;
 /// Runs when the area can serve.
 pub(crate) const PROBE: &str = "select id from mails limit 1";
 
-/// A letter that was claimed.
-pub(crate) struct Claimed {
+/// A message that was claimed.
+pub(crate) struct MailRow {
     pub(crate) id: MailId,
     pub(crate) sealed: Vec<u8>,
     pub(crate) attempts: i64,
     pub(crate) created_at: Timestamp,
 }
 
-from_row!(Claimed { id, sealed, attempts, created_at });
+from_row!(MailRow { id, sealed, attempts, created_at });
 
 pub(crate) async fn insert(
     tx: &mut Tx,
@@ -31,9 +31,9 @@ pub(crate) async fn insert(
     .await
 }
 
-/// Claims letters that are due, and counts the try. The conditions stand twice: of two servers that chose the same row
-/// the second waits for the first, and then looks at the outer ones again.
-pub(crate) async fn claim(tx: &mut Tx, claim: &str, now: Timestamp) -> Result<Vec<Claimed>, StoreError> {
+/// Claims messages that are due, and counts the attempt. The conditions are repeated: of two servers that chose the same
+/// row the second waits for the first, and then checks the outer ones again.
+pub(crate) async fn claim(tx: &mut Tx, claim: &str, now: Timestamp) -> Result<Vec<MailRow>, StoreError> {
     tx.all(
         "update mails set claim = $1, claimed_until = $2, attempts = attempts + 1 where id in (select id from mails \
          where failed_at is null and next_at <= $3 and (claimed_until is null or claimed_until <= $3) \
@@ -45,14 +45,19 @@ pub(crate) async fn claim(tx: &mut Tx, claim: &str, now: Timestamp) -> Result<Ve
     .await
 }
 
-/// Removes a letter that is sent; false when the claim was lost.
+/// Removes a message that was sent; returns false when the claim was lost.
 pub(crate) async fn remove(tx: &mut Tx, id: MailId, claim: &str) -> Result<bool, StoreError> {
     let rows = tx.run("delete from mails where id = $1 and claim = $2", args![id, claim.to_owned()]).await?;
     Ok(rows == 1)
 }
 
-/// Lets the letter wait until `at`; false when the claim was lost.
-pub(crate) async fn put_off(tx: &mut Tx, id: MailId, claim: &str, at: Timestamp) -> Result<bool, StoreError> {
+/// Reschedules the message to `at`; returns false when the claim was lost.
+pub(crate) async fn reschedule(
+    tx: &mut Tx,
+    id: MailId,
+    claim: &str,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
             "update mails set next_at = $3, claim = null, claimed_until = null where id = $1 and claim = $2",
@@ -62,7 +67,7 @@ pub(crate) async fn put_off(tx: &mut Tx, id: MailId, claim: &str, at: Timestamp)
     Ok(rows == 1)
 }
 
-/// Gives the letter up, and forgets what was in it; false when the claim was lost.
+/// Gives the message up, and removes its content; returns false when the claim was lost.
 pub(crate) async fn give_up(
     tx: &mut Tx,
     id: MailId,
