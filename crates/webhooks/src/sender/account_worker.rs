@@ -1,4 +1,4 @@
-//! A courier: sends the deliveries of one account.
+//! The worker of one account: it sends the account's deliveries.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,58 +8,59 @@ use portico_kernel::{AccountId, DeliveryId, EndpointId, Problem, Timestamp};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::attempt::{Done, attempt};
-use super::mailbox::{Mailbox, News, Order};
-use super::receiver::{Receiver, Target};
-use super::results::Finished;
-use super::{Due, Sender};
-use crate::model::{self, Before, Ended, Lane, Outcome};
-use crate::sql::{self, DueRow, EndpointRow};
+use super::attempt::{FinishedAttempt, attempt};
+use super::endpoint_queue::{EndpointQueue, Target};
+use super::results::AttemptRecord;
+use super::worker_handle::{WorkerHandle, WorkerInbox, WorkerMode};
+use super::{PendingDelivery, Sender};
+use crate::model::{AttemptOutcome, DeliveryState, Outcome, QueueKind, transition};
+use crate::sql::{self, EndpointKey, EndpointRow, PendingDeliveryRow};
 use crate::{Webhooks, limits};
 
 /// Sends the deliveries of one account.
-pub(super) struct Courier {
+pub(super) struct AccountWorker {
     webhooks: Arc<Webhooks>,
     engine: Arc<Engine>,
     account: AccountId,
-    mailbox: Arc<Mailbox>,
-    results: mpsc::UnboundedSender<Finished>,
-    receivers: HashMap<EndpointId, Receiver>,
+    handle: Arc<WorkerHandle>,
+    results: mpsc::UnboundedSender<AttemptRecord>,
+    queues: HashMap<EndpointId, EndpointQueue>,
     /// When the endpoints were last read.
-    read_at: Timestamp,
-    attempts: JoinSet<Done>,
-    under_way: HashMap<Id, (EndpointId, DeliveryId)>,
-    /// What was written last: it may have been read, and sent, before it was handed over.
-    written: VecDeque<DeliveryId>,
-    unwritten: usize,
-    /// Is the database to be looked at?
-    look: bool,
-    /// When something is due that is not yet.
+    endpoints_read_at: Timestamp,
+    attempts: JoinSet<FinishedAttempt>,
+    in_flight: HashMap<Id, (EndpointId, DeliveryId)>,
+    /// The deliveries whose results were stored last: one may have been read, and sent, before it was handed over.
+    recently_stored: VecDeque<DeliveryId>,
+    /// Results that are not stored yet.
+    unstored: usize,
+    /// Are the endpoints and the due deliveries to be read again?
+    refresh: bool,
+    /// When the next delivery is due that is not due yet.
     next_at: Option<Timestamp>,
 }
 
-impl Courier {
+impl AccountWorker {
     pub(super) fn new(
         webhooks: Arc<Webhooks>,
         engine: Arc<Engine>,
         account: AccountId,
-        mailbox: Arc<Mailbox>,
-        results: mpsc::UnboundedSender<Finished>,
+        handle: Arc<WorkerHandle>,
+        results: mpsc::UnboundedSender<AttemptRecord>,
     ) -> Self {
-        let read_at = engine.clock.now();
+        let endpoints_read_at = engine.clock.now();
         Self {
             webhooks,
             engine,
             account,
-            mailbox,
+            handle,
             results,
-            receivers: HashMap::new(),
-            read_at,
+            queues: HashMap::new(),
+            endpoints_read_at,
             attempts: JoinSet::new(),
-            under_way: HashMap::new(),
-            written: VecDeque::new(),
-            unwritten: 0,
-            look: true,
+            in_flight: HashMap::new(),
+            recently_stored: VecDeque::new(),
+            unstored: 0,
+            refresh: true,
             next_at: None,
         }
     }
@@ -71,19 +72,19 @@ impl Courier {
     /// Sends until it is told to end.
     pub(super) async fn run(mut self) {
         loop {
-            let (news, order) = self.mailbox.take();
-            self.take_in(news);
-            match order {
-                Order::Leave => return,
-                Order::Finish if self.attempts.is_empty() => return,
-                // What is found now is the next server's.
-                Order::Finish => (self.look, self.next_at) = (false, None),
-                Order::Send => {
+            let (inbox, mode) = self.handle.take();
+            self.process(inbox);
+            match mode {
+                WorkerMode::Stop => return,
+                WorkerMode::Drain if self.attempts.is_empty() => return,
+                // The next server reads what is due.
+                WorkerMode::Drain => (self.refresh, self.next_at) = (false, None),
+                WorkerMode::Run => {
                     if let Err(problem) = self.work().await {
-                        // The database cannot be asked; the next look at everything tries again.
+                        // The supervisor's next poll makes it try again.
                         let account = self.account;
-                        tracing::warn!(%account, %problem, cause = ?problem.cause(), "Deliveries cannot be read");
-                        (self.look, self.next_at) = (false, None);
+                        tracing::warn!(%account, %problem, cause = ?problem.cause(), "Failed to read due deliveries");
+                        (self.refresh, self.next_at) = (false, None);
                     }
                 }
             }
@@ -91,103 +92,103 @@ impl Courier {
         }
     }
 
-    fn take_in(&mut self, news: News) {
-        self.look |= news.look;
-        self.unwritten = self.unwritten.saturating_sub(news.written.len());
-        for id in news.written {
-            for receiver in self.receivers.values_mut() {
-                receiver.written(id);
+    fn process(&mut self, inbox: WorkerInbox) {
+        self.refresh |= inbox.refresh;
+        self.unstored = self.unstored.saturating_sub(inbox.stored.len());
+        for id in inbox.stored {
+            for queue in self.queues.values_mut() {
+                queue.result_stored(id);
             }
-            self.written.push_back(id);
+            self.recently_stored.push_back(id);
         }
-        self.written.drain(..self.written.len().saturating_sub(limits::HANDED_MAX));
-        for due in news.handed {
-            if self.written.contains(&due.id) {
+        self.recently_stored.drain(..self.recently_stored.len().saturating_sub(limits::HANDED_OVER_MAX));
+        for delivery in inbox.committed {
+            if self.recently_stored.contains(&delivery.id) {
                 continue;
             }
-            match self.receivers.get_mut(&due.endpoint) {
-                Some(receiver) => receiver.hand_over(due),
-                // Its endpoint is newer than what is known.
-                None => self.look = true,
+            match self.queues.get_mut(&delivery.endpoint) {
+                Some(queue) => queue.hand_over(delivery),
+                // Its endpoint was created after the endpoints were read.
+                None => self.refresh = true,
             }
         }
     }
 
-    /// Reads what is to be read, and begins what may begin.
+    /// Reads what is to be read, and starts the attempts that may start.
     async fn work(&mut self) -> Result<(), Problem> {
         let now = self.engine.clock.now();
         if self.next_at.is_some_and(|next| next <= now) {
-            self.look = true;
+            self.refresh = true;
         }
-        if self.look {
-            self.look = false;
+        if self.refresh {
+            self.refresh = false;
             self.read_endpoints(now).await?;
-            self.read_agenda(now).await?;
-        } else if now.since(self.read_at) >= limits::ENDPOINTS_LIFE
-            && self.receivers.values().any(Receiver::is_busy)
+            self.read_queue_heads(now).await?;
+        } else if now.since(self.endpoints_read_at) >= limits::ENDPOINTS_LIFE
+            && self.queues.values().any(EndpointQueue::is_busy)
         {
             self.read_endpoints(now).await?;
         }
         loop {
-            self.read_lanes(now).await?;
-            if !self.begin_some() {
+            self.read_queues(now).await?;
+            if !self.start_attempts() {
                 return Ok(());
             }
         }
     }
 
-    /// Reads the account's endpoints, and forgets what was read of those that have changed.
+    /// Reads the account's endpoints, and clears the queues of those that have changed.
     async fn read_endpoints(&mut self, now: Timestamp) -> Result<(), Problem> {
         let mut rows: HashMap<_, _> = sql::endpoints(&mut self.engine.db.query(), self.account)
             .await?
             .into_iter()
             .map(|row| (row.id, row))
             .collect();
-        self.read_at = now;
-        // One that is gone stays as long as something is under way to it.
-        self.receivers.retain(|id, receiver| rows.contains_key(id) || receiver.in_flight() > 0);
-        for (id, receiver) in &mut self.receivers {
+        self.endpoints_read_at = now;
+        // One that was deleted stays as long as an attempt is in flight to it.
+        self.queues.retain(|id, queue| rows.contains_key(id) || queue.in_flight() > 0);
+        for (id, queue) in &mut self.queues {
             match rows.remove(id) {
-                Some(row) if row.version == receiver.target.row.version && !overlap_ended(receiver, now) => {}
+                Some(row) if row.version == queue.target.row.version && !overlap_ended(queue, now) => {}
                 Some(row) => {
-                    receiver.target = target(&self.engine, row, now);
-                    receiver.forget_queued();
+                    queue.target = target(&self.engine, row, now);
+                    queue.clear();
                 }
                 None => {
-                    receiver.forget_queued();
-                    let row = EndpointRow { enabled: false, ..receiver.target.row.clone() };
-                    receiver.target = Arc::new(Target { row, keys: Vec::new() });
+                    queue.clear();
+                    let row = EndpointRow { enabled: false, ..queue.target.row.clone() };
+                    queue.target = Arc::new(Target { row, keys: Vec::new() });
                 }
             }
         }
         for (id, row) in rows {
-            self.receivers.insert(id, Receiver::new(target(&self.engine, row, now)));
+            self.queues.insert(id, EndpointQueue::new(target(&self.engine, row, now)));
         }
         Ok(())
     }
 
-    /// Finds out what waits in which lane, and ends what waits for endpoints that take nothing.
-    async fn read_agenda(&mut self, now: Timestamp) -> Result<(), Problem> {
-        let agenda = sql::agenda(&mut self.engine.db.query(), self.account).await?;
+    /// Finds out which queues have pending deliveries, and ends those of endpoints that are disabled.
+    async fn read_queue_heads(&mut self, now: Timestamp) -> Result<(), Problem> {
+        let heads = sql::queue_heads(&mut self.engine.db.query(), self.account).await?;
         self.next_at = None;
-        for row in agenda {
-            match self.receivers.get_mut(&row.endpoint_id) {
-                // What is under way is written first: the two would wait for each other's rows.
-                Some(receiver) if !receiver.target.row.enabled && receiver.is_busy() => {
-                    self.due_at(now + limits::LOOK_EVERY);
+        for head in heads {
+            match self.queues.get_mut(&head.endpoint_id) {
+                // What is in flight is stored first: the two would wait for each other's rows.
+                Some(queue) if !queue.target.row.enabled && queue.is_busy() => {
+                    self.due_at(now + limits::POLL_EVERY);
                 }
-                Some(receiver) if receiver.target.row.enabled && row.next_at <= now => {
-                    receiver.expect(Lane::from_number(row.lane));
+                Some(queue) if queue.target.row.enabled && head.next_at <= now => {
+                    queue.expect(QueueKind::from_number(head.lane));
                 }
-                Some(receiver) if receiver.target.row.enabled => self.due_at(row.next_at),
-                Some(_) => self.end_pending(row.endpoint_id).await?,
+                Some(queue) if queue.target.row.enabled => self.due_at(head.next_at),
+                Some(_) => self.end_pending(head.endpoint_id).await?,
                 None => {
                     let mut query = self.engine.db.query();
-                    match sql::endpoint(&mut query, row.endpoint_id).await? {
-                        // It was made since the endpoints were read.
-                        Some(_) => self.look = true,
-                        // It was deleted, and what waits for it goes with it.
-                        None => self.due_at(now + limits::LOOK_EVERY),
+                    match sql::endpoint(&mut query, head.endpoint_id).await? {
+                        // It was created after the endpoints were read.
+                        Some(_) => self.refresh = true,
+                        // It was deleted, and its deliveries will be with it.
+                        None => self.due_at(now + limits::POLL_EVERY),
                     }
                 }
             }
@@ -199,81 +200,83 @@ impl Courier {
         self.next_at = Some(self.next_at.map_or(at, |next| next.min(at)));
     }
 
-    /// Ends some of what waits for an endpoint that takes nothing. The rest is for the next look, which comes at once:
-    /// others have their turn in between.
+    /// Ends some of the deliveries that are pending for a disabled endpoint. The rest follows with the next refresh, which
+    /// comes at once: other writers have their turn in between.
     async fn end_pending(&mut self, endpoint: EndpointId) -> Result<(), Problem> {
         let mut tx = self.engine.db.write().await?;
         let ended = sql::end_pending(&mut tx, self.account, endpoint, limits::PRUNE_ROWS).await?;
         tx.commit().await?;
-        self.look |= ended == limits::PRUNE_ROWS.unsigned_abs();
+        self.refresh |= ended == limits::PRUNE_ROWS.unsigned_abs();
         Ok(())
     }
 
-    async fn read_lanes(&mut self, now: Timestamp) -> Result<(), Problem> {
-        let usable = self.receivers.iter().filter(|(_, receiver)| receiver.is_usable());
-        let lanes: Vec<_> = usable
-            .flat_map(|(id, receiver)| receiver.to_read().into_iter().map(|(lane, most)| (*id, lane, most)))
+    async fn read_queues(&mut self, now: Timestamp) -> Result<(), Problem> {
+        let usable = self.queues.iter().filter(|(_, queue)| queue.is_usable());
+        let to_read: Vec<_> = usable
+            .flat_map(|(id, queue)| queue.to_read().into_iter().map(|(kind, limit)| (*id, kind, limit)))
             .collect();
-        for (endpoint, lane, most) in lanes {
-            let place = (self.account, endpoint);
-            let rows = sql::due(&mut self.engine.db.query(), place, lane, now, most).await?;
-            let full = i64::try_from(rows.len()).is_ok_and(|read| read == most);
-            let mut read = Vec::with_capacity(rows.len());
+        for (endpoint, kind, limit) in to_read {
+            let key = EndpointKey { account: self.account, endpoint };
+            let mut query = self.engine.db.query();
+            let rows = sql::pending_deliveries(&mut query, key, kind, now, limit).await?;
+            let full = i64::try_from(rows.len()).is_ok_and(|read| read == limit);
+            let mut page = Vec::with_capacity(rows.len());
             for row in rows {
                 let id = row.id;
-                match due(row, lane) {
-                    Some(due) => read.push(due),
-                    None => self.end_one(id).await?,
+                match pending_delivery(row, kind) {
+                    Some(delivery) => page.push(delivery),
+                    None => self.end_delivery(id).await?,
                 }
             }
-            let later =
-                self.receivers.get_mut(&endpoint).and_then(|receiver| receiver.read(lane, read, full, now));
-            if let Some(later) = later {
-                self.due_at(later);
+            let queue = self.queues.get_mut(&endpoint);
+            if let Some(next) = queue.and_then(|queue| queue.add_page(kind, page, full, now)) {
+                self.due_at(next);
             }
         }
         Ok(())
     }
 
-    /// Ends a delivery whose event is gone: there is nothing left to send.
-    async fn end_one(&self, id: DeliveryId) -> Result<(), Problem> {
-        tracing::error!(account = %self.account, delivery = %id, "A delivery's event is gone");
+    /// Ends a delivery whose event was deleted: there is nothing left to send.
+    async fn end_delivery(&self, id: DeliveryId) -> Result<(), Problem> {
+        tracing::error!(account = %self.account, delivery = %id, "Ended a delivery without an event");
         let mut tx = self.engine.db.write().await?;
-        sql::end_one(&mut tx, id).await?;
+        sql::end_delivery(&mut tx, id).await?;
         Ok(tx.commit().await?)
     }
 
-    /// Begins as many attempts as may be under way, one endpoint after the other; answers whether it began any.
-    fn begin_some(&mut self) -> bool {
-        let fair = (limits::ACCOUNT_IN_FLIGHT_MAX / self.receivers.len().max(1)).max(1);
-        let mut begun = false;
+    /// Starts as many attempts as the limits allow, one endpoint after the other; returns whether it started any.
+    fn start_attempts(&mut self) -> bool {
+        let fair_share = (limits::ACCOUNT_IN_FLIGHT_MAX / self.queues.len().max(1)).max(1);
+        let mut started = false;
         loop {
             let mut again = false;
-            for (id, receiver) in &mut self.receivers {
+            for (id, queue) in &mut self.queues {
                 let in_flight = self.attempts.len();
                 if in_flight >= limits::ACCOUNT_IN_FLIGHT_MAX
-                    || self.unwritten + in_flight >= limits::UNWRITTEN_MAX
+                    || self.unstored + in_flight >= limits::UNWRITTEN_MAX
                 {
-                    return begun;
+                    return started;
                 }
-                // More than its share only while half of the places are free, the account's and the server's.
+                // More than its share only while half of the slots are free, the account's and the server's.
                 let roomy = in_flight < limits::ACCOUNT_IN_FLIGHT_MAX / 2;
-                let most = if roomy { limits::ENDPOINT_IN_FLIGHT_MAX } else { fair };
-                let crowded = self.webhooks.sender.places.available_permits() < limits::IN_FLIGHT_MAX / 2;
-                let most = if crowded { most.min(limits::CROWDED_IN_FLIGHT) } else { most };
-                let Some(due) = receiver.next(most) else { continue };
-                let delivery = due.id;
-                let task = in_its_place(
-                    (self.webhooks.clone(), self.engine.clone(), self.account),
-                    receiver.target.clone(),
-                    due,
-                    receiver.is_slow(),
+                let share = if roomy { limits::ENDPOINT_IN_FLIGHT_MAX } else { fair_share };
+                let crowded = self.webhooks.sender.slots.available_permits() < limits::IN_FLIGHT_MAX / 2;
+                let share = if crowded { share.min(limits::CROWDED_IN_FLIGHT) } else { share };
+                let Some(delivery) = queue.next(share) else { continue };
+                let delivery_id = delivery.id;
+                let task = attempt_in_slot(
+                    self.webhooks.clone(),
+                    self.engine.clone(),
+                    self.account,
+                    queue.target.clone(),
+                    delivery,
+                    queue.is_slow(),
                 );
-                self.under_way.insert(self.attempts.spawn(task).id(), (*id, delivery));
-                (begun, again) = (true, true);
+                self.in_flight.insert(self.attempts.spawn(task).id(), (*id, delivery_id));
+                (started, again) = (true, true);
             }
             if !again {
-                return begun;
+                return started;
             }
         }
     }
@@ -281,17 +284,17 @@ impl Courier {
     /// Waits for something new.
     async fn wait(&mut self) {
         let idle = self.attempts.is_empty()
-            && self.unwritten == 0
+            && self.unstored == 0
             && self.next_at.is_none()
-            && !self.receivers.values().any(Receiver::is_busy);
+            && !self.queues.values().any(EndpointQueue::is_busy);
         let now = self.engine.clock.now();
-        if self.attempts.is_empty() && !self.look {
-            self.mailbox.rest(idle.then_some(now));
-            self.sender().moved();
+        if self.attempts.is_empty() && !self.refresh {
+            self.handle.set_waiting(idle.then_some(now));
+            self.sender().notify_progress();
         }
-        if self.look {
+        if self.refresh {
             while let Some(ended) = self.attempts.try_join_next_with_id() {
-                self.ended(ended);
+                self.attempt_ended(ended);
             }
             return tokio::task::yield_now().await;
         }
@@ -303,53 +306,54 @@ impl Courier {
             }
         };
         tokio::select! {
-            () = self.mailbox.notified() => {}
+            () = self.handle.notified() => {}
             () = due => {}
             Some(ended) = self.attempts.join_next_with_id() => {
-                self.ended(ended);
+                self.attempt_ended(ended);
                 while let Some(ended) = self.attempts.try_join_next_with_id() {
-                    self.ended(ended);
+                    self.attempt_ended(ended);
                 }
             }
         }
     }
 
-    fn ended(&mut self, ended: Result<(Id, Done), JoinError>) {
+    fn attempt_ended(&mut self, ended: Result<(Id, FinishedAttempt), JoinError>) {
         let task = match &ended {
             Ok((task, _)) => *task,
             Err(error) => error.id(),
         };
-        let Some((endpoint, delivery)) = self.under_way.remove(&task) else { return };
-        let Some(receiver) = self.receivers.get_mut(&endpoint) else { return };
-        let Ok((_, mut done)) = ended else {
-            tracing::error!(account = %self.account, %delivery, "An attempt came to no end");
-            receiver.lost(delivery);
+        let Some((endpoint, delivery)) = self.in_flight.remove(&task) else { return };
+        let Some(queue) = self.queues.get_mut(&endpoint) else { return };
+        let Ok((_, mut attempt)) = ended else {
+            tracing::error!(account = %self.account, %delivery, "Delivery attempt panicked");
+            queue.attempt_lost(delivery);
             return;
         };
-        let outcome = done.ended.outcome;
-        receiver.ended(delivery, outcome, done.duration_ms);
-        // An endpoint that was changed meanwhile is not the one that is gone.
-        done.ended.gone &= done.version == receiver.target.row.version;
-        if done.ended.gone {
-            receiver.is_gone(delivery);
+        let outcome = attempt.outcome.result.outcome;
+        queue.attempt_ended(delivery, outcome, attempt.duration_ms);
+        // The answer 410 says nothing about an endpoint that was changed meanwhile.
+        attempt.outcome.gone &= attempt.endpoint_version == queue.target.row.version;
+        if attempt.outcome.gone {
+            queue.mark_gone(delivery);
         }
-        let chance = u32::from_ne_bytes(self.engine.entropy.bytes());
-        let after = model::after(done.due.before, done.ended, chance);
-        let if_not_gone = model::after(done.due.before, Ended { gone: false, ..done.ended }, chance);
-        if let Some(next) = if_not_gone.next_at {
-            self.due_at(next);
+        let (state, chance) = (attempt.delivery.state, u32::from_ne_bytes(self.engine.entropy.bytes()));
+        let next = transition(state, attempt.outcome, chance);
+        let next_if_not_gone = transition(state, AttemptOutcome { gone: false, ..attempt.outcome }, chance);
+        if let Some(at) = next_if_not_gone.next_at {
+            self.due_at(at);
         }
         self.webhooks.metrics.attempted(outcome == Outcome::Delivered);
         self.webhooks.metrics.to_write(1);
-        self.unwritten += 1;
-        // It ends after every courier.
-        let _ = self.results.send(Finished::new(&self.engine, self.account, done, (after, if_not_gone)));
+        self.unstored += 1;
+        let record = AttemptRecord::new(&self.engine, self.account, attempt, next, next_if_not_gone);
+        // The writer ends after every worker.
+        let _ = self.results.send(record);
     }
 }
 
-/// Has a day gone by since the secret was rotated?
-fn overlap_ended(receiver: &Receiver, now: Timestamp) -> bool {
-    receiver.target.keys.len() > 1 && receiver.target.row.old_secret_until.is_some_and(|until| until <= now)
+/// Returns whether the old secret, which signed beside the new one for a day, has expired since.
+fn overlap_ended(queue: &EndpointQueue, now: Timestamp) -> bool {
+    queue.target.keys.len() > 1 && queue.target.row.old_secret_until.is_some_and(|until| until <= now)
 }
 
 fn target(engine: &Engine, row: EndpointRow, now: Timestamp) -> Arc<Target> {
@@ -357,9 +361,9 @@ fn target(engine: &Engine, row: EndpointRow, now: Timestamp) -> Arc<Target> {
     Arc::new(Target { row, keys })
 }
 
-/// The delivery that was read; nothing when its event is gone.
-fn due(row: DueRow, lane: Lane) -> Option<Due> {
-    Some(Due {
+/// The delivery of a row; `None` when its event was deleted.
+fn pending_delivery(row: PendingDeliveryRow, queue: QueueKind) -> Option<PendingDelivery> {
+    Some(PendingDelivery {
         id: row.id,
         endpoint: row.endpoint_id,
         event: row.event_id,
@@ -367,23 +371,25 @@ fn due(row: DueRow, lane: Lane) -> Option<Due> {
         occurred_at: row.occurred_at?,
         data: row.data?,
         tries: row.tries,
-        before: Before { status: row.status, attempts: row.attempts, lane },
+        state: DeliveryState { status: row.status, attempts: row.attempts, queue },
         next_at: row.next_at,
     })
 }
 
-/// An attempt that waits for its place: endpoints that are slow share a part of them.
-async fn in_its_place(
-    (webhooks, engine, account): (Arc<Webhooks>, Arc<Engine>, AccountId),
+/// Makes an attempt once there is a slot for it; slow endpoints share a part of the slots.
+async fn attempt_in_slot(
+    webhooks: Arc<Webhooks>,
+    engine: Arc<Engine>,
+    account: AccountId,
     target: Arc<Target>,
-    due: Due,
+    delivery: PendingDelivery,
     slow: bool,
-) -> Done {
+) -> FinishedAttempt {
     let sender = webhooks.sender.clone();
-    // Neither is ever closed.
-    let _slow = if slow { sender.slow_places.acquire().await.ok() } else { None };
-    let _place = sender.places.acquire().await.ok();
-    sender.sure(&engine).await;
-    let _counted = webhooks.metrics.begin();
-    attempt(&webhooks, &engine, account, &target, due).await
+    // Neither semaphore is ever closed.
+    let _slow_slot = if slow { sender.slow_slots.acquire().await.ok() } else { None };
+    let _slot = sender.slots.acquire().await.ok();
+    sender.wait_for_claims(&engine).await;
+    let _in_flight = webhooks.metrics.begin();
+    attempt(&webhooks, &engine, account, &target, delivery).await
 }
