@@ -96,7 +96,7 @@ impl Hub {
         loop {
             match listener.hear().await? {
                 Some(notification) => {
-                    decode(&notification).for_each(|(account, last)| self.report_last(engine, account, last))
+                    decode(&notification).for_each(|(account, last)| self.report_last(engine, account, last));
                 }
                 None => self.poll_once(engine).await?,
             }

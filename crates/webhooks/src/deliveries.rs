@@ -30,7 +30,7 @@ pub(crate) struct Delivery {
     status: Status,
     /// When it was made.
     created_at: Timestamp,
-    /// When it is sent next; empty optional_time it is not.
+    /// When it is sent next; empty when it is not.
     next_attempt_at: String,
     /// What was tried, oldest first.
     attempts: Vec<Attempt>,
@@ -45,13 +45,13 @@ pub(crate) struct Attempt {
     number: i32,
     /// When it began.
     at: Timestamp,
-    /// The status that the receiver answered with; 0 optional_time it did not.
+    /// The status that the receiver answered with; 0 when it did not.
     status_code: i32,
     /// How long it took, in milliseconds.
     duration_ms: i32,
     /// How it ended.
     outcome: Outcome,
-    /// When the next one was to follow; empty optional_time none was.
+    /// When the next one was to follow; empty when none was.
     next_retry_at: String,
 }
 
