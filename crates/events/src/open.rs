@@ -1,5 +1,5 @@
-//! What opens a stream. Whoever carries it calls these like any operation, so that opening one is admitted, counted and
-//! charged like a call, and then goes on with what they answer.
+//! The operations that open a stream. The gateway calls them like any operation, so that opening one is admitted, counted
+//! and charged like a call, and then serves the stream that they return.
 
 use portico_engine::{AccountRef, Answer, AnswerKind, Body, Ctx, Operation, Output, Protocol, Spec};
 use portico_kernel::{AccountId, Category, Problem, Scope};
@@ -8,22 +8,22 @@ use serde::Deserialize;
 
 use crate::{Events, Filter, Start};
 
-/// A stream that may be opened.
+/// The stream that a caller may open.
 #[derive(Debug)]
-pub struct Opening {
+pub struct StreamParams {
     /// The account whose events it carries.
     pub account_id: AccountId,
-    /// The types that it is narrowed to; none for all of them.
+    /// The types that it is filtered by; empty for all of them.
     pub types: Vec<String>,
     /// Where it begins: a cursor or the id of an event; empty for now.
     pub after: String,
 }
 
-impl Answer for Opening {
+impl Answer for StreamParams {
     const KIND: AnswerKind = AnswerKind::Connection;
 
     fn schema(spec: &Spec, _: &mut SchemaGenerator) -> Schema {
-        let words = match spec.protocol {
+        let description = match spec.protocol {
             Some(Protocol::Sse) => {
                 "Blocks of server-sent events. The first sets `retry` and `id`. Then one for each event: `id` is the \
                  cursor to resume from, `event` the type, `data` the envelope. `event: resync` with \
@@ -32,7 +32,7 @@ impl Answer for Opening {
             }
             _ => "The connection becomes a WebSocket.",
         };
-        json_schema!({ "type": "string", "description": words })
+        json_schema!({ "type": "string", "description": description })
     }
 
     fn write(self, _: &Ctx) -> Result<Output, Problem> {
@@ -64,16 +64,16 @@ impl Operation for OpenStream {
         .category(Category::Read)
         .opens(Protocol::Sse);
     type Area = Events;
-    type Answer = Opening;
+    type Answer = StreamParams;
 
-    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Opening, Problem> {
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<StreamParams, Problem> {
         Filter::types(&self.types)?;
         let after = self.after.unwrap_or_default();
         if !after.is_empty() {
-            after.parse::<Start>().map_err(|words| Problem::field("after", words))?;
+            after.parse::<Start>().map_err(|message| Problem::field("after", message))?;
         }
         let account_id = ctx.account(self.account_id).await?;
-        Ok(Opening { account_id, types: self.types, after })
+        Ok(StreamParams { account_id, types: self.types, after })
     }
 }
 
@@ -94,11 +94,11 @@ impl Operation for OpenSocket {
         .opens(Protocol::Socket)
         .undocumented();
     type Area = Events;
-    type Answer = Opening;
+    type Answer = StreamParams;
 
-    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Opening, Problem> {
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<StreamParams, Problem> {
         let account_id = ctx.account(self.account_id).await?;
-        Ok(Opening { account_id, types: Vec::new(), after: String::new() })
+        Ok(StreamParams { account_id, types: Vec::new(), after: String::new() })
     }
 }
 
@@ -114,10 +114,10 @@ impl Operation for OpenMqtt {
         .opens(Protocol::Mqtt)
         .undocumented();
     type Area = Events;
-    type Answer = Opening;
+    type Answer = StreamParams;
 
-    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Opening, Problem> {
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<StreamParams, Problem> {
         let account_id = ctx.account(None).await?;
-        Ok(Opening { account_id, types: Vec::new(), after: String::new() })
+        Ok(StreamParams { account_id, types: Vec::new(), after: String::new() })
     }
 }

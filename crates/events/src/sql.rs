@@ -37,13 +37,13 @@ pub(crate) async fn lasts(
     accounts: &[AccountId],
 ) -> Result<Vec<(AccountId, i64)>, StoreError> {
     let Some(any) = accounts.first() else { return Ok(Vec::new()) };
-    // One text for every number of accounts; the places that are left name one twice.
-    let places = (0..LASTS_MAX).map(|at| *accounts.get(at).unwrap_or(any));
+    // One text for every number of accounts; unused parameters repeat one of them.
+    let padded = (0..LASTS_MAX).map(|at| *accounts.get(at).unwrap_or(any));
     let rows: Vec<LastRow> = query
         .all(
             "select account_id, last from account_sequences where account_id in \
              ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
-            places.flat_map(|account| args![account]).collect(),
+            padded.flat_map(|account| args![account]).collect(),
         )
         .await?;
     Ok(rows.into_iter().map(|row| (row.account_id, row.last)).collect())
@@ -71,8 +71,8 @@ pub(crate) async fn oldest(tx: &mut Tx, account: AccountId) -> Result<Option<i64
     .await
 }
 
-/// Says that this server is there until then; returns whether it was known.
-pub(crate) async fn keep_node(tx: &mut Tx, node: &str, expires_at: Timestamp) -> Result<bool, StoreError> {
+/// Renews this server's heartbeat; returns whether the server was known.
+pub(crate) async fn renew_node(tx: &mut Tx, node: &str, expires_at: Timestamp) -> Result<bool, StoreError> {
     let kept = tx
         .execute(
             "update stream_nodes set expires_at = $2 where node_id = $1",
@@ -86,7 +86,7 @@ pub(crate) async fn keep_node(tx: &mut Tx, node: &str, expires_at: Timestamp) ->
     Ok(kept > 0)
 }
 
-/// Removes servers that have gone, and what they held.
+/// Removes expired servers, and their counts.
 pub(crate) async fn remove_nodes(tx: &mut Tx, gone_before: Timestamp) -> Result<(), StoreError> {
     tx.run(
         "delete from stream_places where node_id in (select node_id from stream_nodes where expires_at < $1)",
@@ -96,29 +96,29 @@ pub(crate) async fn remove_nodes(tx: &mut Tx, gone_before: Timestamp) -> Result<
     tx.run("delete from stream_nodes where expires_at < $1", args![gone_before]).await
 }
 
-/// Removes a server, and what it held.
+/// Removes a server, and its counts.
 pub(crate) async fn remove_node(tx: &mut Tx, node: &str) -> Result<(), StoreError> {
     tx.run("delete from stream_places where node_id = $1", args![node.to_owned()]).await?;
     tx.run("delete from stream_nodes where node_id = $1", args![node.to_owned()]).await
 }
 
-/// What an account and one credential of it hold.
+/// How many streams an account and one credential of it have open.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct StreamCounts {
     pub(crate) of_account: i64,
     pub(crate) of_credential: i64,
 }
 
-from_row!(Held { of_account, of_credential });
+from_row!(StreamCounts { of_account, of_credential });
 
-impl Held {
-    /// With one more.
-    pub(crate) fn and_one(self) -> Self {
+impl StreamCounts {
+    /// The counts with one stream more.
+    pub(crate) fn plus_one(self) -> Self {
         Self { of_account: self.of_account + 1, of_credential: self.of_credential + 1 }
     }
 }
 
-/// Keeps everybody else from counting in the account until the commit.
+/// Locks the account's counts until the commit.
 pub(crate) async fn lock_account(tx: &mut Tx, account: AccountId, now: Timestamp) -> Result<(), StoreError> {
     tx.run(
         "insert into stream_accounts (account_id, taken_at) values ($1, $2) \
@@ -128,15 +128,16 @@ pub(crate) async fn lock_account(tx: &mut Tx, account: AccountId, now: Timestamp
     .await
 }
 
-/// Counts what the account and the credential hold on the other servers that are there. Nobody else takes a place in the
-/// account before the commit.
-pub(crate) async fn count_held(
+/// Counts the streams of the account and the credential on the other servers that are alive. Locks the account, so that no
+/// other server admits a stream before the commit.
+pub(crate) async fn count_elsewhere(
     tx: &mut Tx,
     account: AccountId,
     credential: &str,
     own_node: &str,
-    (now, alive_after): (Timestamp, Timestamp),
-) -> Result<Held, StoreError> {
+    now: Timestamp,
+    alive_after: Timestamp,
+) -> Result<StreamCounts, StoreError> {
     lock_account(tx, account, now).await?;
     tx.one(
         "select cast(coalesce(sum(p.held), 0) as bigint) as of_account, \
@@ -148,27 +149,27 @@ pub(crate) async fn count_held(
     .await
 }
 
-/// Writes down how much the credential holds on this server.
-pub(crate) async fn hold(
+/// Stores how many streams the credential has open on this server.
+pub(crate) async fn set_count(
     tx: &mut Tx,
     account: AccountId,
     credential: &str,
     node: &str,
-    held: i64,
+    count: i64,
 ) -> Result<(), StoreError> {
-    if held == 0 {
+    if count == 0 {
         let text = "delete from stream_places where account_id = $1 and credential = $2 and node_id = $3";
         return tx.run(text, args![account, credential.to_owned(), node.to_owned()]).await;
     }
     tx.run(
         "insert into stream_places (account_id, credential, node_id, held) values ($1, $2, $3, $4) \
          on conflict (account_id, credential, node_id) do update set held = excluded.held",
-        args![account, credential.to_owned(), node.to_owned(), held],
+        args![account, credential.to_owned(), node.to_owned(), count],
     )
     .await
 }
 
-/// An MQTT session as it is kept.
+/// An MQTT session as it is stored.
 pub(crate) struct SessionRow {
     pub(crate) filters: String,
     pub(crate) taken: i64,
@@ -185,7 +186,7 @@ pub(crate) struct SessionKey {
     pub(crate) client_id: String,
 }
 
-/// The session, if it has not ended.
+/// The session, if it has not expired.
 pub(crate) async fn session(
     tx: &mut impl Select,
     key: &SessionKey,
@@ -212,7 +213,7 @@ pub(crate) async fn count_sessions(
     .await
 }
 
-/// Makes or takes over the session for `holder`.
+/// Creates the session, or takes it over, for `holder`.
 pub(crate) async fn begin_session(
     tx: &mut Tx,
     key: &SessionKey,
@@ -239,7 +240,7 @@ pub(crate) async fn begin_session(
     .await
 }
 
-/// Keeps what the session has come to, if it is still `holder`'s; returns whether it is.
+/// Stores the session's state, if it is still `holder`'s; returns whether it is.
 pub(crate) async fn keep_session(
     tx: &mut Tx,
     key: &SessionKey,
@@ -266,7 +267,7 @@ pub(crate) async fn keep_session(
     Ok(rows == 1)
 }
 
-/// Ends the session, if it is still `holder`'s; whoever holds it when that is not given.
+/// Removes the session, if it is still `holder`'s; with `None` whoever holds it.
 pub(crate) async fn end_session(
     tx: &mut Tx,
     key: &SessionKey,
@@ -280,7 +281,7 @@ pub(crate) async fn end_session(
     .await
 }
 
-/// Removes up to `limit` sessions that have ended.
+/// Removes up to `limit` expired sessions.
 pub(crate) async fn prune_sessions(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
         delete_some!("mqtt_sessions", "account_id, credential, client_id", "expires_at <= $1", also "expires_at <= $1"),

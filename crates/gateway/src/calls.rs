@@ -12,7 +12,7 @@ use portico_engine::{
     Access, Admission, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply,
     dispatch, log_failure,
 };
-use portico_events::Opening;
+use portico_events::StreamParams;
 use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem, RequestId};
@@ -226,7 +226,7 @@ impl Calls {
         let method = self.names.values().find(|entry| opens(entry)).map_or("", |entry| entry.spec.name);
         let named = Named { method, fields, idempotency_key: None };
         let take_place = async |reply: Reply| {
-            let opening: Opening = reply.body.into_connection()?;
+            let opening: StreamParams = reply.body.into_connection()?;
             let done = before().await;
             Ok((lines.open(&self.engine, bearer, opening.account_id, None).await?, done))
         };

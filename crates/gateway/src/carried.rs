@@ -11,7 +11,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use portico_engine::input::Fields;
 use portico_engine::{Entry, Protocol, Reply};
-use portico_events::Opening;
+use portico_events::StreamParams;
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem};
 use tokio::net::TcpStream;
@@ -92,7 +92,7 @@ impl Gateway {
         reply: Reply,
         trace: &mut Trace,
     ) -> Result<Response<Bytes>, Refusal> {
-        let opening: Opening = reply.body.into_connection()?;
+        let opening: StreamParams = reply.body.into_connection()?;
         let Some(bearer) = trace.bearer.clone() else {
             return Err(Problem::internal("a stream that nobody opens").into());
         };

@@ -122,7 +122,7 @@ impl Lines {
         account: AccountId,
         connection: Option<Connection>,
     ) -> Result<Line, Problem> {
-        let place = self.events.places.take(engine, account, &bearer.caller().subject).await?;
+        let place = self.events.slots.take(engine, account, &bearer.caller().subject).await?;
         let now = engine.clock.now();
         let credential_left = bearer.ends().map(|end| end.since(now)).filter(|left| *left < STREAM_LIFE_MAX);
         let (left, ends_why) =
@@ -151,10 +151,10 @@ impl Lines {
     /// closed, or soon after.
     pub async fn drain(&self, engine: &Engine) {
         tokio::select! {
-            () = self.events.places.settling(engine) => {}
+            () = self.events.slots.save_changes(engine) => {}
             () = self.end_all() => {}
         }
-        if let Err(error) = self.events.places.leave(engine).await {
+        if let Err(error) = self.events.slots.leave(engine).await {
             tracing::warn!(%error, "Other servers could not be told that this one has no streams any more");
         }
     }

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Response};
 use portico_engine::Engine;
 use portico_engine::input::{Fields, Node};
 use portico_events::limits::PING_EVERY;
-use portico_events::{Cursor, Feed, Filter, Frame, Opening, Resync, Shape, Start};
+use portico_events::{Cursor, Feed, Filter, Frame, Resync, Shape, Start, StreamParams};
 use portico_kernel::{Problem, Sleep};
 use portico_store::StoreError;
 
@@ -69,7 +69,7 @@ pub(crate) async fn open(
     lines: &Arc<Lines>,
     engine: &Arc<Engine>,
     bearer: &Bearer,
-    opening: &Opening,
+    opening: &StreamParams,
     (request_id, connection): (&str, Option<Connection>),
 ) -> Result<(Response<Bytes>, Pieces), Problem> {
     let line = lines.open(engine, bearer, opening.account_id, connection.clone()).await?;

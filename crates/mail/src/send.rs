@@ -9,8 +9,8 @@ use portico_engine::queue::{QueueItem, WorkResult, Worker, run_due};
 use portico_engine::{Engine, JobOutcome};
 use portico_kernel::{MailId, Problem};
 
-use crate::model::{Outcome, Reason, is_final};
-use crate::{Mail, Post, letter, limits};
+use crate::model::{Reason, SendOutcome, is_final};
+use crate::{Mail, SmtpClient, limits, message};
 
 /// Sends mail that is due.
 pub(crate) struct SendMail(pub(crate) Arc<Mail>);
@@ -27,20 +27,20 @@ impl Worker for SendMail {
     /// One attempt. The log names the message by its id alone.
     async fn run(&self, engine: &Arc<Engine>, item: &QueueItem) -> WorkResult {
         let outcome = match (&self.0.0, item.id.parse()) {
-            (Some(post), Ok(id)) => post.send(engine, id, item).await,
-            _ => Outcome::Refused(Reason { words: "it is no mail", code: 0 }),
+            (Some(client), Ok(id)) => client.send(engine, id, item).await,
+            _ => SendOutcome::Refused(Reason { message: "its id is malformed", code: 0 }),
         };
         let (id, attempts) = (item.id.as_str(), item.attempts);
         let result = outcome.result(attempts, engine.clock.now());
-        let (reason, code) = outcome.reason();
+        let Some(Reason { message: reason, code }) = outcome.reason() else {
+            tracing::info!(id, attempts, "Sent mail");
+            return result;
+        };
         match result {
-            WorkResult::Done | WorkResult::RepeatAt(_) => tracing::info!(id, attempts, "Sent mail"),
             WorkResult::RetryAt(next) => {
-                tracing::warn!(id, attempts, reason, code, %next, "Failed to send mail; it is tried again");
+                tracing::warn!(id, attempts, reason, code, %next, "Failed to send mail");
             }
-            WorkResult::GiveUp => {
-                tracing::warn!(id, attempts, reason, code, "Failed to send mail; it is given up")
-            }
+            _ => tracing::warn!(id, attempts, reason, code, "Gave up sending mail"),
         }
         result
     }
@@ -53,30 +53,30 @@ impl Mail {
     }
 }
 
-impl Post {
+impl SmtpClient {
     /// One attempt, outside of any transaction.
-    async fn send(&self, engine: &Engine, id: MailId, item: &QueueItem) -> Outcome {
-        // A key that is missing today may be back tomorrow.
-        let Some(letter) = letter::open(engine, id, &item.payload) else {
+    async fn send(&self, engine: &Engine, id: MailId, item: &QueueItem) -> SendOutcome {
+        // It stays in the outbox: a key that is missing in the keyring may be put back.
+        let Some(mail) = message::open(engine, id, &item.payload) else {
             tracing::error!(%id, "Failed to open sealed mail");
-            return Outcome::Failed(Reason { words: "it does not open", code: 0 });
+            return SendOutcome::Failed(Reason { message: "it cannot be opened", code: 0 });
         };
-        let Some(message) = letter::message(&self.from, id, item.created_at, &letter) else {
-            return Outcome::Refused(Reason { words: "its address is none", code: 0 });
+        let Some(mime) = message::to_mime(&self.from, id, item.created_at, &mail) else {
+            return SendOutcome::Refused(Reason { message: "its address is malformed", code: 0 });
         };
-        match tokio::time::timeout(limits::SEND_TIME_MAX, self.transport.send(message)).await {
-            Ok(Ok(_)) => Outcome::Sent,
+        match tokio::time::timeout(limits::SEND_TIME_MAX, self.transport.send(mime)).await {
+            Ok(Ok(_)) => SendOutcome::Sent,
             Ok(Err(error)) => outcome_of(&error),
-            Err(_) => Outcome::Failed(Reason { words: "the server took too long", code: 0 }),
+            Err(_) => SendOutcome::Failed(Reason { message: "the server took too long", code: 0 }),
         }
     }
 }
 
-fn outcome_of(error: &smtp::Error) -> Outcome {
+fn outcome_of(error: &smtp::Error) -> SendOutcome {
     let Some(code) = error.status().map(u16::from) else {
-        let words = if error.is_tls() { "no secure connection" } else { "the server cannot be reached" };
-        return Outcome::Failed(Reason { words, code: 0 });
+        let message = if error.is_tls() { "no secure connection" } else { "the server cannot be reached" };
+        return SendOutcome::Failed(Reason { message, code: 0 });
     };
-    let reason = Reason { words: "the server refused", code };
-    if is_final(code) { Outcome::Refused(reason) } else { Outcome::Failed(reason) }
+    let reason = Reason { message: "the server refused", code };
+    if is_final(code) { SendOutcome::Refused(reason) } else { SendOutcome::Failed(reason) }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use portico_kernel::{AccountId, Day, Hour, Month};
+use portico_kernel::{AccountId, Day, Histogram, Hour, Month};
 
-use crate::histogram::Histogram;
 use crate::journal::{Record, SubjectId};
+use crate::latency;
 use crate::sql::Counts;
 
 /// What the records of one account come to.
@@ -49,7 +49,7 @@ impl<'a> AccountBatch<'a> {
         let month = self.months.entry((record.month, subject, operation)).or_default();
         month.counts.add(record);
         month.tokens += i64::from(record.tokens);
-        month.latency.count(record.micros);
+        latency::count(&mut month.latency, record.micros);
         self.records.push((place, record));
     }
 }

@@ -14,11 +14,10 @@ use portico_store::Tx;
 use crate::batch::{AccountBatch, add_up};
 use crate::block::{self, Logged, Unpacked};
 use crate::events::UsageThreshold;
-use crate::histogram::Histogram;
 use crate::journal::{Names, Record};
 use crate::lease::units_of;
 use crate::sql::{LeaseAt, MonthRow, UsageRow};
-use crate::{Metering, limits, sql};
+use crate::{Metering, latency, limits, sql};
 
 /// How far the journal of this server is counted.
 #[derive(Debug, Default)]
@@ -129,7 +128,7 @@ async fn count_account(
     let mut months: BTreeMap<Month, Vec<UsageRow>> = BTreeMap::new();
     for ((month, subject, operation), counts) in &batch.months {
         let mut row = UsageRow::new(subject.to_string(), name(*operation), counts);
-        row.latency = counts.latency.to_bytes()?;
+        row.latency = latency::to_bytes(&counts.latency)?;
         months.entry(*month).or_default().push(row);
     }
     for (month, rows) in months {
@@ -178,9 +177,9 @@ async fn add_usage(
     for row in &mut rows {
         if let Some(kept) = kept.get(&(row.subject.clone(), row.rpc.clone())) {
             // One that does not read begins anew: the counts beside it are what matters, and nobody must wait for it.
-            let mut latency = Histogram::from_bytes(kept).unwrap_or_default();
-            latency.merge(&Histogram::from_bytes(&row.latency)?);
-            row.latency = latency.to_bytes()?;
+            let mut histogram = latency::from_bytes(kept).unwrap_or_default();
+            histogram.merge(&latency::from_bytes(&row.latency)?);
+            row.latency = latency::to_bytes(&histogram)?;
         }
     }
     Ok(sql::add_to_usage(tx, account, month, rows.into_iter()).await?)

@@ -3,16 +3,15 @@
 use std::collections::HashMap;
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
-use portico_kernel::{AccountId, Category, Int64, Month, Problem, Scope};
+use portico_kernel::{AccountId, Category, Histogram, Int64, Month, Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::MonthCounts;
-use crate::histogram::Histogram;
 use crate::journal::SubjectId;
 use crate::sql::{Counts, UsageRow};
 use crate::tail::Tail;
-use crate::{Metering, limits, sql};
+use crate::{Metering, latency, limits, sql};
 
 /// See what each key, API token and person of the account used in a month, operation by operation.
 #[derive(Deserialize, JsonSchema)]
@@ -109,8 +108,8 @@ pub(crate) async fn usage_of(
 fn merge(rows: Vec<UsageRow>, tail: &Tail<'_>, month: Month) -> Vec<(UsageRow, Histogram)> {
     // A histogram that does not read tells no times; the counts beside it do not depend on it.
     let read = |row: UsageRow| {
-        let latency = Histogram::from_bytes(&row.latency).unwrap_or_default();
-        ((row.subject.clone(), row.rpc.clone()), (row, latency))
+        let histogram = latency::from_bytes(&row.latency).unwrap_or_default();
+        ((row.subject.clone(), row.rpc.clone()), (row, histogram))
     };
     let mut merged: HashMap<_, _> = rows.into_iter().map(read).collect();
     for ((of, subject, operation), counts) in tail.batch().months {
@@ -184,7 +183,7 @@ pub(crate) fn category_of(ctx: &Ctx, rpc: &str) -> &'static str {
     entry.and_then(|entry| entry.spec.category).map_or("", Category::name)
 }
 
-fn element(ctx: &Ctx, names: &HashMap<String, String>, row: UsageRow, latency: &Histogram) -> UsageElement {
+fn element(ctx: &Ctx, names: &HashMap<String, String>, row: UsageRow, times: &Histogram) -> UsageElement {
     let name = names.get(&row.subject).cloned().unwrap_or_default();
     let (person, key) = if is_person(&row.subject) {
         ((row.subject, name), Default::default())
@@ -203,7 +202,7 @@ fn element(ctx: &Ctx, names: &HashMap<String, String>, row: UsageRow, latency: &
         tokens: Int64(row.tokens),
         client_errors: Int64(row.client_errors),
         platform_errors: Int64(row.platform_errors),
-        p50_ms: latency.percentile_ms(50),
-        p95_ms: latency.percentile_ms(95),
+        p50_ms: latency::percentile_ms(times, 50),
+        p95_ms: latency::percentile_ms(times, 95),
     }
 }

@@ -75,7 +75,10 @@ pub(crate) async fn patch(app: &TestApp, id: &str, body: &Value) -> portico_test
 /// Sends a test event; answers its event and its delivery.
 pub(crate) async fn test(app: &TestApp, id: &str) -> (String, String) {
     let tested = app.post(&format!("{ENDPOINTS}/{id}/test"), &json!({})).await.ok();
-    (text(&tested["event_id"]), text(&tested["delivery_id"]))
+    let (event, delivery) = (text(&tested["event_id"]), text(&tested["delivery_id"]));
+    // A delivery is named after its event, but for the last three characters, which name its endpoint.
+    assert_eq!(delivery[4..27], event[4..27], "{tested}");
+    (event, delivery)
 }
 
 /// The endpoint's deliveries, newest first.

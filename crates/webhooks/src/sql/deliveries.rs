@@ -1,31 +1,31 @@
-//! How deliveries are made, read, and sent again by hand.
+//! Deliveries: inserted with their events, read, and sent again by hand.
 
 use portico_engine::ports::StoredEvent;
 use portico_kernel::{AccountId, AttemptId, DeliveryId, EndpointId, EventId, Timestamp};
 use portico_store::{BulkStatement, Select, StoreError, Tx, args, from_row};
 
+use super::{EndpointKey, TimeRange};
 use crate::limits;
-use crate::model::{Lane, Outcome, Status};
+use crate::model::{Outcome, QueueKind, Status};
 
-/// A delivery that was just made.
+/// A delivery that was just inserted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MadeRow {
+pub(crate) struct NewDeliveryRow {
     pub(crate) id: DeliveryId,
     pub(crate) endpoint_id: EndpointId,
     pub(crate) sequence: i64,
 }
 
-from_row!(MadeRow { id, endpoint_id, sequence });
+from_row!(NewDeliveryRow { id, endpoint_id, sequence });
 
-/// The id of a delivery: that of event `e`, whose last three characters give way to the tag of endpoint `p`. The same as
-/// [`delivery_id`](crate::testing::delivery_id).
+/// The id of a delivery: that of event `e`, whose last three characters are replaced by the tag of endpoint `p`.
 macro_rules! delivery_id {
     () => {
         "'whd_' || substr(e.id, 5, 23) || p.tag"
     };
 }
 
-/// Makes pending deliveries of events `e` for endpoints `p`; `$1` is the time, `$2` the type that keeps its order.
+/// Inserts pending deliveries of events `e` for endpoints `p`; `$1` is the time, `$2` the type that is sent in order.
 macro_rules! insert_deliveries {
     ($rest:literal) => {
         concat!(
@@ -41,7 +41,7 @@ macro_rules! insert_deliveries {
 }
 
 /// From the events' own values, since a planner that knows nothing of a new table would look through all of them.
-static FILL: BulkStatement = BulkStatement::new(
+static INSERT: BulkStatement = BulkStatement::new(
     "with e (id, sequence, type) as (values",
     "($a, $b, $c)",
     concat!(
@@ -53,42 +53,59 @@ static FILL: BulkStatement = BulkStatement::new(
     ),
 );
 
-/// Makes a delivery of each of the events for each enabled endpoint that subscribes its type.
-pub(crate) async fn fill(
+/// Inserts a delivery of each of the events for each enabled endpoint that subscribes its type.
+pub(crate) async fn insert_deliveries(
     tx: &mut Tx,
     account: AccountId,
     events: &[StoredEvent],
     now: Timestamp,
-) -> Result<Vec<MadeRow>, StoreError> {
-    let shared = args![now, Lane::ORDERED_TYPE.to_owned(), account];
+) -> Result<Vec<NewDeliveryRow>, StoreError> {
+    let shared = args![now, QueueKind::ORDERED_TYPE.to_owned(), account];
     let row = |event: &StoredEvent| args![event.id, event.sequence, event.event_type.to_owned()];
-    FILL.all(tx, shared, events.iter().map(row).collect()).await
+    INSERT.all(tx, shared, events.iter().map(row).collect()).await
 }
 
-/// Makes a delivery of the event for that endpoint, if it is enabled, whatever it subscribes.
-pub(crate) async fn fill_one(
+/// Inserts a delivery of the event for that endpoint, if it is enabled, whatever it subscribes.
+pub(crate) async fn insert_delivery(
     tx: &mut Tx,
     account: AccountId,
     sequence: i64,
     endpoint: EndpointId,
     now: Timestamp,
-) -> Result<Vec<MadeRow>, StoreError> {
+) -> Result<Vec<NewDeliveryRow>, StoreError> {
     tx.all(
         insert_deliveries!(
             "events e join webhook_endpoints p on p.account_id = e.account_id \
              where e.account_id = $3 and e.sequence = $4 and p.id = $5 and p.enabled \
              returning id, endpoint_id, sequence"
         ),
-        args![now, Lane::ORDERED_TYPE.to_owned(), account, sequence, endpoint],
+        args![now, QueueKind::ORDERED_TYPE.to_owned(), account, sequence, endpoint],
     )
     .await
 }
 
-/// The numbers of those of the account's events, in that time, of which a delivery for the endpoint was never made.
-pub(crate) async fn missed(
+/// The id that the delivery of the event to that endpoint has, or will have.
+pub(crate) async fn delivery_id(
     tx: &mut Tx,
-    (account, endpoint): (AccountId, EndpointId),
-    (since, until): (Timestamp, Timestamp),
+    event: EventId,
+    endpoint: EndpointId,
+) -> Result<DeliveryId, StoreError> {
+    tx.value(
+        concat!(
+            "select ",
+            delivery_id!(),
+            " as value from webhook_endpoints p, (select cast($1 as text) as id) e where p.id = $2"
+        ),
+        args![event, endpoint],
+    )
+    .await
+}
+
+/// The numbers of the account's events, in that time, of which a delivery for the endpoint was never made.
+pub(crate) async fn missed_events(
+    tx: &mut Tx,
+    key: EndpointKey,
+    range: TimeRange,
     limit: i64,
 ) -> Result<Vec<i64>, StoreError> {
     tx
@@ -102,12 +119,12 @@ pub(crate) async fn missed(
                 delivery_id!(),
                 ") order by e.occurred_at, e.sequence limit $5"
             ),
-            args![account, endpoint, since, until, limit],
+            args![key.account, key.endpoint, range.since, range.until, limit],
         )
         .await
 }
 
-static FILL_MISSED: BulkStatement = BulkStatement::new(
+static INSERT_MISSED: BulkStatement = BulkStatement::new(
     insert_deliveries!(
         "events e join webhook_endpoints p on p.account_id = e.account_id \
              where e.account_id = $3 and p.id = $4 and p.enabled and e.sequence in ("
@@ -116,22 +133,22 @@ static FILL_MISSED: BulkStatement = BulkStatement::new(
     ") on conflict (id) do nothing",
 );
 
-/// Makes deliveries of the events of these numbers for the endpoint, whatever it subscribes.
-pub(crate) async fn fill_missed(
+/// Inserts deliveries of the events of these numbers for the endpoint, whatever it subscribes; returns how many.
+pub(crate) async fn insert_missed(
     tx: &mut Tx,
-    (account, endpoint): (AccountId, EndpointId),
+    key: EndpointKey,
     sequences: &[i64],
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let shared = args![now, Lane::ORDERED_TYPE.to_owned(), account, endpoint];
-    FILL_MISSED.execute(tx, shared, sequences.iter().map(|sequence| args![*sequence]).collect()).await
+    let shared = args![now, QueueKind::ORDERED_TYPE.to_owned(), key.account, key.endpoint];
+    INSERT_MISSED.execute(tx, shared, sequences.iter().map(|sequence| args![*sequence]).collect()).await
 }
 
-/// The endpoint's deliveries of events in that time that failed: they have ended, or wait to be tried again.
-pub(crate) async fn failed(
+/// The endpoint's deliveries of events in that time that failed: they have ended, or wait for a retry.
+pub(crate) async fn failed_deliveries(
     tx: &mut Tx,
-    (account, endpoint): (AccountId, EndpointId),
-    (since, until): (Timestamp, Timestamp),
+    key: EndpointKey,
+    range: TimeRange,
     now: Timestamp,
     limit: i64,
 ) -> Result<Vec<DeliveryId>, StoreError> {
@@ -142,7 +159,7 @@ pub(crate) async fn failed(
              where d.account_id = $1 and d.endpoint_id = $2 and d.created_at >= $3 and e.occurred_at >= $3 \
              and e.occurred_at < $4 and (d.status = 'failed' or d.status = 'abandoned' \
              or (d.status = 'pending' and d.attempts > 0 and d.next_at > $5)) order by d.created_at, d.id limit $6",
-            args![account, endpoint, since, until, now, limit],
+            args![key.account, key.endpoint, range.since, range.until, now, limit],
         )
         .await
 }
@@ -155,28 +172,28 @@ static RESEND: BulkStatement = BulkStatement::new(
     ")",
 );
 
-/// Sends these again, if they are not delivered yet: what has ended gets a schedule of its own anew, what waits is sent
-/// at once.
+/// Makes these due again, if they are not delivered yet: what has ended begins its schedule anew, what is pending is sent
+/// at once. Returns how many.
 pub(crate) async fn resend(tx: &mut Tx, ids: &[DeliveryId], now: Timestamp) -> Result<u64, StoreError> {
-    let shared = args![now, Lane::ORDERED_TYPE.to_owned()];
+    let shared = args![now, QueueKind::ORDERED_TYPE.to_owned()];
     RESEND.execute(tx, shared, ids.iter().map(|id| args![*id]).collect()).await
 }
 
-/// Lets a delivery be sent at once.
+/// Makes a delivery due now, in that queue.
 pub(crate) async fn send_now(
     tx: &mut Tx,
     id: DeliveryId,
-    lane: Lane,
+    queue: QueueKind,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     tx.run(
         "update webhook_deliveries set next_at = $2, lane = $3 where id = $1",
-        args![id, now, lane.number()],
+        args![id, now, queue.number()],
     )
     .await
 }
 
-/// A delivery as it is on record.
+/// A delivery as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryRow {
     pub(crate) id: DeliveryId,
@@ -201,24 +218,32 @@ pub(crate) async fn delivery(tx: &mut Tx, id: DeliveryId) -> Result<Option<Deliv
     .await
 }
 
-/// The endpoint's deliveries since `since` and before that one, newest first.
+/// Where a page of deliveries ended.
+#[derive(Debug, Clone)]
+pub(crate) struct DeliveryPosition {
+    pub(crate) created_at: Timestamp,
+    /// The id of the last delivery; empty to begin with the newest.
+    pub(crate) id: String,
+}
+
+/// The endpoint's deliveries since `since` and before that position, newest first.
 pub(crate) async fn deliveries_before(
     tx: &mut Tx,
     endpoint: EndpointId,
     since: Timestamp,
-    (before, before_id): (Timestamp, &str),
+    before: &DeliveryPosition,
     limit: i64,
 ) -> Result<Vec<DeliveryRow>, StoreError> {
     tx.all(
         "select id, account_id, endpoint_id, event_id, event_type, created_at, status, next_at \
          from webhook_deliveries where endpoint_id = $1 and created_at >= $2 and (created_at, id) < ($3, $4) \
          order by created_at desc, id desc limit $5",
-        args![endpoint, since, before, before_id.to_owned(), limit],
+        args![endpoint, since, before.created_at, before.id, limit],
     )
     .await
 }
 
-/// An attempt as it is on record.
+/// An attempt as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptRow {
     pub(crate) delivery_id: DeliveryId,
@@ -240,7 +265,7 @@ static ATTEMPTS: BulkStatement = BulkStatement::new(
     ") order by delivery_id, number",
 );
 
-/// The attempts at these deliveries that are still on record.
+/// The attempts at these deliveries that are still kept.
 pub(crate) async fn attempts(
     tx: &mut Tx,
     deliveries: &[DeliveryId],
@@ -250,8 +275,8 @@ pub(crate) async fn attempts(
     ATTEMPTS.all(tx, shared, deliveries.iter().map(|id| args![*id]).collect()).await
 }
 
-/// Ends up to `limit` deliveries of the endpoint that wait, if it is disabled: whoever read so may not know that it was
-/// enabled since. Those of one that was deleted go with it.
+/// Ends up to `limit` pending deliveries of the endpoint, if it is disabled: it may have been enabled since it was read.
+/// Those of an endpoint that was deleted are removed with it. Returns how many were ended.
 pub(crate) async fn end_pending(
     tx: &mut Tx,
     account: AccountId,
@@ -270,7 +295,7 @@ pub(crate) async fn end_pending(
 }
 
 /// Ends a delivery that cannot be sent.
-pub(crate) async fn end_one(tx: &mut Tx, id: DeliveryId) -> Result<(), StoreError> {
+pub(crate) async fn end_delivery(tx: &mut Tx, id: DeliveryId) -> Result<(), StoreError> {
     tx.run(
         "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \
          next_at = null where id = $1",

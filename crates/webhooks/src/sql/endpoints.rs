@@ -3,7 +3,7 @@
 use portico_kernel::{AccountId, EndpointId, InboxId, Timestamp};
 use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, from_row};
 
-/// An endpoint as it is kept.
+/// An endpoint as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct EndpointRow {
     pub(crate) id: EndpointId,
@@ -66,8 +66,8 @@ pub(crate) async fn endpoint(
     tx.first(select_endpoint!("id = $1"), args![id]).await
 }
 
-/// The same, and holds it until the commit.
-pub(crate) async fn hold_endpoint(tx: &mut Tx, id: EndpointId) -> Result<Option<EndpointRow>, StoreError> {
+/// The same, and locks its row until the commit.
+pub(crate) async fn lock_endpoint(tx: &mut Tx, id: EndpointId) -> Result<Option<EndpointRow>, StoreError> {
     tx.first(
         concat!(
             "update webhook_endpoints set version = version where id = $1 and deleted_at is null returning ",
@@ -109,7 +109,7 @@ pub(crate) async fn endpoints_of_inbox(
     query.all(select_endpoint!("inbox_id = $1"), args![inbox]).await
 }
 
-/// The tags of the account's endpoints, of those deleted as long as they have a history too.
+/// The tags of the account's endpoints, and of deleted ones as long as their history is kept.
 pub(crate) async fn tags(tx: &mut Tx, account: AccountId) -> Result<Vec<String>, StoreError> {
     tx.values("select tag as value from webhook_endpoints where account_id = $1", args![account]).await
 }
@@ -195,7 +195,7 @@ pub(crate) async fn disable_endpoint(
     Ok(rows == 1)
 }
 
-/// Deletes the endpoint. Its row stays until its history is gone, and is seen by nobody.
+/// Marks the endpoint as deleted. No call sees it any more; its row stays until its history is removed.
 pub(crate) async fn delete_endpoint(tx: &mut Tx, id: EndpointId, now: Timestamp) -> Result<(), StoreError> {
     tx.run("delete from webhook_subscriptions where endpoint_id = $1", args![id]).await?;
     tx.run(

@@ -1,14 +1,18 @@
-//! Statistics, and what is past its time.
+//! Statistics, and the removal of expired history.
+
+use std::ops::Range;
 
 use portico_kernel::{AccountId, DeliveryId, EndpointId, Timestamp};
 use portico_store::{BulkStatement, Select, StoreError, Tx, args, delete_some, from_row};
 
+use super::EndpointKey;
 use crate::model::Outcome;
 
-/// Attempts of one hour, one outcome and about one answer time.
+/// Attempts of one hour, one outcome and one bucket of the latency histogram.
 pub(crate) struct StatRow {
     pub(crate) hour: i64,
     pub(crate) outcome: Outcome,
+    /// The bucket.
     pub(crate) step: i64,
     pub(crate) count: i64,
 }
@@ -44,11 +48,11 @@ pub(crate) async fn stats(
     tx: &mut Tx,
     account: AccountId,
     endpoint: Option<EndpointId>,
-    (from, to): (i64, i64),
+    hours: Range<i64>,
 ) -> Result<Vec<StatRow>, StoreError> {
     match endpoint {
-        None => tx.all(stats!(""), args![account, from, to]).await,
-        Some(id) => tx.all(stats!(" and p.id = $4"), args![account, from, to, id]).await,
+        None => tx.all(stats!(""), args![account, hours.start, hours.end]).await,
+        Some(id) => tx.all(stats!(" and p.id = $4"), args![account, hours.start, hours.end, id]).await,
     }
 }
 
@@ -72,7 +76,7 @@ macro_rules! recent {
     };
 }
 
-/// What the account's endpoints, or one of them, did from that hour on.
+/// The attempts of the account's endpoints, or of one of them, from that hour on.
 pub(crate) async fn recent(
     tx: &mut Tx,
     account: AccountId,
@@ -85,9 +89,9 @@ pub(crate) async fn recent(
     }
 }
 
-/// Deliveries that are past their time. `before` is the id that a delivery of that time would have. What was sent again
-/// by hand stays as long as its last attempt.
-pub(crate) async fn past_deliveries(
+/// Expired deliveries. `before` is the id that a delivery of that time would have. One that was sent again by hand stays
+/// as long as its last attempt.
+pub(crate) async fn expired_deliveries(
     tx: &mut Tx,
     before: DeliveryId,
     last_before: Timestamp,
@@ -101,21 +105,17 @@ pub(crate) async fn past_deliveries(
     .await
 }
 
-/// Removes some of the history of an endpoint that was deleted; returns how many rows that were.
-pub(crate) async fn prune_deleted(
-    tx: &mut Tx,
-    (account, endpoint): (AccountId, EndpointId),
-    limit: i64,
-) -> Result<u64, StoreError> {
+/// Removes some of the history of a deleted endpoint; returns how many rows.
+pub(crate) async fn remove_history(tx: &mut Tx, key: EndpointKey, limit: i64) -> Result<u64, StoreError> {
     let ids: Vec<DeliveryId> = tx
         .values(
             "select id as value from webhook_deliveries where endpoint_id = $1 order by created_at, id limit $2",
-            args![endpoint, limit],
+            args![key.endpoint, limit],
         )
         .await?;
     if ids.is_empty() {
         let delete = "delete from webhook_stats where account_id = $1 and endpoint_id = $2";
-        return tx.execute(delete, args![account, endpoint]).await;
+        return tx.execute(delete, args![key.account, key.endpoint]).await;
     }
     remove_deliveries(tx, &ids).await
 }
@@ -145,8 +145,8 @@ pub(crate) async fn deleted_endpoints(tx: &mut Tx, limit: i64) -> Result<Vec<Del
     .await
 }
 
-/// Forgets an endpoint that was deleted before that time, and whose history is gone.
-pub(crate) async fn forget_endpoint(
+/// Removes the row of an endpoint that was deleted before that time, and whose history is removed.
+pub(crate) async fn remove_endpoint(
     tx: &mut Tx,
     id: EndpointId,
     before: Timestamp,

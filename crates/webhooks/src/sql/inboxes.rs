@@ -5,7 +5,7 @@ use portico_store::{Select, StoreError, Tx, args, from_row};
 
 use crate::model::Verdict;
 
-/// An inbox as it is kept.
+/// An inbox as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct InboxRow {
     pub(crate) id: InboxId,
@@ -17,7 +17,7 @@ pub(crate) struct InboxRow {
 
 from_row!(InboxRow { id, account_id, created_at, expires_at, recent });
 
-/// The account's inbox, if it lives.
+/// The account's inbox, if it has not expired.
 pub(crate) async fn inbox_of(
     tx: &mut Tx,
     account: AccountId,
@@ -31,7 +31,7 @@ pub(crate) async fn inbox_of(
     .await
 }
 
-/// The inbox of that id, in whichever account, if it lives.
+/// The inbox of that id, in whichever account, if it has not expired.
 pub(crate) async fn inbox(
     tx: &mut impl Select,
     id: InboxId,
@@ -45,8 +45,8 @@ pub(crate) async fn inbox(
     .await
 }
 
-/// The same, and holds it until the commit.
-pub(crate) async fn hold_inbox(
+/// The same, and locks its row until the commit.
+pub(crate) async fn lock_inbox(
     tx: &mut Tx,
     id: InboxId,
     now: Timestamp,
@@ -59,7 +59,7 @@ pub(crate) async fn hold_inbox(
     .await
 }
 
-/// Makes the inbox, unless the account has one that lives.
+/// Inserts the inbox, unless the account has one.
 pub(crate) async fn insert_inbox(tx: &mut Tx, row: &InboxRow) -> Result<(), StoreError> {
     tx.run(
         "insert into webhook_inboxes (id, account_id, created_at, expires_at, recent) values ($1, $2, $3, $4, $5) \
@@ -74,7 +74,7 @@ pub(crate) async fn delete_inbox(tx: &mut Tx, id: InboxId) -> Result<(), StoreEr
     tx.run("delete from webhook_inboxes where id = $1", args![id]).await
 }
 
-/// An inbox of the account whose time is over.
+/// The account's inbox, if it has expired.
 pub(crate) async fn expired_inbox_of(
     tx: &mut Tx,
     account: AccountId,
@@ -87,7 +87,7 @@ pub(crate) async fn expired_inbox_of(
     .await
 }
 
-/// Inboxes whose time is over.
+/// Inboxes that have expired.
 pub(crate) async fn expired_inboxes(
     tx: &mut Tx,
     now: Timestamp,
@@ -104,7 +104,7 @@ pub(crate) async fn set_recent(tx: &mut Tx, id: InboxId, recent: &str) -> Result
     tx.run("update webhook_inboxes set recent = $2 where id = $1", args![id, recent.to_owned()]).await
 }
 
-/// A request as it is kept.
+/// A request as it is stored.
 pub(crate) struct RequestRow {
     pub(crate) id: InboxRequestId,
     pub(crate) received_at: Timestamp,
@@ -117,7 +117,7 @@ pub(crate) struct RequestRow {
 
 from_row!(RequestRow { id, received_at, method, content_type, headers, body, verdict });
 
-/// Keeps a request, and the newest beside it.
+/// Inserts a request, and removes the oldest beyond `limit`.
 pub(crate) async fn insert_request(
     tx: &mut Tx,
     inbox: InboxId,

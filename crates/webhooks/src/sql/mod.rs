@@ -7,6 +7,7 @@ mod inboxes;
 mod queue;
 mod results;
 
+use portico_kernel::{AccountId, EndpointId, Timestamp};
 use portico_store::delete_some;
 
 pub(crate) use deliveries::*;
@@ -32,3 +33,17 @@ pub(crate) const ERASE: [&str; 7] = [
     "delete from webhook_inboxes where account_id = $1 and $2 > 0",
     "delete from webhook_queues where account_id = $1 and $2 > 0",
 ];
+
+/// An endpoint and the account that it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndpointKey {
+    pub(crate) account: AccountId,
+    pub(crate) endpoint: EndpointId,
+}
+
+/// The time from `since` to before `until`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimeRange {
+    pub(crate) since: Timestamp,
+    pub(crate) until: Timestamp,
+}

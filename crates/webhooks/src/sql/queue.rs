@@ -1,21 +1,23 @@
-//! Who sends what, and what is due.
+//! Claims on accounts, and the queues of due deliveries. The column `lane` holds a [`QueueKind`], `place` the position
+//! in that queue.
 
 use portico_kernel::{AccountId, DeliveryId, EndpointId, EventId, Timestamp};
 use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, from_row};
 
-use crate::model::{Lane, Status};
+use super::EndpointKey;
+use crate::model::{QueueKind, Status};
 
-/// The first delivery of each lane, found by leaping from one lane to the next: however many deliveries wait in a lane,
-/// it is one step. The next lane is one of the same endpoint, or of the next endpoint, or of the next account; asked for
-/// in three questions, because neither database leaps by a comparison of three columns at once.
-macro_rules! agenda {
+/// The first delivery of each queue, found by skipping from one queue to the next (a loose index scan): however many
+/// deliveries a queue has, it is one step. The next queue is one of the same endpoint, or of the next endpoint, or of the
+/// next account; in three subqueries, because neither database skips by a comparison of three columns at once.
+macro_rules! queue_heads {
     ($where:literal, $beyond:literal, $rest:literal) => {
         concat!(
-            "with recursive agenda (account_id, endpoint_id, lane, next_at) as (select account_id, endpoint_id, lane, \
+            "with recursive heads (account_id, endpoint_id, lane, next_at) as (select account_id, endpoint_id, lane, \
              next_at from (select account_id, endpoint_id, lane, next_at from webhook_deliveries where ",
             $where,
             " next_at is not null order by account_id, endpoint_id, lane, place limit 1) as one \
-             union all select d.account_id, d.endpoint_id, d.lane, d.next_at from agenda a \
+             union all select d.account_id, d.endpoint_id, d.lane, d.next_at from heads a \
              join webhook_deliveries d on d.id = coalesce(\
              (select n.id from webhook_deliveries n where n.next_at is not null and n.account_id = a.account_id \
              and n.endpoint_id = a.endpoint_id and n.lane > a.lane order by n.lane, n.place limit 1), \
@@ -28,7 +30,7 @@ macro_rules! agenda {
     };
 }
 
-/// The accounts with something due that nobody else sends.
+/// The accounts with due deliveries that no other server has claimed.
 pub(crate) async fn due_accounts(
     query: &mut Query<'_>,
     claim: &str,
@@ -36,11 +38,11 @@ pub(crate) async fn due_accounts(
 ) -> Result<Vec<AccountId>, StoreError> {
     query
         .values(
-            agenda!(
+            queue_heads!(
                 "",
                 ", (select n.id from webhook_deliveries n where n.next_at is not null and n.account_id > a.account_id \
                  order by n.account_id, n.endpoint_id, n.lane, n.place limit 1)",
-                "select distinct a.account_id as value from agenda a \
+                "select distinct a.account_id as value from heads a \
                  left join webhook_queues q on q.account_id = a.account_id where a.next_at <= $1 \
                  and (q.account_id is null or q.claimed_until <= $1 or q.claim = $2)"
             ),
@@ -49,20 +51,23 @@ pub(crate) async fn due_accounts(
         .await
 }
 
-/// When the first delivery of a lane is due.
-pub(crate) struct AgendaRow {
+/// When the first delivery of a queue is due.
+pub(crate) struct QueueHeadRow {
     pub(crate) endpoint_id: EndpointId,
     pub(crate) lane: i64,
     pub(crate) next_at: Timestamp,
 }
 
-from_row!(AgendaRow { endpoint_id, lane, next_at });
+from_row!(QueueHeadRow { endpoint_id, lane, next_at });
 
-/// Every lane of the account in which something waits.
-pub(crate) async fn agenda(query: &mut Query<'_>, account: AccountId) -> Result<Vec<AgendaRow>, StoreError> {
+/// Every queue of the account that has a pending delivery.
+pub(crate) async fn queue_heads(
+    query: &mut Query<'_>,
+    account: AccountId,
+) -> Result<Vec<QueueHeadRow>, StoreError> {
     query
         .all(
-            agenda!("account_id = $1 and", "", "select endpoint_id, lane, next_at from agenda"),
+            queue_heads!("account_id = $1 and", "", "select endpoint_id, lane, next_at from heads"),
             args![account],
         )
         .await
@@ -75,8 +80,8 @@ static CLAIM: BulkStatement = BulkStatement::new(
          where webhook_queues.claimed_until <= $3 or webhook_queues.claim = $1 returning account_id as value",
 );
 
-/// Claims those of the accounts that nobody else sends; returns which.
-pub(crate) async fn claim(
+/// Claims those of the accounts that no other server has claimed; returns which.
+pub(crate) async fn claim_accounts(
     tx: &mut Tx,
     accounts: &[AccountId],
     claim: &str,
@@ -87,8 +92,8 @@ pub(crate) async fn claim(
     CLAIM.values(tx, shared, accounts.iter().map(|account| args![*account]).collect()).await
 }
 
-/// Keeps what is claimed until `until`; returns what that is.
-pub(crate) async fn keep_claims(
+/// Renews the claims until `until`; returns the accounts.
+pub(crate) async fn renew_claims(
     tx: &mut Tx,
     claim: &str,
     until: Timestamp,
@@ -100,7 +105,7 @@ pub(crate) async fn keep_claims(
     .await
 }
 
-pub(crate) async fn release(tx: &mut Tx, claim: &str, account: AccountId) -> Result<(), StoreError> {
+pub(crate) async fn release_claim(tx: &mut Tx, claim: &str, account: AccountId) -> Result<(), StoreError> {
     tx.run(
         "delete from webhook_queues where claim = $1 and account_id = $2",
         args![claim.to_owned(), account],
@@ -108,17 +113,17 @@ pub(crate) async fn release(tx: &mut Tx, claim: &str, account: AccountId) -> Res
     .await
 }
 
-pub(crate) async fn release_all(tx: &mut Tx, claim: &str) -> Result<u64, StoreError> {
+pub(crate) async fn release_claims(tx: &mut Tx, claim: &str) -> Result<u64, StoreError> {
     tx.execute("delete from webhook_queues where claim = $1", args![claim.to_owned()]).await
 }
 
-/// Lets go of every claim; right only where no other process can hold one.
-pub(crate) async fn forget_claims(tx: &mut Tx) -> Result<u64, StoreError> {
+/// Deletes every claim; right only where no other process can hold one.
+pub(crate) async fn delete_all_claims(tx: &mut Tx) -> Result<u64, StoreError> {
     tx.execute("delete from webhook_queues", args![]).await
 }
 
 /// A delivery that is to be sent.
-pub(crate) struct DueRow {
+pub(crate) struct PendingDeliveryRow {
     pub(crate) id: DeliveryId,
     pub(crate) endpoint_id: EndpointId,
     pub(crate) event_id: EventId,
@@ -131,7 +136,7 @@ pub(crate) struct DueRow {
     pub(crate) data: Option<String>,
 }
 
-from_row!(DueRow {
+from_row!(PendingDeliveryRow {
     id,
     endpoint_id,
     event_id,
@@ -144,7 +149,7 @@ from_row!(DueRow {
     data,
 });
 
-macro_rules! select_due {
+macro_rules! select_pending {
     ($rest:literal) => {
         concat!(
             "select d.id, d.endpoint_id, d.event_id, d.event_type, d.status, d.attempts, d.tries, d.next_at, \
@@ -156,26 +161,29 @@ macro_rules! select_due {
     };
 }
 
-/// What is due in a lane, longest first; in the lane that keeps its order what comes first, due or not.
-pub(crate) async fn due(
+/// The due deliveries of a queue, longest due first; in the ordered queue its first deliveries, due or not.
+pub(crate) async fn pending_deliveries(
     query: &mut Query<'_>,
-    (account, endpoint): (AccountId, EndpointId),
-    lane: Lane,
+    key: EndpointKey,
+    kind: QueueKind,
     now: Timestamp,
     limit: i64,
-) -> Result<Vec<DueRow>, StoreError> {
-    if lane == Lane::InOrder {
+) -> Result<Vec<PendingDeliveryRow>, StoreError> {
+    let EndpointKey { account, endpoint } = key;
+    if kind == QueueKind::Ordered {
         return query
             .all(
-                select_due!("d.lane = $3 and d.next_at is not null order by d.place limit $4"),
-                args![account, endpoint, lane.number(), limit],
+                select_pending!("d.lane = $3 and d.next_at is not null order by d.place limit $4"),
+                args![account, endpoint, kind.number(), limit],
             )
             .await;
     }
     query
         .all(
-            select_due!("d.lane = $3 and d.next_at is not null and d.place <= $4 order by d.place limit $5"),
-            args![account, endpoint, lane.number(), now, limit],
+            select_pending!(
+                "d.lane = $3 and d.next_at is not null and d.place <= $4 order by d.place limit $5"
+            ),
+            args![account, endpoint, kind.number(), now, limit],
         )
         .await
 }

@@ -1,18 +1,18 @@
-//! What became of attempts, many at once.
+//! The results of attempts, many in one statement.
 
 use portico_kernel::{AccountId, AttemptId, DeliveryId, EndpointId, Timestamp};
 use portico_store::{BulkStatement, StoreError, Tx, args, from_row};
 
-use crate::model::{After, Outcome, Status};
+use crate::model::{Outcome, Status, Transition};
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct ResultRow {
     pub(crate) delivery: DeliveryId,
-    /// The attempts that were made before this one, and how it stood: whoever finds it otherwise writes nothing.
+    /// The attempts before this one, and the status: the result is stored only where the delivery still has both.
     pub(crate) tries: i64,
-    pub(crate) was: Status,
-    pub(crate) after: After,
+    pub(crate) status_before: Status,
+    pub(crate) next: Transition,
     pub(crate) attempt: AttemptId,
     pub(crate) at: Timestamp,
     pub(crate) status_code: i64,
@@ -37,40 +37,41 @@ static INSERT: BulkStatement = BulkStatement::new(
     "",
 );
 
-/// Writes results, of those deliveries alone that are still as they were and still claimed; returns which.
+/// Stores the results of those deliveries that are still as they were and still claimed; returns which.
 pub(crate) async fn write_results(
     tx: &mut Tx,
     claim: &str,
     rows: &[ResultRow],
 ) -> Result<Vec<DeliveryId>, StoreError> {
     let update = |row: &ResultRow| {
-        let After { status, attempts, lane, next_at } = row.after;
-        args![row.delivery, row.tries, row.was, status, attempts, lane.number(), next_at, row.at]
+        let Transition { status, attempts, queue, next_at } = row.next;
+        let before = row.status_before;
+        args![row.delivery, row.tries, before, status, attempts, queue.number(), next_at, row.at]
     };
     UPDATE.values(tx, args![claim.to_owned()], rows.iter().map(update).collect()).await
 }
 
 pub(crate) async fn insert_attempts(tx: &mut Tx, rows: &[ResultRow]) -> Result<(), StoreError> {
     let insert = |row: &ResultRow| {
-        let (number, next) = (row.tries + 1, row.after.next_at);
+        let (number, next) = (row.tries + 1, row.next.next_at);
         args![row.delivery, number, row.attempt, row.at, row.status_code, row.duration_ms, row.outcome, next]
     };
     INSERT.run(tx, args![], rows.iter().map(insert).collect()).await
 }
 
-/// What the attempts of a while say of an endpoint.
+/// The sum of some attempts to an endpoint.
 #[derive(Debug, Clone)]
-pub(crate) struct Health {
+pub(crate) struct EndpointHealth {
     pub(crate) endpoint: EndpointId,
     pub(crate) last_at: Timestamp,
     pub(crate) last_status: Status,
-    /// Was one of them taken?
+    /// Was one of them delivered?
     pub(crate) recovered: bool,
-    /// The first that failed after the last that was taken.
+    /// The first that failed after the last that was delivered.
     pub(crate) failing_since: Option<Timestamp>,
 }
 
-/// Since when an endpoint fails.
+/// Since when an endpoint has been failing.
 pub(crate) struct FailingRow {
     pub(crate) id: EndpointId,
     pub(crate) account_id: AccountId,
@@ -89,21 +90,25 @@ static HEALTH: BulkStatement = BulkStatement::new(
          where webhook_endpoints.id = health.endpoint returning id, account_id, version, failing_since",
 );
 
-/// Notes how endpoints do; returns since when each fails.
-pub(crate) async fn note_health(tx: &mut Tx, rows: &[Health]) -> Result<Vec<FailingRow>, StoreError> {
-    let update =
-        |row: &Health| args![row.endpoint, row.last_at, row.last_status, row.recovered, row.failing_since];
+/// Stores the health of endpoints; returns since when each has been failing.
+pub(crate) async fn update_health(
+    tx: &mut Tx,
+    rows: &[EndpointHealth],
+) -> Result<Vec<FailingRow>, StoreError> {
+    let update = |row: &EndpointHealth| {
+        args![row.endpoint, row.last_at, row.last_status, row.recovered, row.failing_since]
+    };
     HEALTH.all(tx, args![], rows.iter().map(update).collect()).await
 }
 
-/// Attempts of one hour, one outcome and about one answer time.
+/// Attempts of one hour, one outcome and one bucket of the latency histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct StatKey {
     pub(crate) account: AccountId,
     pub(crate) endpoint: EndpointId,
     pub(crate) hour: i64,
     pub(crate) outcome: Outcome,
-    pub(crate) step: i64,
+    pub(crate) latency_bucket: i64,
 }
 
 static COUNT: BulkStatement = BulkStatement::new(
@@ -114,9 +119,9 @@ static COUNT: BulkStatement = BulkStatement::new(
 );
 
 /// Adds to the statistics.
-pub(crate) async fn count(tx: &mut Tx, rows: &[(StatKey, i64)]) -> Result<(), StoreError> {
+pub(crate) async fn add_stats(tx: &mut Tx, rows: &[(StatKey, i64)]) -> Result<(), StoreError> {
     let insert = |(key, count): &(StatKey, i64)| {
-        args![key.account, key.endpoint, key.hour, key.outcome, key.step, *count]
+        args![key.account, key.endpoint, key.hour, key.outcome, key.latency_bucket, *count]
     };
     COUNT.run(tx, args![], rows.iter().map(insert).collect()).await
 }

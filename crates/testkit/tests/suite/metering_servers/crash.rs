@@ -117,7 +117,7 @@ async fn nothing_is_left(database: &TestDatabase) {
         let count_now: i64 = tx.value(count, args![]).await.unwrap();
         assert_eq!(count_now, 0, "{count}");
     }
-    drop(tx);
+
     db.close().await;
 }
 

@@ -123,7 +123,7 @@ impl Scene {
             let mut tx = db.query();
             let waiting = "select count(*) as value from webhook_deliveries where next_at is not null";
             let waiting: i64 = tx.value(waiting, args![]).await.unwrap();
-            drop(tx);
+
             if waiting == 0 {
                 break;
             }

@@ -46,7 +46,7 @@ async fn one_takes_over_from_one_that_is_killed() {
     let callers = scene.load(&[&second], THINGS, false);
     scene.receiver.reach(|progress| progress.requests > mark.requests).await;
     let after = watch.elapsed();
-    assert!(after <= limits::CLAIM_LIFE + 2 * limits::LOOK_EVERY, "{after:?}");
+    assert!(after <= limits::CLAIM_LIFE + 2 * limits::POLL_EVERY, "{after:?}");
     scene.join(callers).await;
     scene.settled().await;
     let findings = check(&scene, &[mark]).await;

@@ -1,4 +1,11 @@
-//! The operations on endpoints: reading and deleting them. `create.rs` and `update.rs` have the others.
+//! The operations on endpoints: here the record, and reading and deleting it; the others each in a file of its own.
+
+mod address;
+pub(crate) mod create;
+pub(crate) mod recover;
+pub(crate) mod secrets;
+pub(crate) mod test_event;
+pub(crate) mod update;
 
 use std::collections::HashMap;
 
@@ -40,8 +47,8 @@ pub(crate) struct Endpoint {
     pub(crate) succeeded_24h: i32,
 }
 
-/// A time that may be missing, as the wire has it.
-pub(crate) fn when(at: Option<Timestamp>) -> String {
+/// A time as the API has it: empty when there is none.
+pub(crate) fn optional_time(at: Option<Timestamp>) -> String {
     at.map(|at| at.to_string()).unwrap_or_default()
 }
 
@@ -55,9 +62,9 @@ impl Endpoint {
             enabled: row.enabled,
             disabled_reason: row.disabled_reason,
             created_at: row.created_at,
-            last_delivery_at: when(row.last_delivery_at),
+            last_delivery_at: optional_time(row.last_delivery_at),
             last_delivery_status: row.last_delivery_status,
-            secret_rotated_at: when(row.secret_rotated_at),
+            secret_rotated_at: optional_time(row.secret_rotated_at),
             failed_24h: int32(recent.map_or(0, |recent| recent.failed)),
             succeeded_24h: int32(recent.map_or(0, |recent| recent.delivered)),
         }
@@ -65,36 +72,37 @@ impl Endpoint {
 }
 
 /// The first hour of the last 24.
-fn a_day_ago(now: Timestamp) -> i64 {
+fn first_recent_hour(now: Timestamp) -> i64 {
     Hour::of(now - limits::RECENT).number()
 }
 
-/// The endpoint of that id, if the caller belongs to its account, which the call acts in from here on.
-pub(crate) async fn find(ctx: &mut Ctx, id: EndpointId) -> Result<EndpointRow, Problem> {
+/// Finds an endpoint and checks that the caller may act in its account; from here on the call acts in that account.
+pub(crate) async fn find_endpoint(ctx: &mut Ctx, id: EndpointId) -> Result<EndpointRow, Problem> {
     let missing = || Problem::not_found("webhook endpoint", id);
     let row = sql::endpoint(ctx.tx().await?, id).await?.ok_or_else(missing)?;
-    act_in(ctx, row.account_id, missing).await?;
+    check_access(ctx, row.account_id, missing).await?;
     Ok(row)
 }
 
-/// The same, held until the commit, to be changed.
-pub(crate) async fn hold(ctx: &mut Ctx, id: EndpointId) -> Result<EndpointRow, Problem> {
-    find(ctx, id).await?;
-    let row = sql::hold_endpoint(ctx.tx().await?, id).await?;
+/// The same, and locks the endpoint's row until the commit.
+pub(crate) async fn lock_endpoint(ctx: &mut Ctx, id: EndpointId) -> Result<EndpointRow, Problem> {
+    find_endpoint(ctx, id).await?;
+    let row = sql::lock_endpoint(ctx.tx().await?, id).await?;
     row.ok_or_else(|| Problem::not_found("webhook endpoint", id))
 }
 
-/// Acts in the account that something was found in. Who does not belong to it does not learn that it is there.
-pub(crate) async fn act_in(
+/// Checks that the caller may act in the account that something was found in. Otherwise returns `missing`, so that the
+/// caller does not learn that it exists.
+pub(crate) async fn check_access(
     ctx: &mut Ctx,
     account: AccountId,
     missing: impl FnOnce() -> Problem,
 ) -> Result<(), Problem> {
-    ctx.account(Some(account.into())).await.map(drop).map_err(|problem| unseen(problem, missing))
+    ctx.account(Some(account.into())).await.map(drop).map_err(|problem| hide_forbidden(problem, missing))
 }
 
-/// Who is refused learns as much as if there were nothing.
-pub(crate) fn unseen(problem: Problem, missing: impl FnOnce() -> Problem) -> Problem {
+/// Replaces a refusal of access by `missing`.
+pub(crate) fn hide_forbidden(problem: Problem, missing: impl FnOnce() -> Problem) -> Problem {
     if problem.code() == Code::Forbidden { missing() } else { problem }
 }
 
@@ -103,14 +111,14 @@ pub(crate) fn check_enabled(row: &EndpointRow) -> Result<(), Problem> {
     if row.enabled {
         return Ok(());
     }
-    let words = "The endpoint is disabled; enable it first.";
+    let message = "The endpoint is disabled; enable it first.";
     let endpoint = [("endpoint_id", row.id.to_string())];
-    Err(Problem::failed_precondition("ENDPOINT_DISABLED", "webhooks", words, endpoint))
+    Err(Problem::failed_precondition("ENDPOINT_DISABLED", "webhooks", message, endpoint))
 }
 
-/// The record of an endpoint as the wire has it.
-pub(crate) async fn record(ctx: &mut Ctx, row: EndpointRow) -> Result<Endpoint, Problem> {
-    let from = a_day_ago(ctx.now());
+/// The endpoint as the API has it.
+pub(crate) async fn endpoint_record(ctx: &mut Ctx, row: EndpointRow) -> Result<Endpoint, Problem> {
+    let from = first_recent_hour(ctx.now());
     let tx = ctx.tx().await?;
     let event_types = sql::subscriptions(tx, row.id).await?;
     let recent = sql::recent(tx, row.account_id, Some(row.id), from).await?;
@@ -137,7 +145,7 @@ impl Operation for ListEndpoints {
 
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Page<Endpoint>, Problem> {
         let account = ctx.account(self.account_id).await?;
-        let (page, from) = (ctx.page()?, a_day_ago(ctx.now()));
+        let (page, from) = (ctx.page()?, first_recent_hour(ctx.now()));
         let tx = ctx.tx().await?;
         let before = page.after.as_ref().map(|cursor| cursor.0.as_str());
         let rows = sql::endpoints_before(tx, account, before, page.rows()).await?;
@@ -175,8 +183,8 @@ impl Operation for GetEndpoint {
     type Answer = Endpoint;
 
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Endpoint, Problem> {
-        let row = find(ctx, self.endpoint_id).await?;
-        record(ctx, row).await
+        let row = find_endpoint(ctx, self.endpoint_id).await?;
+        endpoint_record(ctx, row).await
     }
 }
 
@@ -197,24 +205,24 @@ impl Operation for DeleteEndpoint {
     type Answer = Done;
 
     async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Done, Problem> {
-        let row = hold(ctx, self.endpoint_id).await?;
+        let row = lock_endpoint(ctx, self.endpoint_id).await?;
         let now = ctx.now();
         sql::delete_endpoint(ctx.tx().await?, row.id, now).await?;
         ctx.audit("endpoint.deleted", &row.id)?;
-        webhooks.look_after_commit(ctx, row.account_id);
+        webhooks.refresh_after_commit(ctx, row.account_id);
         let engine = ctx.engine().clone();
-        // From here on nobody sees its history, which may be long; should this not come to its end, a job goes on.
+        // Its history may be long, and no call sees it any more. Should this not finish, a job continues.
         ctx.after_commit(Box::new(move || {
-            drop(tokio::spawn(jobs::forget_history(engine, row.account_id, row.id)));
+            drop(tokio::spawn(jobs::remove_history(engine, row.account_id, row.id)));
         }));
         Ok(Done {})
     }
 }
 
 impl Webhooks {
-    /// Lets the sender look at the account again once this is committed.
-    pub(crate) fn look_after_commit(&self, ctx: &mut Ctx, account: AccountId) {
+    /// Lets the sender read the account again once this is committed.
+    pub(crate) fn refresh_after_commit(&self, ctx: &mut Ctx, account: AccountId) {
         let sender = self.sender.clone();
-        ctx.after_commit(Box::new(move || sender.look_at(account)));
+        ctx.after_commit(Box::new(move || sender.refresh(account)));
     }
 }

@@ -1,12 +1,13 @@
-//! What an endpoint missed.
+//! Sending an endpoint what it missed.
 
 use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{Category, EndpointId, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::{check_enabled, find, unseen};
-use crate::{Webhooks, limits, sql};
+use super::{check_enabled, find_endpoint, hide_forbidden};
+use crate::sql::{self, EndpointKey, TimeRange};
+use crate::{Webhooks, limits};
 
 /// Send an endpoint what it missed since a time: deliveries that failed, and those that were never made because the
 /// endpoint was disabled or subscribed later. One call sends at most 10,000 of them, the oldest first; call again when
@@ -25,7 +26,8 @@ pub(crate) struct RecoverEndpoint {
 
 /// What is sent again.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Recovered {
+#[schemars(rename = "Recovered")]
+pub(crate) struct RecoverySummary {
     /// How many deliveries that is.
     recovered: i32,
 }
@@ -40,9 +42,9 @@ impl Operation for RecoverEndpoint {
             .scope(Scope::WebhooksWrite)
             .category(Category::Send);
     type Area = Webhooks;
-    type Answer = Recovered;
+    type Answer = RecoverySummary;
 
-    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Recovered, Problem> {
+    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<RecoverySummary, Problem> {
         let now = ctx.now();
         if self.since < now - limits::RECOVER_LIFE {
             return Err(Problem::field("since", "must not be more than 30 days ago"));
@@ -54,23 +56,23 @@ impl Operation for RecoverEndpoint {
         if until <= self.since {
             return Err(Problem::field("until", "must be after `since`"));
         }
-        let (engine, span) = (ctx.engine().clone(), (self.since, until));
-        // A month may be long to look through, so that is done beside the writer.
+        let (engine, range) = (ctx.engine().clone(), TimeRange { since: self.since, until });
+        // A month may be long to search, so that is done outside of the write transaction.
         let row = sql::endpoint(&mut engine.db.query(), self.endpoint_id).await?;
         let missing = || Problem::not_found("webhook endpoint", self.endpoint_id);
-        let place = (row.ok_or_else(missing)?.account_id, self.endpoint_id);
-        // Before the look, because whoever holds one connection must not wait for another.
-        ctx.account(Some(place.0.into())).await.map_err(|problem| unseen(problem, missing))?;
-        let mut look = engine.db.read().await?;
-        let failed = sql::failed(&mut look, place, span, now, limits::RECOVERED_MAX).await?;
+        let key = EndpointKey { account: row.ok_or_else(missing)?.account_id, endpoint: self.endpoint_id };
+        // Before the search, because a call that holds one connection must not wait for another.
+        ctx.account(Some(key.account.into())).await.map_err(|problem| hide_forbidden(problem, missing))?;
+        let mut search = engine.db.read().await?;
+        let failed = sql::failed_deliveries(&mut search, key, range, now, limits::RECOVERED_MAX).await?;
         let left = limits::RECOVERED_MAX - i64::try_from(failed.len()).unwrap_or(0);
-        let missed = sql::missed(&mut look, place, span, left).await?;
-        look.rollback().await?;
-        check_enabled(&find(ctx, self.endpoint_id).await?)?;
+        let missed = sql::missed_events(&mut search, key, range, left).await?;
+        search.rollback().await?;
+        check_enabled(&find_endpoint(ctx, self.endpoint_id).await?)?;
         let tx = ctx.tx().await?;
         let recovered =
-            sql::resend(tx, &failed, now).await? + sql::fill_missed(tx, place, &missed, now).await?;
-        webhooks.look_after_commit(ctx, place.0);
-        Ok(Recovered { recovered: i32::try_from(recovered).unwrap_or(i32::MAX) })
+            sql::resend(tx, &failed, now).await? + sql::insert_missed(tx, key, &missed, now).await?;
+        webhooks.refresh_after_commit(ctx, key.account);
+        Ok(RecoverySummary { recovered: i32::try_from(recovered).unwrap_or(i32::MAX) })
     }
 }

@@ -1,4 +1,6 @@
-//! The operations on the test inbox, but receiving.
+//! The operations on the test inbox; receiving is in `receive.rs`.
+
+pub(crate) mod receive;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +11,7 @@ use portico_kernel::{Category, InboxId, InboxRequestId, Problem, Scope, Timestam
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::act_in;
+use crate::endpoints::check_access;
 use crate::model::{Verdict, int32};
 use crate::sql::{self, InboxRow, RequestRow};
 use crate::{Webhooks, limits};
@@ -30,6 +32,7 @@ pub(crate) struct Inbox {
 }
 
 impl Webhooks {
+    /// The inbox as the API has it.
     async fn inbox_record(&self, ctx: &mut Ctx, row: &InboxRow) -> Result<Inbox, Problem> {
         let requests = sql::count_requests(ctx.tx().await?, row.id).await?;
         Ok(Inbox {
@@ -106,16 +109,16 @@ impl Operation for CreateInbox {
         if let Some(expired) = sql::expired_inbox_of(tx, account, now).await? {
             sql::delete_inbox(tx, expired).await?;
         }
-        let made = InboxRow {
+        let new = InboxRow {
             id,
             account_id: account,
             created_at: now,
             expires_at: now + limits::INBOX_LIFE,
             recent: String::new(),
         };
-        sql::insert_inbox(tx, &made).await?;
+        sql::insert_inbox(tx, &new).await?;
         let row = sql::inbox_of(tx, account, now).await?;
-        let row = row.ok_or_else(|| Problem::internal("an inbox that was just made is gone"))?;
+        let row = row.ok_or_else(|| Problem::internal("an inbox that was just created is missing"))?;
         if row.id == id {
             ctx.audit("inbox.created", &id)?;
         }
@@ -123,11 +126,11 @@ impl Operation for CreateInbox {
     }
 }
 
-/// The inbox of that id, if it lives and the caller belongs to its account.
-async fn find(ctx: &mut Ctx, id: InboxId) -> Result<InboxRow, Problem> {
+/// Finds an inbox that has not expired, and checks that the caller may act in its account.
+async fn find_inbox(ctx: &mut Ctx, id: InboxId) -> Result<InboxRow, Problem> {
     let (missing, now) = (|| Problem::not_found("test inbox", id), ctx.now());
     let row = sql::inbox(ctx.tx().await?, id, now).await?.ok_or_else(missing)?;
-    act_in(ctx, row.account_id, missing).await?;
+    check_access(ctx, row.account_id, missing).await?;
     Ok(row)
 }
 
@@ -147,9 +150,9 @@ impl Operation for DeleteInbox {
     type Answer = Done;
 
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Done, Problem> {
-        let row = find(ctx, self.inbox_id).await?;
+        let row = find_inbox(ctx, self.inbox_id).await?;
         let (now, tx) = (ctx.now(), ctx.tx().await?);
-        sql::hold_inbox(tx, row.id, now).await?;
+        sql::lock_inbox(tx, row.id, now).await?;
         sql::delete_inbox(tx, row.id).await?;
         ctx.audit("inbox.deleted", &row.id)?;
         Ok(Done {})
@@ -216,10 +219,10 @@ impl Operation for ListRequests {
     type Answer = Page<InboxRequest>;
 
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Page<InboxRequest>, Problem> {
-        let row = find(ctx, self.inbox_id).await?;
+        let row = find_inbox(ctx, self.inbox_id).await?;
         let page = ctx.page()?;
         let rows = sql::requests(ctx.tx().await?, row.id, limits::INBOX_REQUESTS_MAX).await?;
-        // What came between two pages must not move those that follow.
+        // Requests that came between two pages must not shift the second.
         let after = page.after.as_ref().map(|cursor| cursor.0.clone());
         let cursor = |row: &RequestRow| Cursor(format!("{:020} {}", row.received_at.as_micros(), row.id));
         let older = rows.into_iter().filter(|row| after.as_ref().is_none_or(|after| cursor(row).0 < *after));

@@ -1,4 +1,4 @@
-//! Secrets of endpoints: how they are made, kept, shown once and rotated.
+//! Secrets of endpoints: how they are generated, stored, shown once and rotated.
 
 use portico_engine::{Ctx, Engine, Operation, Spec};
 use portico_kernel::{AccountId, Category, EndpointId, Problem, Scope, Timestamp};
@@ -6,7 +6,7 @@ use portico_store::Context;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::{Endpoint, hold, record};
+use super::{Endpoint, endpoint_record, lock_endpoint};
 use crate::model::SigningKey;
 use crate::sql::{self, EndpointRow};
 use crate::{Webhooks, limits};
@@ -26,33 +26,34 @@ impl WithSecret {
     }
 }
 
-/// What an endpoint's secret is sealed for.
-fn sealing<'a>(account: &'a str, endpoint: &'a str) -> Context<'a> {
+/// The context that an endpoint's secret is sealed with.
+fn seal_context<'a>(account: &'a str, endpoint: &'a str) -> Context<'a> {
     Context { account, row: endpoint, purpose: "webhook signing secret" }
 }
 
-/// A new secret, and how it is kept.
+/// A new secret, and its sealed form.
 pub(crate) fn new_key(ctx: &Ctx, account: AccountId, endpoint: EndpointId) -> (SigningKey, Vec<u8>) {
     let engine = ctx.engine();
     let key = SigningKey::generate(engine.entropy.as_ref());
     let (account, endpoint) = (account.to_string(), endpoint.to_string());
-    let sealed = engine.keyring.seal(engine.entropy.as_ref(), sealing(&account, &endpoint), key.expose());
+    let sealed =
+        engine.keyring.seal(engine.entropy.as_ref(), seal_context(&account, &endpoint), key.expose());
     (key, sealed)
 }
 
 impl EndpointRow {
-    /// The keys that sign at `now`: the new one, and for a day after a rotation the one before. None when the new one does
-    /// not open: nothing is signed with the old one alone.
+    /// The keys that sign at `now`: the current one, and for a day after a rotation the one before. Empty when the current
+    /// one cannot be opened: nothing is signed with the old one alone.
     pub(crate) fn keys(&self, engine: &Engine, now: Timestamp) -> Vec<SigningKey> {
         let (account, id) = (self.account_id.to_string(), self.id.to_string());
         let old = self.old_secret.as_ref().filter(|_| self.old_secret_until.is_some_and(|until| until > now));
         let open =
-            |sealed: &Vec<u8>| engine.keyring.open(sealing(&account, &id), sealed).map(SigningKey::new);
+            |sealed: &Vec<u8>| engine.keyring.open(seal_context(&account, &id), sealed).map(SigningKey::new);
         let opened = std::iter::once(&self.secret).chain(old).map_while(|sealed| open(sealed).ok());
         let keys: Vec<_> = opened.collect();
         if keys.len() < 1 + usize::from(old.is_some()) {
-            // A key of the keyring that is missing today may be back tomorrow.
-            tracing::error!(endpoint = %self.id, "A secret of an endpoint does not open");
+            // Deliveries wait: a key that is missing in the keyring may be put back.
+            tracing::error!(endpoint = %self.id, "Failed to open the secret of an endpoint");
         }
         keys
     }
@@ -75,14 +76,14 @@ impl Operation for RotateSecret {
     type Answer = WithSecret;
 
     async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<WithSecret, Problem> {
-        let row = hold(ctx, self.endpoint_id).await?;
+        let row = lock_endpoint(ctx, self.endpoint_id).await?;
         let (account, now) = (row.account_id, ctx.now());
         let (key, sealed) = new_key(ctx, account, row.id);
         let until = now + limits::ROTATION_OVERLAP;
         sql::rotate_secret(ctx.tx().await?, row.id, &sealed, now, until).await?;
         ctx.audit("endpoint.secret_rotated", &row.id)?;
-        webhooks.look_after_commit(ctx, account);
+        webhooks.refresh_after_commit(ctx, account);
         let row = EndpointRow { secret_rotated_at: Some(now), ..row };
-        Ok(WithSecret::new(record(ctx, row).await?, &key))
+        Ok(WithSecret::new(endpoint_record(ctx, row).await?, &key))
     }
 }

@@ -1,16 +1,16 @@
-//! Making an endpoint.
+//! Creating an endpoint.
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::endpoints::record;
-use crate::secrets::{WithSecret, new_key};
+use super::endpoint_record;
+use super::secrets::{WithSecret, new_key};
 use crate::sql::{self, EndpointRow};
 use crate::{Webhooks, limits};
 
-/// What ends an id: the characters of a ULID.
+/// The characters of a tag, which ends the ids of deliveries: those of a ULID.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const TAG_CHARACTERS: usize = 3;
 
@@ -34,31 +34,31 @@ pub(crate) struct CreateEndpoint {
     account_id: Option<AccountRef>,
 }
 
-/// The types in their order, each once; refuses one that is unknown or cannot be subscribed.
-pub(crate) fn event_types(ctx: &Ctx, asked: &[String]) -> Result<Vec<String>, Problem> {
-    if asked.is_empty() {
+/// Checks the event types; returns them in order, each once. Refuses one that is unknown or cannot be subscribed.
+pub(crate) fn event_types(ctx: &Ctx, requested: &[String]) -> Result<Vec<String>, Problem> {
+    if requested.is_empty() {
         return Err(Problem::field("event_types", "must name at least one event type"));
     }
     let known = ctx.engine().registry.events();
-    for (at, asked) in asked.iter().enumerate() {
-        let refuse = |words| Err(Problem::field(format!("event_types[{at}]"), words));
-        if asked == crate::events::TEST_TYPE {
+    for (at, name) in requested.iter().enumerate() {
+        let refuse = |message| Err(Problem::field(format!("event_types[{at}]"), message));
+        if name == crate::events::TEST_TYPE {
             return refuse("cannot be subscribed: test events go to the endpoint that they test");
         }
-        if !known.iter().any(|known| known.r#type == asked) {
+        if !known.iter().any(|known| known.r#type == name) {
             return refuse("is not an event type; GET /v1/events/types lists them");
         }
     }
-    let mut types = asked.to_vec();
+    let mut types = requested.to_vec();
     types.sort();
     types.dedup();
     Ok(types)
 }
 
 pub(crate) fn description(text: &str) -> Result<String, Problem> {
-    let most = limits::DESCRIPTION_CHARACTERS_MAX;
-    if text.chars().count() > most {
-        return Err(Problem::field("description", format!("must have at most {most} characters")));
+    let limit = limits::DESCRIPTION_CHARACTERS_MAX;
+    if text.chars().count() > limit {
+        return Err(Problem::field("description", format!("must have at most {limit} characters")));
     }
     if text.contains('\0') {
         return Err(Problem::field("description", "must not hold the character U+0000"));
@@ -66,7 +66,7 @@ pub(crate) fn description(text: &str) -> Result<String, Problem> {
     Ok(text.to_owned())
 }
 
-/// A tag that none of `taken` is.
+/// A new tag that is none of `taken`.
 fn new_tag(ctx: &Ctx, taken: &[String]) -> String {
     loop {
         let random = ctx.engine().entropy.bytes::<TAG_CHARACTERS>();
@@ -79,13 +79,13 @@ fn new_tag(ctx: &Ctx, taken: &[String]) -> String {
 }
 
 impl CreateEndpoint {
-    /// Holds the account, so that no two calls make the last endpoint.
-    async fn make_room(ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
+    /// Checks that the account may have one more endpoint, under a lock, so that no two calls create the last one.
+    async fn check_limit(ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
         ctx.lock_account(account).await?.active()?;
-        let most = limits::ENDPOINTS_MAX;
-        if sql::count_endpoints(ctx.tx().await?, account).await? >= most {
-            let words = format!("An account has at most {most} endpoints.");
-            return Err(Problem::limit_reached("webhooks", words, most));
+        let limit = limits::ENDPOINTS_MAX;
+        if sql::count_endpoints(ctx.tx().await?, account).await? >= limit {
+            let message = format!("The account already has {limit} endpoints, the maximum.");
+            return Err(Problem::limit_reached("webhooks", message, limit));
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Operation for CreateEndpoint {
             (event_types(ctx, &self.event_types)?, description(&self.description)?);
         let now = ctx.now();
         let address = webhooks.address(ctx.tx().await?, account, &self.url, now).await?;
-        Self::make_room(ctx, account).await?;
+        Self::check_limit(ctx, account).await?;
         let id = ctx.new_id();
         let (key, secret) = new_key(ctx, account, id);
         let taken = sql::tags(ctx.tx().await?, account).await?;
@@ -132,6 +132,6 @@ impl Operation for CreateEndpoint {
         sql::insert_endpoint(tx, &row).await?;
         sql::replace_subscriptions(tx, account, id, &event_types).await?;
         ctx.audit("endpoint.created", &id)?;
-        Ok(WithSecret::new(record(ctx, row).await?, &key))
+        Ok(WithSecret::new(endpoint_record(ctx, row).await?, &key))
     }
 }

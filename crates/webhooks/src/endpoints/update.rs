@@ -5,12 +5,12 @@ use portico_kernel::{Category, EndpointId, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::create::{description, event_types};
-use crate::endpoints::{Endpoint, hold, record};
+use super::create::{description, event_types};
+use super::{Endpoint, endpoint_record, lock_endpoint};
 use crate::{Webhooks, limits, sql};
 
-/// Why an endpoint is disabled that its owner disabled.
-const BY_HAND: &str = "It was disabled by its owner.";
+/// The reason of an endpoint that its owner disabled.
+const BY_OWNER: &str = "It was disabled by its owner.";
 
 /// Change an endpoint: its address, description, event types or state. What is left out stays. Disabling it ends the
 /// deliveries that wait; once it is enabled again, `recover` sends them.
@@ -45,7 +45,7 @@ impl Operation for UpdateEndpoint {
     type Answer = Endpoint;
 
     async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Endpoint, Problem> {
-        let mut row = hold(ctx, self.endpoint_id).await?;
+        let mut row = lock_endpoint(ctx, self.endpoint_id).await?;
         let (account, now) = (row.account_id, ctx.now());
         if let Some(types) = &self.event_types {
             let types = event_types(ctx, types)?;
@@ -62,19 +62,19 @@ impl Operation for UpdateEndpoint {
             Some(true) if !row.enabled => {
                 row.enabled = true;
                 row.disabled_reason.clear();
-                // Whoever mends a receiver gets the five days anew.
+                // The five days of failures begin anew.
                 row.failing_since = None;
             }
             Some(false) if row.enabled => {
                 row.enabled = false;
-                // The sender ends what waits.
-                BY_HAND.clone_into(&mut row.disabled_reason);
+                // The sender ends its pending deliveries.
+                BY_OWNER.clone_into(&mut row.disabled_reason);
             }
             _ => {}
         }
         sql::update_endpoint(ctx.tx().await?, &row).await?;
         ctx.audit("endpoint.updated", &row.id)?;
-        webhooks.look_after_commit(ctx, account);
-        record(ctx, row).await
+        webhooks.refresh_after_commit(ctx, account);
+        endpoint_record(ctx, row).await
     }
 }

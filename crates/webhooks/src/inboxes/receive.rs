@@ -1,4 +1,4 @@
-//! Where senders post: the test inbox's own end.
+//! Receiving: what is posted to a test inbox.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,9 @@ use crate::sql::{self, InboxRow, RequestRow};
 use crate::{Webhooks, limits};
 
 const CONTENT_TYPE: &str = "content-type";
-/// The headers that are kept; no others are.
-const KEPT: [&str; 5] = [WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, CONTENT_TYPE, "user-agent"];
+/// The headers that are stored; no others are.
+const STORED_HEADERS: [&str; 5] =
+    [WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, CONTENT_TYPE, "user-agent"];
 const MINUTE: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Post to a test inbox. It takes any method of signing, content type and body, needs no token, and keeps what came.
@@ -35,13 +36,13 @@ impl Operation for Receive {
 
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Done, Problem> {
         let missing = || Problem::not_found("test inbox", &self.inbox_id);
-        // Whatever is no id is no inbox either.
+        // A malformed id is a missing inbox.
         let inbox: InboxId = self.inbox_id.parse().map_err(|_| missing())?;
         let (engine, now) = (ctx.engine().clone(), ctx.now());
         let request = ctx.raw_request()?;
-        let verdict = judge(&engine, inbox, &request, now).await?.ok_or_else(missing)?;
-        let kept = keep(&engine, ctx.tx().await?, inbox, &request, verdict, now).await?;
-        if kept { Ok(Done {}) } else { Err(missing()) }
+        let verdict = verify(&engine, inbox, &request, now).await?.ok_or_else(missing)?;
+        let stored = store_request(&engine, ctx.tx().await?, inbox, &request, verdict, now).await?;
+        if stored { Ok(Done {}) } else { Err(missing()) }
     }
 }
 
@@ -49,9 +50,9 @@ fn header<'a>(request: &'a RawRequest, name: &str) -> &'a str {
     request.headers.get(name).map(String::as_str).unwrap_or_default()
 }
 
-/// Says whether it was signed as it should be; nothing when there is no such inbox. Who posts to nowhere, or too much,
-/// is turned away here, and signatures are checked here: all without a turn at the writer.
-pub(crate) async fn judge(
+/// Checks the rate limit and the signature of a request; `None` when there is no such inbox. This needs no write
+/// transaction, so bad requests cost little.
+pub(crate) async fn verify(
     engine: &Engine,
     inbox: InboxId,
     request: &RawRequest,
@@ -59,7 +60,7 @@ pub(crate) async fn judge(
 ) -> Result<Option<Verdict>, Problem> {
     let mut query = engine.db.query();
     let Some(row) = sql::inbox(&mut query, inbox, now).await? else { return Ok(None) };
-    count_in(&row, now)?;
+    recent_times(&row, now)?;
     let signature = header(request, WEBHOOK_SIGNATURE);
     if signature.is_empty() {
         return Ok(Some(Verdict::Unsigned));
@@ -72,8 +73,8 @@ pub(crate) async fn judge(
     Ok(Some(verdict(Webhook { id, timestamp, body: &request.body }, signature, &keys, now)))
 }
 
-/// Keeps the request; false when there is no such inbox.
-pub(crate) async fn keep(
+/// Stores the request; returns false when there is no such inbox.
+pub(crate) async fn store_request(
     engine: &Engine,
     tx: &mut Tx,
     inbox: InboxId,
@@ -81,15 +82,15 @@ pub(crate) async fn keep(
     verdict: Verdict,
     now: Timestamp,
 ) -> Result<bool, Problem> {
-    let Some(row) = sql::hold_inbox(tx, inbox, now).await? else { return Ok(false) };
-    let recent = count_in(&row, now)?;
+    let Some(row) = sql::lock_inbox(tx, inbox, now).await? else { return Ok(false) };
+    let recent = recent_times(&row, now)?;
     let id: InboxRequestId = engine.entropy.id(now);
     let row = RequestRow {
         id,
         received_at: now,
         method: request.method.clone(),
         content_type: shortened(header(request, CONTENT_TYPE)),
-        headers: serde_json::to_string(&kept(request)).map_err(Problem::internal)?,
+        headers: serde_json::to_string(&stored_headers(request)).map_err(Problem::internal)?,
         body: request.body.to_vec(),
         verdict,
     };
@@ -98,22 +99,24 @@ pub(crate) async fn keep(
     Ok(true)
 }
 
-/// The listed headers that were sent.
-fn kept(request: &RawRequest) -> BTreeMap<&'static str, String> {
-    KEPT.iter().filter_map(|name| Some((*name, shortened(request.headers.get(*name)?)))).collect()
+/// Those of the headers to store that were sent.
+fn stored_headers(request: &RawRequest) -> BTreeMap<&'static str, String> {
+    STORED_HEADERS.iter().filter_map(|name| Some((*name, shortened(request.headers.get(*name)?)))).collect()
 }
 
 fn shortened(value: &str) -> String {
     value.chars().take(limits::INBOX_HEADER_CHARACTERS_MAX).filter(|c| *c != '\0').collect()
 }
 
-/// The times of the last minute with this one; refuses one too many.
-fn count_in(row: &InboxRow, now: Timestamp) -> Result<String, Problem> {
+/// Returns the times of the requests of the last minute, with this one; refuses when there are too many.
+fn recent_times(row: &InboxRow, now: Timestamp) -> Result<String, Problem> {
     let times = row.recent.split(',').filter_map(|at| at.parse().ok()).map(Timestamp::from_micros);
     let mut recent: Vec<_> = times.filter(|at| now.since(*at) < MINUTE).collect();
     if let Some(oldest) = recent.first().filter(|_| recent.len() >= limits::INBOX_REQUESTS_PER_MINUTE) {
-        let words = format!("A test inbox takes {} requests a minute.", limits::INBOX_REQUESTS_PER_MINUTE);
-        return Err(Problem::new(Code::RateLimited, words).retry_after((*oldest + MINUTE).since(now)));
+        let limit = limits::INBOX_REQUESTS_PER_MINUTE;
+        let message =
+            format!("The test inbox already received {limit} requests within a minute, the maximum.");
+        return Err(Problem::new(Code::RateLimited, message).retry_after((*oldest + MINUTE).since(now)));
     }
     recent.push(now);
     let recent: Vec<_> = recent.iter().map(|at| at.as_micros().to_string()).collect();

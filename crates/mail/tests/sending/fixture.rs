@@ -10,15 +10,15 @@ use portico_kernel::{AccountId, Clock, Entropy, Role, Sleep, SystemEntropy, Time
 use portico_store::{Db, Keyring, StoreError, Tx, args};
 use tempfile::TempDir;
 
-/// Where a story happens.
-pub(crate) struct Place {
+/// What a story needs: an engine, and its clock.
+pub(crate) struct Fixture {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: StoppedClock,
     /// Gone with the story.
     _folder: TempDir,
 }
 
-impl Place {
+impl Fixture {
     pub(crate) async fn on_sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("portico.db").display());
@@ -90,7 +90,7 @@ impl Clock for StoppedClock {
     }
 }
 
-/// No letter asks who belongs where.
+/// Mail needs none of these ports.
 struct Nobody;
 
 impl Memberships for Nobody {

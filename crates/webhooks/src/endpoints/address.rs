@@ -7,13 +7,13 @@ use url::Url;
 
 use crate::{Webhooks, limits, sql};
 
-/// What an inbox's path begins and ends with.
+/// The parts of an inbox's path before and after its id.
 const INBOX_PATH: (&str, &str) = ("/v1/webhooks/inboxes/", "/receive");
 
 /// An address that an endpoint may have.
 pub(crate) struct Address {
     pub(crate) url: String,
-    /// The account's own inbox, when it is that inbox's.
+    /// The account's own inbox, when the address is that of an inbox.
     pub(crate) inbox: Option<InboxId>,
 }
 
@@ -24,7 +24,7 @@ impl Webhooks {
         format!("{}{before}{inbox}{after}", self.base_url)
     }
 
-    /// Checks an address as far as that can be done without asking anybody: names are looked up at every delivery.
+    /// Checks an address without a lookup of its name, which is done at every delivery.
     pub(crate) async fn address(
         &self,
         tx: &mut Tx,
@@ -32,9 +32,9 @@ impl Webhooks {
         text: &str,
         now: Timestamp,
     ) -> Result<Address, Problem> {
-        let fault = |words: String| Problem::field("url", words);
+        let refusal = |message: String| Problem::field("url", message);
         if text.chars().count() > limits::URL_CHARACTERS_MAX {
-            return Err(fault(format!("must have at most {} characters", limits::URL_CHARACTERS_MAX)));
+            return Err(refusal(format!("must have at most {} characters", limits::URL_CHARACTERS_MAX)));
         }
         if let Some(inbox) = self.inbox_at(text) {
             let own = sql::inbox(tx, inbox, now).await?.filter(|row| row.account_id == account);
@@ -44,17 +44,17 @@ impl Webhooks {
         }
         match self.egress.check(text) {
             Ok(()) => Ok(Address { url: text.to_owned(), inbox: None }),
-            Err(EgressError::Blocked) => Err(fault(
+            Err(EgressError::Blocked) => Err(refusal(
                 "must be a public https address: it must not lead to this machine or a private network"
                     .to_owned(),
             )),
-            Err(_) => Err(fault(
+            Err(_) => Err(refusal(
                 "must be a public https address, without a user, a password or a fragment".to_owned(),
             )),
         }
     }
 
-    /// The inbox that the address names, if it is one of ours.
+    /// The inbox that the address names; `None` when it is not an inbox of this server.
     fn inbox_at(&self, text: &str) -> Option<InboxId> {
         let url = Url::parse(text).ok()?;
         let base = Url::parse(&self.base_url).ok()?;
