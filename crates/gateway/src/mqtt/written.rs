@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_reply_reads_as_it_was_written() {
         let properties = reply_properties(Some(b"abc"), "answer");
-        let expected = b"\x2a\x01\x01\x03\0\x10application/json\x09\0\x03abc\x26\0\x07outcome\0\x06answer";
+        let expected = b"\x2d\x01\x01\x03\0\x10application/json\x09\0\x03abc\x26\0\x07outcome\0\x06answer";
         assert_eq!(properties, expected[..]);
         let large = vec![b'x'; 20_000];
         for payload in [&b"{}"[..], &large] {
