@@ -281,7 +281,7 @@ pub trait Charge: Send + Sync {
     fn pay(&self) -> Option<BoxFuture<'_, Result<(), Problem>>>;
 
     /// The operation ended, with the code of its refusal if it was one. Refunds the price of a fault of ours.
-    fn ended(&self, code: Option<Code>);
+    fn settle(&self, code: Option<Code>);
 }
 
 /// A letter to one person. It may hold a one-time link, so it has no `Debug`.
