@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::Environment;
 use crate::config::Config;
 
 /// Longer than the server lets any call take.
@@ -52,13 +53,9 @@ impl Api {
     pub(crate) fn new(config: &Config, access: Access) -> Result<Self, Failure> {
         // Whoever types an address at their own machine may have it called, wherever it leads.
         let anywhere: Networks = ANYWHERE.parse()?;
-        let servers = &config.egress_name_servers;
-        let egress = if servers.is_empty() {
-            Egress::new(anywhere)
-        } else {
-            Egress::with_name_servers(anywhere, servers)
-        };
-        let url = access.url.unwrap_or_else(|| config.base_url.clone()).trim_end_matches('/').to_owned();
+        let environment = Environment { egress_allow: anywhere, ..config.environment.clone() };
+        let egress = environment.egress();
+        let url = access.url.unwrap_or(environment.base_url).trim_end_matches('/').to_owned();
         check(&egress, "--url", &url)?;
         let authorization = HeaderValue::from_str(&format!("Bearer {}", access.token.expose().trim()));
         let mut authorization = authorization.map_err(|_| "the token holds what no token does")?;
