@@ -31,7 +31,7 @@ events! {
     }
 }
 
-/// When each event was committed, in microseconds, eight bytes at the place of its number.
+/// When each event was committed, in microseconds, eight bytes at the offset of its number.
 struct Commits(Arc<File>);
 
 /// Make events, each with a number of its own, and one entry in the audit log.
@@ -60,11 +60,11 @@ impl Operation for MakeEvents {
             ctx.emit(&Happened { number: number.to_string(), actor: actor.clone() })?;
         }
         ctx.audit("bench.events.made", &self.first)?;
-        let (commits, place) = (commits.0.clone(), u64::try_from(self.first).unwrap_or(0) * 8);
+        let (commits, offset) = (commits.0.clone(), u64::try_from(self.first).unwrap_or(0) * 8);
         ctx.after_commit(Box::new(move || {
             let now = SystemClock.now().as_micros();
             // Whoever reads it misses it.
-            let _ = commits.write_all_at(&now.to_ne_bytes(), place);
+            let _ = commits.write_all_at(&now.to_ne_bytes(), offset);
         }));
         Ok(Done {})
     }

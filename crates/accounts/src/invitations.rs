@@ -42,11 +42,11 @@ impl From<InvitationRow> for Invitation {
     }
 }
 
-/// What is kept of the secret in an invitation's link.
+/// The hash that is kept of the secret in an invitation's link.
 fn hash(token: &str) -> Vec<u8> {
-    let mut pieces = LengthPrefixedHash::default();
-    pieces.add(b'i', token.as_bytes());
-    pieces.finish().to_vec()
+    let mut hash = LengthPrefixedHash::default();
+    hash.add(b'i', token.as_bytes());
+    hash.finish().to_vec()
 }
 
 /// List the invitations that nobody has taken up yet, newest first.
@@ -116,19 +116,18 @@ impl Operation for CreateInvitation {
         let email = email.ok_or_else(|| Problem::field("email", "must be an e-mail address"))?;
         if accounts.mailer.is_configured() {
             let engine = ctx.engine().clone();
-            if let Err(wait) =
-                accounts.directory.take_mail_quota(&engine, &caller.to_string(), &email).await?
-            {
-                let words = "Too many invitations were sent to this address, or by you.";
-                return Err(Problem::new(Code::RateLimited, words).retry_after(wait));
+            let wait = accounts.directory.take_mail_quota(&engine, &caller.to_string(), &email).await?;
+            if let Some(wait) = wait {
+                let message = "Too many invitations were sent to this address, or by you.";
+                return Err(Problem::new(Code::RateLimited, message).retry_after(wait));
             }
         }
         let account = ctx.lock_account(self.org_id).await?.active()?;
         let team = sql::account_of(ctx.tx().await?, account, caller).await?;
         let team = team.ok_or_else(|| Problem::not_found("account", account))?;
         if team.kind == AccountKind::Personal {
-            let words = "A personal account has one member; make a team to invite others.";
-            return Err(Problem::failed_precondition("PERSONAL_ACCOUNT", "accounts", words, []));
+            let message = "A personal account has one member; make a team to invite others.";
+            return Err(Problem::failed_precondition("PERSONAL_ACCOUNT", "accounts", message, []));
         }
         if team.role.is_none_or(|own| self.role > own) {
             return Err(Problem::field("role", "must not be above your own"));
@@ -142,8 +141,11 @@ impl Operation for CreateInvitation {
         sql::prune_invitations(tx, account, now).await?;
         let open = sql::count_invitations(tx, account).await?.max(sql::count_invited_by(tx, caller).await?);
         if open >= limits::INVITATIONS_MAX {
-            let words = "You, or the team, have as many open invitations as there may be.";
-            return Err(Problem::limit_reached("accounts", words, limits::INVITATIONS_MAX));
+            let message = format!(
+                "You or the team already have {} open invitations, the maximum.",
+                limits::INVITATIONS_MAX
+            );
+            return Err(Problem::limit_reached("accounts", message, limits::INVITATIONS_MAX));
         }
         let token = hex(&ctx.engine().entropy.bytes::<32>());
         let row = InvitationRow {
@@ -168,7 +170,7 @@ impl Operation for CreateInvitation {
 }
 
 impl Accounts {
-    /// Mails the link, or answers it where no mail is sent.
+    /// Mails the link and returns an empty string; returns the link where no mail is sent.
     async fn deliver(
         &self,
         ctx: &mut Ctx,
@@ -181,7 +183,7 @@ impl Accounts {
             return Ok(link);
         }
         let inviter = ctx.caller().name.clone().unwrap_or_else(|| "A member".to_owned());
-        let letter = MailMessage {
+        let message = MailMessage {
             to: row.email.clone(),
             // Nothing that a stranger wrote stands in a subject.
             subject: "You are invited to a team".to_owned(),
@@ -191,7 +193,7 @@ impl Accounts {
             ),
         };
         let engine = ctx.engine().clone();
-        self.mailer.post(&engine, ctx.tx().await?, &letter).await?;
+        self.mailer.post(&engine, ctx.tx().await?, &message).await?;
         Ok(String::new())
     }
 
@@ -211,7 +213,7 @@ impl Accounts {
         }))
     }
 
-    /// Takes up an invitation for `person`, whose address it must be bound to. It works once.
+    /// Accepts an invitation for `person`, whose address it must be bound to. It works once.
     pub(crate) async fn accept_invitation(
         &self,
         ctx: &mut Ctx,
@@ -226,10 +228,10 @@ impl Accounts {
         let row = sql::invitation_by_token(tx, hash(token), now).await?.ok_or_else(gone)?;
         let record = self.directory.person(tx, &person.to_string()).await?;
         if record.is_none_or(|record| record.email != row.email) {
-            let words = "The invitation is for another e-mail address.";
-            return Err(Problem::new(Code::Forbidden, words).with_info("OTHER_ADDRESS", "accounts", []));
+            let message = "The invitation is for another e-mail address.";
+            return Err(Problem::new(Code::Forbidden, message).with_info("OTHER_ADDRESS", "accounts", []));
         }
-        self.lock_room_for_team(ctx, person).await?;
+        self.lock_for_new_team(ctx, person).await?;
         let tx = ctx.tx().await?;
         match sql::lock_account(tx, row.account_id).await? {
             None => return Err(gone()),

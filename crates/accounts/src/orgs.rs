@@ -61,7 +61,7 @@ impl Operation for CreateOrg {
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Account, Problem> {
         let person = person(ctx)?;
-        accounts.lock_room_for_team(ctx, person).await?;
+        accounts.lock_for_new_team(ctx, person).await?;
         let id = accounts.create(ctx, AccountKind::Team, &self.name, self.slug, Plans::FIRST).await?;
         accounts.add_member(ctx, id, person, Role::Owner).await?;
         account(ctx, id).await
@@ -114,8 +114,8 @@ impl Operation for UpdateOrg {
             None => {}
             Some(status) if status == AccountStatus::Active.name() => {
                 if !sql::keep_account(ctx.tx().await?, id, now).await? {
-                    let words = "The account is not about to be erased.";
-                    return Err(Problem::failed_precondition("NOT_ERASING", "accounts", words, []));
+                    let message = "The account is not about to be erased.";
+                    return Err(Problem::failed_precondition("NOT_ERASING", "accounts", message, []));
                 }
                 accounts.directory.set_closed(ctx.tx().await?, id, false, now).await?;
                 ctx.audit("account.kept", &id)?;
@@ -155,9 +155,9 @@ impl Operation for DeleteOrg {
         if found.is_personal()
             && let Some(team) = sql::sole_owner_of(ctx.tx().await?, owner).await?
         {
-            let words = format!("You are the only owner of {}: hand it on or erase it first.", team.name);
+            let message = format!("You are the only owner of {}: hand it on or erase it first.", team.name);
             let team = [("account_id", team.id.to_string())];
-            return Err(Problem::failed_precondition("LAST_OWNER", "accounts", words, team));
+            return Err(Problem::failed_precondition("LAST_OWNER", "accounts", message, team));
         }
         if sql::erase_account(ctx.tx().await?, id, now + limits::ERASURE_GRACE).await? {
             accounts.directory.set_closed(ctx.tx().await?, id, true, now).await?;

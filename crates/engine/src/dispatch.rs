@@ -162,7 +162,7 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
         _ => run_always(ctx, step).await,
     };
     if let Some(charge) = call.charge {
-        charge.ended(match &result {
+        charge.settle(match &result {
             Ok(reply) => reply.refused.map(|(code, _)| code),
             Err(problem) => Some(problem.code()),
         });

@@ -16,7 +16,7 @@ use portico_events::StreamParams;
 use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem, RequestId};
-use portico_metering::{MeteredCall, Metering};
+use portico_metering::{IncomingCall, MeteredCall, Metering};
 use serde_json::Value;
 use tracing::field;
 
@@ -69,7 +69,7 @@ impl Trace {
 
     /// What ran was for nothing, and is not charged.
     pub(crate) fn take_back(&self) {
-        self.ticket.as_ref().inspect(|ticket| ticket.take_back());
+        self.ticket.as_ref().inspect(|ticket| ticket.refund());
     }
 }
 
@@ -136,13 +136,14 @@ impl Calls {
     ) -> Result<Admission, Problem> {
         let caller = bearer.caller();
         trace.ticket = bearer.subject().and_then(|subject| {
-            let call = (request_id, watch);
-            MeteredCall::new(&self.metering, &self.engine, (caller, subject.clone()), &entry.spec, call)
+            let (spec, key) = (&entry.spec, subject.clone());
+            let call = IncomingCall { caller, key, spec, request_id, watch };
+            MeteredCall::new(&self.metering, &self.engine, call)
         });
         let admitted = self.engine.admit(&entry.spec, entry_point, caller.clone(), path).await;
         match (&trace.ticket, &admitted) {
             (Some(ticket), Ok(admitted)) => ticket.admit(admitted.account()).await?,
-            (Some(ticket), Err(_)) => ticket.look().await,
+            (Some(ticket), Err(_)) => ticket.load_rate_limit().await,
             (None, _) => {}
         }
         admitted

@@ -72,7 +72,7 @@ impl Gateway {
         let origins = if trace.any_origin { &Origins::any() } else { &self.origins };
         let mut response = arrived.finish(result, origins);
         if let Some(ticket) = trace.ticket.take() {
-            if let Some(standing) = ticket.standing() {
+            if let Some(standing) = ticket.rate_limit_status() {
                 self.calls.metrics.window(standing);
                 respond::limit(&mut response, standing);
             }

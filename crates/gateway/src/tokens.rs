@@ -114,7 +114,7 @@ impl Tokens {
         let verified = tokio::time::timeout(engine.operation_time_max, verifying).await;
         let verified = verified.unwrap_or_else(|_| Err(timed_out()))?;
         self.identity.note_use(&verified, engine.clock.now());
-        let known = Arc::new(Known { subject: self.metering.subject(&verified.caller), verified });
+        let known = Arc::new(Known { subject: self.metering.rate_limit_key(&verified.caller), verified });
         self.known.insert(key, known.clone());
         Ok(Bearer(known))
     }

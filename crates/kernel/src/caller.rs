@@ -99,8 +99,8 @@ impl Caller {
         self.kind == CallerKind::Person && self.scopes.is_none()
     }
 
-    /// Whoever acts: the subject, and the app that acts for a person. What one app keeps or begins is no business of the
-    /// person's other apps.
+    /// Who acts: the subject, and for an app that acts for a person also the app, so that a person's apps do not share
+    /// idempotency keys and running calls.
     pub fn actor(&self) -> Cow<'_, str> {
         match (&self.client_id, self.kind) {
             (Some(client), CallerKind::Person) if self.scopes.is_some() => {

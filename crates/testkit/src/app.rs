@@ -8,9 +8,9 @@ use base64::prelude::BASE64_STANDARD;
 use http::Request;
 use hyper::body::Body;
 use portico::admin::{self, Admin};
-use portico::{App, AppParts, Environment};
+use portico::{App, AppParts, Environment, Server};
 use portico_engine::{Ctx, JobOutcome, OPERATION_TIME_MAX};
-use portico_gateway::{AuthServer, Gateway, Metrics, Origins, Stopping};
+use portico_gateway::{AuthServer, Gateway, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
 use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, Scope, ScopeSet, Secret, SystemEntropy};
 use portico_store::{Db, Keyring, Select, args};
@@ -127,27 +127,8 @@ impl TestApp {
         let app = Arc::new(App::build(parts, vec![lab::area(&lab)]).await.unwrap());
         let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
         app.metering.start(&app.engine).await.unwrap();
-        let metrics = Arc::new(Metrics::new(
-            &app.engine.registry,
-            &app.metering.metrics,
-            &app.webhooks.metrics,
-            &app.lines,
-        ));
-        let stopping = Stopping::default();
-        let (engine, identity, metering) = (&app.engine, &app.identity, app.metering.clone());
-        let gateway = Gateway::new(
-            engine.clone(),
-            identity.clone(),
-            metering,
-            app.lines.clone(),
-            origins,
-            metrics,
-            stopping.clone(),
-        )
-        .unwrap();
-        let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
+        let Server { gateway, auth, stopping, .. } = Server::new(&app, origins).unwrap();
         let account = AccountId::from_parts(clock.now(), [0; 10]);
-        let (gateway, auth) = (Arc::new(gateway), Arc::new(auth));
         let (token, errors_expected) = (String::new(), false);
         let (mut services, stop) = (JoinSet::new(), watch::Sender::new(false));
         app.engine.registry.start_services(&app.engine, &stop.subscribe(), &mut services);

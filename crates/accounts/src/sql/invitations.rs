@@ -3,7 +3,7 @@
 use portico_kernel::{AccountId, InvitationId, PersonId, Role, Timestamp};
 use portico_store::{Select, StoreError, Tx, args, delete_some, from_row};
 
-/// An invitation as it is kept; what is in its link is kept as a hash.
+/// A row of `invitations`; of the secret in its link only a hash is kept.
 pub(crate) struct InvitationRow {
     pub(crate) id: InvitationId,
     pub(crate) account_id: AccountId,
@@ -47,7 +47,7 @@ pub(crate) async fn insert_invitation(tx: &mut Tx, row: &InvitationRow) -> Resul
     .await
 }
 
-/// The account's invitations that can still be taken up, newest first.
+/// The account's invitations that have not expired, newest first.
 pub(crate) async fn invitations_before(
     tx: &mut Tx,
     account: AccountId,
@@ -114,7 +114,7 @@ pub(crate) async fn forget_invited(tx: &mut Tx, email: &str) -> Result<(), Store
     tx.run("delete from invitations where email = $1", args![email.to_owned()]).await
 }
 
-/// Removes up to `limit` invitations that are over.
+/// Removes up to `limit` expired invitations.
 pub(crate) async fn prune_all_invitations(
     tx: &mut Tx,
     now: Timestamp,
@@ -123,7 +123,7 @@ pub(crate) async fn prune_all_invitations(
     tx.execute(delete_some!("invitations", "id", "expires_at <= $1"), args![now, limit]).await
 }
 
-/// Removes the account's invitations that are over.
+/// Removes the account's expired invitations.
 pub(crate) async fn prune_invitations(
     tx: &mut Tx,
     account: AccountId,

@@ -9,7 +9,7 @@ use crate::model::{AccountChange, AccountKind, AccountStatus, NewAccount};
 
 pub(crate) use invitations::*;
 
-/// Runs when the area can serve.
+/// Succeeds when the area can serve.
 pub(crate) const PROBE: &str = "select id from accounts limit 1";
 
 /// Erases what the area keeps of an account; with a personal account the person leaves every team. The account's own
@@ -21,7 +21,7 @@ pub(crate) const ERASE: [&str; 3] = [
     delete_some!("members", "person_id", "account_id = $1", also "account_id = $1"),
 ];
 
-/// An account as it is kept, with the role of whoever asked.
+/// A row of `accounts`, with the role of the person who asked.
 #[derive(Debug, Clone)]
 pub(crate) struct AccountRow {
     pub(crate) id: AccountId,
@@ -121,7 +121,7 @@ pub(crate) async fn update_account(
     .await
 }
 
-/// Sets the end of an account in use; returns whether it was in use.
+/// Schedules the erasure of an account; returns whether it was not scheduled already.
 pub(crate) async fn erase_account(tx: &mut Tx, id: AccountId, after: Timestamp) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
@@ -132,7 +132,7 @@ pub(crate) async fn erase_account(tx: &mut Tx, id: AccountId, after: Timestamp) 
     Ok(rows == 1)
 }
 
-/// Keeps an account whose end is not here yet; returns whether it did.
+/// Cancels an erasure whose time has not come; returns whether it did.
 pub(crate) async fn keep_account(tx: &mut Tx, id: AccountId, now: Timestamp) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
@@ -144,21 +144,21 @@ pub(crate) async fn keep_account(tx: &mut Tx, id: AccountId, now: Timestamp) -> 
     Ok(rows == 1)
 }
 
-/// An account whose end is here, if there is one after `passed`.
+/// The first account after `failed` whose erasure is due.
 pub(crate) async fn due_for_erasure(
     tx: &mut Tx,
     now: Timestamp,
-    passed: Option<AccountId>,
+    failed: Option<AccountId>,
 ) -> Result<Option<AccountId>, StoreError> {
     tx.first_value(
         "select id as value from accounts where erase_after is not null and erase_after <= $1 \
              and ($2 is null or id > $2) order by id limit 1",
-        args![now, passed],
+        args![now, failed],
     )
     .await
 }
 
-/// Is the end of the account here?
+/// Is the erasure of the account due?
 pub(crate) async fn is_due_for_erasure(
     tx: &mut Tx,
     id: AccountId,
@@ -218,8 +218,8 @@ pub(crate) async fn role(tx: &mut Tx, account: AccountId, person: &str) -> Resul
     .await
 }
 
-/// Holds the account's row until the commit, on both databases alike; returns whether it is in use, and `None` where
-/// there is none.
+/// Locks the account's row until the commit; returns whether the account is active, `None` where there is no such
+/// account.
 pub(crate) async fn lock_account(tx: &mut Tx, id: AccountId) -> Result<Option<bool>, StoreError> {
     let status: Option<AccountStatus> = tx
         .first_value("update accounts set id = id where id = $1 returning status as value", args![id])
@@ -227,7 +227,7 @@ pub(crate) async fn lock_account(tx: &mut Tx, id: AccountId) -> Result<Option<bo
     Ok(status.map(|status| status == AccountStatus::Active))
 }
 
-/// A member as they are kept.
+/// A row of `members`.
 pub(crate) struct MemberRow {
     pub(crate) person_id: PersonId,
     pub(crate) role: Role,
@@ -248,17 +248,18 @@ pub(crate) async fn member(
     .await
 }
 
-/// The members, those who joined last first.
+/// The members before that cursor, the last to join first.
 pub(crate) async fn members_before(
     tx: &mut Tx,
     account: AccountId,
-    (at, person): (Timestamp, String),
+    joined_before: Timestamp,
+    person_before: String,
     limit: i64,
 ) -> Result<Vec<MemberRow>, StoreError> {
     tx.all(
         "select person_id, role, created_at from members where account_id = $1 \
          and (created_at, person_id) < ($2, $3) order by created_at desc, person_id desc limit $4",
-        args![account, at, person, limit],
+        args![account, joined_before, person_before, limit],
     )
     .await
 }

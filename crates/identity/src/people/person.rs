@@ -226,6 +226,17 @@ impl Directory for People {
         Box::pin(async move { Ok(sql::people::person(tx, id).await?.map(PersonRecord::from)) })
     }
 
+    fn people<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        ids: &'a [PersonId],
+    ) -> BoxFuture<'a, Result<Vec<PersonRecord>, StoreError>> {
+        Box::pin(async move {
+            let rows = sql::people::people(tx, ids).await?;
+            Ok(rows.into_iter().map(PersonRecord::from).collect())
+        })
+    }
+
     fn person_by_email<'a>(
         &'a self,
         tx: &'a mut Tx,
@@ -239,9 +250,10 @@ impl Directory for People {
         engine: &'a Engine,
         from: &'a str,
         to: &'a str,
-    ) -> BoxFuture<'a, Result<Result<(), Duration>, Problem>> {
+    ) -> BoxFuture<'a, Result<Option<Duration>, Problem>> {
         Box::pin(async move {
-            attempts::take(engine, engine.clock.now(), &[(INVITATIONS, from), (LETTERS, to)]).await
+            let limits = [(INVITATIONS, from), (LETTERS, to)];
+            Ok(attempts::take(engine, engine.clock.now(), &limits).await?.err())
         })
     }
 

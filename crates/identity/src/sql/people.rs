@@ -2,7 +2,7 @@
 
 use portico_engine::ports::PersonRecord;
 use portico_kernel::{AccountId, PersonId, Timestamp};
-use portico_store::{Select, StoreError, Tx, args, from_row};
+use portico_store::{Select, StoreError, Tx, Value, args, from_row};
 
 pub(crate) use super::sessions::*;
 
@@ -32,6 +32,25 @@ pub(crate) async fn person(tx: &mut Tx, id: &str) -> Result<Option<PersonRow>, S
         args![id.to_owned()],
     )
     .await
+}
+
+/// How many ids one statement takes. A shorter list repeats its first id, so that there is one text.
+const PEOPLE_AT_ONCE: usize = 32;
+
+/// The people of these ids, in any order.
+pub(crate) async fn people(tx: &mut Tx, ids: &[PersonId]) -> Result<Vec<PersonRow>, StoreError> {
+    let mut rows: Vec<PersonRow> = Vec::with_capacity(ids.len());
+    for some in ids.chunks(PEOPLE_AT_ONCE) {
+        let padded = some.iter().chain(std::iter::repeat(&some[0])).take(PEOPLE_AT_ONCE);
+        let found = tx.all(
+            "select id, email, name, email_verified, account_id from people where id in \
+             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
+             $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)",
+            padded.map(Value::to_arg).collect(),
+        );
+        rows.append(&mut found.await?);
+    }
+    Ok(rows)
 }
 
 pub(crate) async fn person_by_email(tx: &mut Tx, email: &str) -> Result<Option<PersonRow>, StoreError> {

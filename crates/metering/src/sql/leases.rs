@@ -6,14 +6,14 @@ use portico_store::{Query, Select, StoreError, Tx, args, from_row};
 /// Which lease: of what, and whose.
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseAt {
-    /// The account that the resource belongs to; empty for a person's minute.
+    /// The account that the resource belongs to; empty for a person's rate limit.
     pub(crate) account: String,
     pub(crate) resource: String,
     /// The journal of the server that holds it.
     pub(crate) holder: String,
 }
 
-/// Holds back others who deal out the resource, until the commit.
+/// Locks the resource until the commit.
 pub(crate) async fn lock_resource(tx: &mut Tx, at: &LeaseAt) -> Result<(), StoreError> {
     tx.run(
         "insert into lease_locks (account_id, resource) values ($1, $2) \
@@ -25,15 +25,15 @@ pub(crate) async fn lock_resource(tx: &mut Tx, at: &LeaseAt) -> Result<(), Store
 
 /// What is leased of an account's units.
 pub(crate) struct HeldUnitsRow {
-    /// By everyone.
+    /// By all servers.
     pub(crate) all_held: i64,
-    /// By others who live, and can give it back.
+    /// By other servers that are alive, and can release it.
     pub(crate) living: i64,
 }
 
 from_row!(HeldUnitsRow { all_held, living });
 
-/// What is leased of the resource; those live who were seen since `seen`.
+/// What is leased of the resource. A server is alive when its heartbeat is not before `seen`.
 pub(crate) async fn held_units(
     tx: &mut Tx,
     at: &LeaseAt,
@@ -49,24 +49,26 @@ pub(crate) async fn held_units(
     .await
 }
 
-/// What others hold of a minute.
-pub(crate) struct HeldMinuteRow {
+/// The shares of a rate limit that other servers hold.
+pub(crate) struct HeldSharesRow {
     pub(crate) amount: i64,
-    /// How many hold it who live, and can give it back.
+    /// How many of the holders are alive, and can release it.
     pub(crate) living: i64,
-    /// How many of these are still to give back what they do not need.
+    /// How many of these are still to answer a recall.
     pub(crate) recalled: i64,
 }
 
-from_row!(HeldMinuteRow { amount, living, recalled });
+from_row!(HeldSharesRow { amount, living, recalled });
 
-/// What others hold of the minute: shares renewed since the first time; of servers that ended, those since the second; and
-/// those live who were seen since the third.
-pub(crate) async fn held_minute(
+/// The shares of a rate limit that other servers hold: those renewed since `renewed`, and of servers that have ended
+/// those renewed since `ended`. A server is alive when its heartbeat is not before `seen`.
+pub(crate) async fn held_shares(
     tx: &mut Tx,
     at: &LeaseAt,
-    (renewed, ended, seen): (Timestamp, Timestamp, Timestamp),
-) -> Result<HeldMinuteRow, StoreError> {
+    renewed: Timestamp,
+    ended: Timestamp,
+    seen: Timestamp,
+) -> Result<HeldSharesRow, StoreError> {
     tx.one(
         "select cast(coalesce(sum(amount), 0) as bigint) as amount, \
          cast(coalesce(sum(case when seen_at >= $5 then 1 else 0 end), 0) as bigint) as living, \

@@ -101,7 +101,7 @@ pub(crate) struct MonthRow {
 
 from_row!(MonthRow { used, granted, notified });
 
-/// Adds to what the account used and was granted in the month; returns what it comes to. The row stays locked until the
+/// Adds to what the account used and was granted in the month; returns the new sums. The row stays locked until the
 /// commit.
 pub(crate) async fn add_to_month(
     tx: &mut Tx,

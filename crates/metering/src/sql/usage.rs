@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use portico_kernel::{AccountId, Day, Hour, Month, Timestamp};
 use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, delete_some, from_row};
 
-/// Counts of calls.
+/// Sums of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) calls: i64,
@@ -202,12 +202,13 @@ pub(crate) async fn spans(
     tx: &mut Tx,
     by: &'static str,
     account: AccountId,
-    (from, until): (i64, i64),
+    from: i64,
+    until: i64,
 ) -> Result<Vec<SpanRow>, StoreError> {
     tx.all(by, args![account, from, until]).await
 }
 
-/// A piece of the log of requests.
+/// A block of the log of requests.
 pub(crate) struct BlockRow {
     pub(crate) id: String,
     pub(crate) first_at: Timestamp,
@@ -247,11 +248,12 @@ pub(crate) async fn insert_block(tx: &mut Tx, account: AccountId, block: BlockRo
     .await
 }
 
-/// Blocks with a request from `since` to `until`, those that end last first, from behind the piece `before` on.
+/// Blocks with a request from `since` to `until`, those that end last first, from behind the block `before` on.
 pub(crate) async fn blocks_before(
     tx: &mut Tx,
     account: AccountId,
-    (since, until): (Timestamp, Timestamp),
+    since: Timestamp,
+    until: Timestamp,
     before: &(Timestamp, String),
     limit: i64,
 ) -> Result<Vec<BlockRow>, StoreError> {
@@ -279,7 +281,7 @@ pub(crate) async fn blocks_since(
         .await
 }
 
-/// The last piece, if it began after `since` and has fewer than `few` requests.
+/// The last block, if it began after `since` and has fewer than `few` requests.
 pub(crate) async fn last_small_block(
     tx: &mut Tx,
     account: AccountId,
@@ -291,7 +293,7 @@ pub(crate) async fn last_small_block(
     Ok(last.filter(|last| last.first_at > since && last.requests < few))
 }
 
-/// Removes a piece; returns whether it was there.
+/// Removes a block; returns whether it was there.
 pub(crate) async fn delete_block(
     tx: &mut Tx,
     account: AccountId,
@@ -307,7 +309,7 @@ pub(crate) async fn delete_block(
     Ok(rows == 1)
 }
 
-/// Removes pieces that ended before `before`.
+/// Removes blocks that ended before `before`.
 pub(crate) async fn prune_blocks(tx: &mut Tx, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
         delete_some!("request_blocks", "account_id, last_at, id", "last_at < $1 order by last_at"),

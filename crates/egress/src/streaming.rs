@@ -1,4 +1,4 @@
-//! An answer that is still coming.
+//! A response whose body is read as it comes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use tokio_rustls::TlsConnector;
 
-use crate::connection::{Connection, Message, Unanswered};
+use crate::connection::{Connection, Message, SendError};
 use crate::exchange;
 use crate::target::Target;
 use crate::{EgressError, Limits};
 
-/// An answer whose head has come, whatever its status. To drop it is to hang up.
-pub struct Opened {
+/// A response whose head has come, whatever its status. Dropping it closes the connection.
+pub struct StreamingResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -23,8 +23,8 @@ pub struct Opened {
     body: Incoming,
 }
 
-impl Opened {
-    /// Over a connection of its own. The caller bounds the whole by time.
+impl StreamingResponse {
+    /// Sends the message over a new connection. The caller limits the time.
     pub(crate) async fn open(
         tls: &TlsConnector,
         target: &Target,
@@ -33,20 +33,19 @@ impl Opened {
         time: Duration,
     ) -> Result<Self, EgressError> {
         let (mut connection, _) = exchange::open(tls, target, addresses, time).await?;
-        let answer = connection.send(message).await.map_err(Unanswered::into_error)?;
+        let answer = connection.send(message).await.map_err(SendError::into_error)?;
         let (head, body) = answer.into_parts();
         Ok(Self { status: head.status, headers: head.headers, connection, body })
     }
 
-    /// The next piece of the body, as it comes; nothing once it has ended. It waits at most for `time`, and may be asked
-    /// again when that was too short.
-    pub async fn piece(&mut self, time: Duration) -> Result<Option<Bytes>, EgressError> {
-        let piece = self.connection.piece(&mut self.body);
-        tokio::time::timeout(time, piece).await.unwrap_or(Err(EgressError::Timeout))
+    /// The next chunk of the body; `None` at its end. Waits for `time` at most, and may be called again after a timeout.
+    pub async fn chunk(&mut self, time: Duration) -> Result<Option<Bytes>, EgressError> {
+        let chunk = self.connection.chunk(&mut self.body);
+        tokio::time::timeout(time, chunk).await.unwrap_or(Err(EgressError::Timeout))
     }
 
     /// The rest of the body.
-    pub async fn rest(mut self, limits: Limits) -> Result<Bytes, EgressError> {
+    pub async fn read_to_end(mut self, limits: Limits) -> Result<Bytes, EgressError> {
         let rest = exchange::read(&mut self.connection, self.body, limits.bytes);
         tokio::time::timeout(limits.time, rest).await.unwrap_or(Err(EgressError::Timeout))
     }

@@ -1,4 +1,4 @@
-//! From a name to every address it has.
+//! DNS: from a name to all its addresses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -21,29 +21,29 @@ const CACHED_MAX: u64 = 4096;
 /// Some servers never answer for the family that they lack, and the other is not to wait for good.
 const FAMILY_TIME: Duration = Duration::from_secs(5);
 
-/// Whoever knows where names lead.
-pub(crate) struct Names {
+/// Looks names up, in the hosts file and at name servers.
+pub(crate) struct Resolver {
     hosts: Hosts,
-    /// None where the system does not say whom to ask.
+    /// `None` where the system has no name servers.
     servers: Option<TokioResolver>,
-    /// For how long the addresses of one family are waited for.
+    /// How long to wait for the addresses of one family.
     family_time: Duration,
 }
 
-impl Names {
-    /// Asks whom the system would ask, as it was configured when this was made.
+impl Resolver {
+    /// Uses the name servers of the system, as they are configured now.
     pub(crate) fn of_system() -> Self {
         let hosts = Hosts::from_system().unwrap_or_default();
         match system_conf::read_system_conf() {
             Ok((config, options)) => Self::new(hosts, config.name_servers, options, CACHE_LIFE),
             Err(error) => {
-                tracing::warn!(%error, "no name servers are known; names lead nowhere but by the hosts file");
+                tracing::warn!(%error, "No name servers are configured; names are looked up in the hosts file only");
                 Self { hosts, servers: None, family_time: FAMILY_TIME }
             }
         }
     }
 
-    /// Asks `servers`, after the hosts file of the system.
+    /// Uses `servers`, after the hosts file of the system.
     pub(crate) fn of_servers(servers: &[SocketAddr], cache_life: Duration) -> Self {
         let hosts = Hosts::from_system().unwrap_or_default();
         let servers = servers.iter().map(|server| name_server(*server)).collect();
@@ -66,7 +66,7 @@ impl Names {
         let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         let servers = builder.with_options(options).build();
         if let Err(error) = &servers {
-            tracing::warn!(%error, "the name servers cannot be asked");
+            tracing::warn!(%error, "Failed to set up the name servers");
         }
         Self { hosts, servers: servers.ok(), family_time: FAMILY_TIME }
     }
@@ -132,22 +132,22 @@ mod tests {
                     if asked == family { both } else { other }
                 })
                 .await;
-                let names = Names::of_servers(&[dns.address], Duration::ZERO);
-                let names = Names { family_time: Duration::from_millis(200), ..names };
-                assert_eq!(texts(names.addresses("hook.example").await), [address]);
+                let resolver = Resolver::of_servers(&[dns.address], Duration::ZERO);
+                let resolver = Resolver { family_time: Duration::from_millis(200), ..resolver };
+                assert_eq!(texts(resolver.addresses("hook.example").await), [address]);
             }
         }
         let both = Dns::saying(Says::Addresses(&["1.1.1.1", "2606:4700::1", "1.0.0.1"])).await;
-        let names = Names::of_servers(&[both.address], Duration::ZERO);
-        assert_eq!(texts(names.addresses("hook.example").await), ["1.1.1.1", "1.0.0.1", "2606:4700::1"]);
+        let resolver = Resolver::of_servers(&[both.address], Duration::ZERO);
+        assert_eq!(texts(resolver.addresses("hook.example").await), ["1.1.1.1", "1.0.0.1", "2606:4700::1"]);
     }
 
     #[tokio::test]
     async fn whoever_never_answers_is_not_waited_for() {
         let dns = Dns::saying(Says::Silence).await;
-        let names = Names::of_servers(&[dns.address], Duration::ZERO);
-        let names = Names { family_time: Duration::from_millis(50), ..names };
-        assert_eq!(names.addresses("hook.example").await, Err(EgressError::Dns));
+        let resolver = Resolver::of_servers(&[dns.address], Duration::ZERO);
+        let resolver = Resolver { family_time: Duration::from_millis(50), ..resolver };
+        assert_eq!(resolver.addresses("hook.example").await, Err(EgressError::Dns));
     }
 
     /// What the machine's configuration says of search lists is for people who type.
@@ -161,8 +161,8 @@ mod tests {
         let text = "nameserver 127.0.0.1\ndomain inner.example\nsearch inner.example\noptions ndots:15\n";
         let (_, options) = system_conf::parse_resolv_conf(text).unwrap();
         let servers = vec![name_server(dns.address)];
-        let names = Names::new(Hosts::default(), servers, options, Duration::ZERO);
-        assert_eq!(names.addresses("hook.example").await, Err(EgressError::Dns));
+        let resolver = Resolver::new(Hosts::default(), servers, options, Duration::ZERO);
+        assert_eq!(resolver.addresses("hook.example").await, Err(EgressError::Dns));
         assert_eq!(dns.asked(), ["hook.example."]);
     }
 
@@ -174,25 +174,25 @@ mod tests {
             "10.1.2.3 known.example other # not.example\nfd00::7 Both.example\n10.1.2.4 both.example\n";
         hosts.read_hosts_conf(text.as_bytes()).unwrap();
         let servers = vec![name_server(dns.address)];
-        let names = Names::new(hosts, servers, ResolverOpts::default(), Duration::ZERO);
-        assert_eq!(texts(names.addresses("known.example").await), ["10.1.2.3"]);
-        assert_eq!(texts(names.addresses("both.example").await), ["10.1.2.4", "fd00::7"]);
+        let resolver = Resolver::new(hosts, servers, ResolverOpts::default(), Duration::ZERO);
+        assert_eq!(texts(resolver.addresses("known.example").await), ["10.1.2.3"]);
+        assert_eq!(texts(resolver.addresses("both.example").await), ["10.1.2.4", "fd00::7"]);
         assert_eq!(dns.questions(), 0, "not even for the other family");
-        assert_eq!(texts(names.addresses("not.example").await), ["1.1.1.1", "2606:4700::1"]);
+        assert_eq!(texts(resolver.addresses("not.example").await), ["1.1.1.1", "2606:4700::1"]);
     }
 
     #[tokio::test]
     async fn no_is_an_answer_for_as_short_a_time() {
         let dns = Dns::saying(Says::Unknown).await;
-        let names = Names::of_servers(&[dns.address], CACHE_LIFE);
-        let servers = names.servers.as_ref().unwrap().options();
+        let resolver = Resolver::of_servers(&[dns.address], CACHE_LIFE);
+        let servers = resolver.servers.as_ref().unwrap().options();
         assert_eq!(
             (servers.positive_max_ttl, servers.negative_max_ttl),
             (Some(CACHE_LIFE), Some(CACHE_LIFE))
         );
         assert_eq!((servers.positive_min_ttl, servers.negative_min_ttl), (None, None));
         for bad in ["hook.example", &"x".repeat(64), &"x.".repeat(200)] {
-            assert_eq!(names.addresses(bad).await, Err(EgressError::Dns));
+            assert_eq!(resolver.addresses(bad).await, Err(EgressError::Dns));
         }
     }
 
@@ -200,8 +200,8 @@ mod tests {
     async fn without_servers_there_is_the_hosts_file() {
         let mut hosts = Hosts::default();
         hosts.read_hosts_conf(&b"10.1.2.3 known.example"[..]).unwrap();
-        let names = Names { hosts, servers: None, family_time: FAMILY_TIME };
-        assert_eq!(texts(names.addresses("known.example").await), ["10.1.2.3"]);
-        assert_eq!(names.addresses("hook.example").await, Err(EgressError::Dns));
+        let resolver = Resolver { hosts, servers: None, family_time: FAMILY_TIME };
+        assert_eq!(texts(resolver.addresses("known.example").await), ["10.1.2.3"]);
+        assert_eq!(resolver.addresses("hook.example").await, Err(EgressError::Dns));
     }
 }

@@ -70,7 +70,7 @@ fn config_file(database: &TestDatabase) -> PathBuf {
 }
 
 /// A server, its database, and the accounts in it.
-pub(crate) struct Place {
+pub(crate) struct DeliverySetup {
     // Ends before its database.
     pub(crate) server: Process,
     pub(crate) database: TestDatabase,
@@ -139,7 +139,7 @@ pub(crate) fn commits(database: &TestDatabase, count: usize) -> Vec<Timestamp> {
     times.take(count).map(Timestamp::from_micros).collect()
 }
 
-impl Place {
+impl DeliverySetup {
     /// A new one.
     pub(crate) async fn create(database: Database, receiver: &Receiver) -> Self {
         let database = TestDatabase::create(database).await;

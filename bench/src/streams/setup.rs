@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use portico_testkit::{Database, TestDatabase};
 
-use crate::deliveries::place::{self, Maker};
+use crate::deliveries::setup::{self, Maker};
 use crate::http::process::{Cluster, Process};
 
 /// API tokens of an account: each has places for 32 streams, and the account for 128.
 const TOKENS_EACH: usize = 5;
 
 /// A database with accounts.
-pub(crate) struct Place {
+pub(crate) struct StreamSetup {
     pub(crate) database: TestDatabase,
     /// The processes of PostgreSQL.
     pub(crate) cluster: Option<Cluster>,
@@ -29,28 +29,28 @@ pub(crate) struct Server {
     accounts: Arc<Vec<Account>>,
 }
 
-impl Place {
+impl StreamSetup {
     /// A new one, with so many accounts.
     pub(crate) async fn create(database: Database, accounts: usize) -> Self {
         let database = TestDatabase::create(database).await;
-        let app = place::open(&database).await;
+        let app = setup::open(&database).await;
         let mut made = Vec::new();
         for _ in 0..accounts {
-            let maker = place::new_maker(&app).await;
+            let maker = setup::new_maker(&app).await;
             let mut tokens = vec![maker.token.clone()];
             while tokens.len() < TOKENS_EACH {
-                tokens.push(place::new_token(&app, maker.account).await);
+                tokens.push(setup::new_token(&app, maker.account).await);
             }
             made.push(Account { maker, tokens });
         }
-        let cluster = place::cluster(&app.engine.db).await;
+        let cluster = setup::cluster(&app.engine.db).await;
         app.engine.db.close().await;
         Self { database, cluster, accounts: Arc::new(made) }
     }
 
     /// Starts a server on it.
     pub(crate) fn serve(&self) -> Arc<Server> {
-        Arc::new(Server { process: place::serve(&self.database), accounts: self.accounts.clone() })
+        Arc::new(Server { process: setup::serve(&self.database), accounts: self.accounts.clone() })
     }
 }
 

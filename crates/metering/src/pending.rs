@@ -1,41 +1,45 @@
-//! What is in the journal of this server and not in the database yet, so that reports need not wait for it.
+//! Records that are in the journal of this server and not in the database yet, so that reports include them.
 
 use portico_engine::Ctx;
 use portico_kernel::{AccountId, Day, Hour, Month, Problem};
 
-use crate::batch::{AccountBatch, add_up};
-use crate::block::Logged;
+use crate::batch::{AccountBatch, aggregate};
+use crate::block::LogEntry;
 use crate::journal::{Journal, Record};
 use crate::sql::{self, SpanRow};
 use crate::{Metering, sql::Counts};
 
-/// The calls of one account that the database does not have, as the transaction of a report sees it.
-pub(crate) struct Tail<'a> {
+/// The records of one account that are not in the snapshot of the database that a report reads.
+pub(crate) struct PendingRecords<'a> {
     journal: &'a Journal,
-    /// Each with its number.
-    metrics: Vec<u64>,
+    /// The number of each record.
+    numbers: Vec<u64>,
     records: Vec<Option<Record<'static>>>,
 }
 
 impl Metering {
-    /// The tail for `account`. It comes before anything else that a report reads: what is counted between the two looks
-    /// is then seen by one of them, and the position tells by which.
-    pub(crate) async fn tail(&self, ctx: &mut Ctx, account: AccountId) -> Result<Tail<'_>, Problem> {
+    /// The pending records of `account`. A report calls this before it reads anything else: a record that is counted
+    /// between the two reads is then in exactly one of them, and the journal's position says in which.
+    pub(crate) async fn pending(
+        &self,
+        ctx: &mut Ctx,
+        account: AccountId,
+    ) -> Result<PendingRecords<'_>, Problem> {
         let journal = self.journal()?;
         let from = self.metrics.counted();
         let read = journal.read_of(from, usize::MAX, Some(account));
         let counted = sql::journal_position(ctx.tx().await?, journal.id()).await?;
         let counted = counted.unwrap_or(from);
         let own = (from..).zip(read).filter(|(number, record)| *number >= counted && record.is_some());
-        let (metrics, records) = own.unzip();
-        Ok(Tail { journal, metrics, records })
+        let (numbers, records) = own.unzip();
+        Ok(PendingRecords { journal, numbers, records })
     }
 }
 
-impl Tail<'_> {
+impl PendingRecords<'_> {
     /// What the calls come to.
     pub(crate) fn batch(&self) -> AccountBatch<'_> {
-        let (_, mut accounts) = add_up(&self.records, usize::MAX);
+        let (_, mut accounts) = aggregate(&self.records, usize::MAX);
         accounts.pop_first().map(|(_, batch)| batch).unwrap_or_default()
     }
 
@@ -45,10 +49,10 @@ impl Tail<'_> {
     }
 
     /// The calls as the log shows them.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = Logged<'_>> {
+    pub(crate) fn requests(&self) -> impl Iterator<Item = LogEntry<'_>> {
         let (id, names) = (self.journal.id(), self.journal.names());
-        let records = self.metrics.iter().zip(self.records.iter().flatten());
-        records.map(move |(number, record)| Logged::new(record, id, *number, names))
+        let records = self.numbers.iter().zip(self.records.iter().flatten());
+        records.map(move |(number, record)| LogEntry::new(record, id, *number, names))
     }
 
     /// By hour.
