@@ -115,7 +115,7 @@ impl Operation for CreateInvitation {
         let email = email.ok_or_else(|| Problem::field("email", "must be an e-mail address"))?;
         if accounts.mailer.is_configured() {
             let engine = ctx.engine().clone();
-            if let Err(wait) =
+            if let Some(wait) =
                 accounts.directory.take_mail_quota(&engine, &caller.to_string(), &email).await?
             {
                 let words = "Too many invitations were sent to this address, or by you.";

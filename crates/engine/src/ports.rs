@@ -107,14 +107,14 @@ pub trait Directory: Send + Sync {
         email: &'a str,
     ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
 
-    /// Takes one of the letters that `from` may have sent, and that `to` may be sent, in an hour; answers how long to wait
-    /// when there are none left. Before any transaction: it has one of its own.
+    /// Consumes one unit of both hourly mail limits, the sender's and the recipient's; returns the time to wait when one
+    /// is used up. Opens its own transaction, so none may be open.
     fn take_mail_quota<'a>(
         &'a self,
         engine: &'a Engine,
         from: &'a str,
         to: &'a str,
-    ) -> BoxFuture<'a, Result<Result<(), Duration>, Problem>>;
+    ) -> BoxFuture<'a, Result<Option<Duration>, Problem>>;
 
     /// The form of an e-mail address in which people are known; nothing when it is none.
     fn canonical_email(&self, email: &str) -> Option<String>;

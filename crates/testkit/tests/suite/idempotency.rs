@@ -221,8 +221,7 @@ async fn kept_answers_are_sealed_and_pruned(app: TestApp) {
     let made = keyed(&app, "k", &json!({ "name": "a" })).await.ok();
     let secret = made["secret"].as_str().unwrap().to_owned();
     let mut tx = app.app.engine.db.read().await.unwrap();
-    let kept: Vec<u8> =
-        tx.value("select answer as value from idempotency_records", args![]).await.unwrap();
+    let kept: Vec<u8> = tx.value("select answer as value from idempotency_records", args![]).await.unwrap();
     tx.rollback().await.unwrap();
     assert!(!String::from_utf8_lossy(&kept).contains(&secret[6..]));
     let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -232,8 +231,7 @@ async fn kept_answers_are_sealed_and_pruned(app: TestApp) {
         // The job waits on this clock, whenever it began to.
         app.advance(seconds(300)).await;
         let mut tx = app.app.engine.db.read().await.unwrap();
-        let left: i64 =
-            tx.value("select count(*) as value from idempotency_records", args![]).await.unwrap();
+        let left: i64 = tx.value("select count(*) as value from idempotency_records", args![]).await.unwrap();
         tx.rollback().await.unwrap();
         if left == 0 {
             break;
