@@ -114,8 +114,8 @@ pub trait Directory: Send + Sync {
         email: &'a str,
     ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
 
-    /// Consumes one unit of the hourly mail limits of `from` and of `to`; returns how long to wait when one of them is
-    /// used up. Opens a transaction of its own.
+    /// Consumes one unit of both hourly mail limits, the sender's and the recipient's; returns the time to wait when one
+    /// is used up. Opens its own transaction, so none may be open.
     fn take_mail_quota<'a>(
         &'a self,
         engine: &'a Engine,

@@ -54,7 +54,7 @@ impl AuthServer {
             && Origins::is_preflight(&arrived.parts.headers)
             && let Some(allow) = open_to_any_origin(arrived.parts.uri.path())
         {
-            return Ok(cors::preflight(&http::HeaderValue::from_static(allow)));
+            return Ok(cors::preflight(&allow));
         }
         let bytes = arrived.body.read(limits::FORM_BYTES_MAX as u64).await?;
         arrived.working();

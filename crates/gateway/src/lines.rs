@@ -188,7 +188,7 @@ impl Lines {
         let mut persons = Vec::new();
         for entry in &self.open {
             let state = entry.value();
-            match self.identity.still_stands(state.bearer.verified(), now) {
+            match self.identity.is_credential_valid(state.bearer.verified(), now) {
                 Ok(false) => state.end(End::Revoked),
                 Ok(true) if stood_still => state.end(End::Drain),
                 Ok(true) if due && state.is_members() => persons.push(state.clone()),

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use portico_engine::{Engine, timed_out};
 use portico_identity::Identity;
-use portico_identity::verify::{Audience, Verified, refused};
+use portico_identity::verify::{Audience, VerifiedToken, refused};
 use portico_kernel::{Caller, Problem, Timestamp};
 use portico_metering::{Metering, RateLimitKey};
 use quick_cache::sync::Cache;
@@ -29,7 +29,7 @@ pub(crate) struct Tokens {
 
 /// A token that was good when it was last seen, and the minute of whoever holds it.
 struct Known {
-    verified: Verified,
+    verified: VerifiedToken,
     subject: Option<Arc<RateLimitKey>>,
 }
 
@@ -51,7 +51,7 @@ impl Bearer {
         self.0.subject.as_ref()
     }
 
-    pub(crate) fn verified(&self) -> &Verified {
+    pub(crate) fn verified(&self) -> &VerifiedToken {
         &self.0.verified
     }
 
@@ -101,7 +101,7 @@ impl Tokens {
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         if let Some(known) = self.known.get(&key) {
             let now = engine.clock.now();
-            if self.identity.still_good(&known.verified, now)? {
+            if self.identity.is_valid(&known.verified, now)? {
                 metrics.token_known(true);
                 self.identity.note_use(&known.verified, now);
                 return Ok(Bearer(known));
@@ -122,7 +122,7 @@ impl Tokens {
     /// Does the credential still stand? A connection outlives the token that it was opened with.
     pub(crate) fn still_stands(&self, engine: &Engine, bearer: &Bearer) -> Result<bool, Problem> {
         let (verified, now) = (&bearer.0.verified, engine.clock.now());
-        let stands = self.identity.still_stands(verified, now)?;
+        let stands = self.identity.is_credential_valid(verified, now)?;
         if stands {
             self.identity.note_use(verified, now);
         }

@@ -115,7 +115,7 @@ impl Claims {
         Timestamp::from_seconds(self.exp)
     }
 
-    /// Who calls with it; nothing when the claims do not fit together.
+    /// The caller that the token is of; `None` when the claims do not fit together.
     pub fn caller(self) -> Option<Caller> {
         let kind = CallerKind::parse(&self.kind)?;
         // A name that is no scope any more (a retired one) grants nothing; the others still do.

@@ -25,7 +25,7 @@ text_enum! {
 text_value!(CredentialKind);
 
 impl CredentialKind {
-    const fn words(self) -> &'static str {
+    const fn title(self) -> &'static str {
         match self {
             Self::Key => "key",
             Self::Token => "API token",
@@ -81,8 +81,8 @@ impl NewCredential {
             return Err(Problem::field("scopes", "must name at least one scope"));
         }
         if !is_short_text(&self.name, limits::NAME_CHARACTERS_MAX) {
-            let words = format!("must have at most {} printable characters", limits::NAME_CHARACTERS_MAX);
-            return Err(Problem::field("name", words));
+            let message = format!("must have at most {} printable characters", limits::NAME_CHARACTERS_MAX);
+            return Err(Problem::field("name", message));
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl NewCredential {
         let of_parent = match &self.parent {
             None => None,
             Some(id) => {
-                let parent = sql::standing_credential(ctx.tx().await?, id).await?;
+                let parent = sql::active_credential(ctx.tx().await?, id).await?;
                 let now = ctx.now();
                 let parent = parent.filter(|parent| {
                     parent.account_id == self.account && parent.expires_at.is_none_or(|end| now < end)
@@ -138,8 +138,8 @@ impl NewCredential {
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
         let active = sql::count_active(ctx.tx().await?, self.account, kind, now).await?;
         if active >= kind.limit() {
-            let words = format!("The account has {active} {}s, which is the most it may have.", kind.name());
-            return Err(Problem::limit_reached("identity", words, kind.limit()));
+            let message = format!("The account already has {active} {}s, the maximum.", kind.name());
+            return Err(Problem::limit_reached("identity", message, kind.limit()));
         }
         Ok(CredentialRow {
             id,
@@ -212,20 +212,17 @@ impl Identity {
         Ok(CreatedToken { key: row.into_key()?, token: Secret::new(signed.token) })
     }
 
-    /// Revokes a key or API token, and the keys below it; answers what was revoked. Once more changes nothing.
+    /// Revokes a key or API token, and the keys below it; returns what was revoked. A second time changes nothing.
     pub async fn revoke(&self, ctx: &mut Ctx, id: &str) -> Result<Vec<String>, Problem> {
         let known = sql::credential(ctx.tx().await?, id).await?;
         let account = known.ok_or_else(|| Problem::not_found("key or API token", id))?.account_id;
         // Held, so that no key can come to be below it meanwhile.
         ctx.lock_account(account).await?;
         let now = ctx.now();
-        let tx = ctx.tx().await?;
-        let revoked = sql::revoke(tx, id, now).await?;
-        for row in &revoked {
-            sql::add_revocation(tx, &row.id, false, now).await?;
-        }
+        let revoked = sql::revoke(ctx.tx().await?, id, now).await?;
         let actor = ctx.caller().subject.clone();
         for row in &revoked {
+            sql::add_revocation(ctx.tx().await?, &row.id, false, now).await?;
             let (actor, id) = (actor.clone(), row.id.clone());
             if row.kind == CredentialKind::Key {
                 ctx.audit("key.revoked", &id)?;
@@ -250,7 +247,7 @@ impl Identity {
         let row = sql::credential(ctx.tx().await?, id).await?;
         let row = row.filter(|row| row.account_id == account && row.kind == kind);
         let row = row.filter(|row| below.is_none() || row.parent == below);
-        let row = row.ok_or_else(|| Problem::not_found(kind.words(), id))?;
+        let row = row.ok_or_else(|| Problem::not_found(kind.title(), id))?;
         self.revoke(ctx, &row.id).await.map(drop)
     }
 

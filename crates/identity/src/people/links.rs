@@ -33,7 +33,7 @@ impl Purpose {
     }
 }
 
-/// Makes a link for `person` (empty for nobody yet); answers the secret in it. The last link to sign up first or to
+/// Makes a link for `person` (empty for nobody yet); returns the secret in it. The last link to sign up first or to
 /// confirm an address is the one that works; of those to choose a password each does, so that nobody can make another's
 /// useless by asking for a new one.
 pub(crate) async fn create(

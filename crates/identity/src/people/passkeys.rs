@@ -8,8 +8,8 @@ use portico_webauthn::{AuthenticationResponse, Passkey, Refusal, RegistrationRes
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::http::Asked;
-use crate::http::carried::For;
+use crate::http::RequestContext;
+use crate::http::sealed_state::StateSeal;
 use crate::limits;
 use crate::people::links;
 use crate::secret;
@@ -17,7 +17,7 @@ use crate::sql::people::{self as sql, PasskeyRow, PersonRow};
 
 /// What a browser sends at the end of a ceremony.
 #[derive(Deserialize)]
-pub(crate) struct Finished<C> {
+pub(crate) struct PasskeyResponse<C> {
     pub(crate) csrf: String,
     state: String,
     credential: C,
@@ -34,35 +34,36 @@ fn log_refusal(refusal: Refusal) {
 
 /// Begins to add a passkey to the person.
 pub(crate) async fn begin_adding(
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     relying_party: &RelyingParty,
     person: &PersonRow,
     browser: &str,
 ) -> Result<Value, Problem> {
-    let mut tx = asked.engine.db.read().await?;
+    let mut tx = context.engine.db.read().await?;
     let known = sql::passkeys(&mut tx, person.id).await?;
     tx.rollback().await?;
     let known: Vec<Passkey> =
         known.iter().filter_map(|row| serde_json::from_str(&row.passkey).ok()).collect();
     let display_name = if person.name.is_empty() { &person.email } else { &person.name };
     let user = User { id: person.id.as_u128(), name: &person.email, display_name };
-    let challenge = secret::random(asked.engine.entropy.as_ref());
+    let challenge = secret::random(context.engine.entropy.as_ref());
     let options = relying_party.creation_options(&user, &challenge, known.iter());
     Ok(
-        json!({ "options": options, "state": For { whom: browser, purpose: ADDING }.seal(asked, limits::STEP_LIFE, challenge)? }),
+        json!({ "options": options, "state": StateSeal { bound_to: browser, purpose: ADDING }.seal(context, limits::STEP_LIFE, challenge)? }),
     )
 }
 
 /// Adds the passkey that the browser made; `None` when it is not in order.
 pub(crate) async fn finish_adding(
     ctx: &mut Ctx,
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     relying_party: &RelyingParty,
     person: &PersonRow,
     browser: &str,
-    finished: Finished<RegistrationResponse>,
+    finished: PasskeyResponse<RegistrationResponse>,
 ) -> Result<Option<()>, Problem> {
-    let challenge: Option<String> = For { whom: browser, purpose: ADDING }.open(asked, &finished.state);
+    let challenge: Option<String> =
+        StateSeal { bound_to: browser, purpose: ADDING }.open(context, &finished.state);
     let Some(challenge) = challenge else { return Ok(None) };
     let verified =
         relying_party.register(&finished.credential, &challenge).inspect_err(|why| log_refusal(*why));
@@ -88,29 +89,30 @@ pub(crate) async fn finish_adding(
 
 /// Begins a sign-in.
 pub(crate) fn begin_sign_in(
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     relying_party: &RelyingParty,
     browser: &str,
 ) -> Result<Value, Problem> {
-    let challenge = secret::random(asked.engine.entropy.as_ref());
+    let challenge = secret::random(context.engine.entropy.as_ref());
     let options = relying_party.request_options(&challenge);
     Ok(
-        json!({ "options": options, "state": For { whom: browser, purpose: SIGN_IN }.seal(asked, limits::STEP_LIFE, challenge)? }),
+        json!({ "options": options, "state": StateSeal { bound_to: browser, purpose: SIGN_IN }.seal(context, limits::STEP_LIFE, challenge)? }),
     )
 }
 
 /// Who signed in with a passkey; `None` when it is not in order. What a browser carried works once.
 pub(crate) async fn finish_sign_in(
-    asked: &Asked<'_>,
+    context: &RequestContext<'_>,
     relying_party: &RelyingParty,
     browser: &str,
-    finished: &Finished<AuthenticationResponse>,
+    finished: &PasskeyResponse<AuthenticationResponse>,
 ) -> Result<Option<PersonRow>, Problem> {
-    let challenge: Option<String> = For { whom: browser, purpose: SIGN_IN }.open(asked, &finished.state);
+    let challenge: Option<String> =
+        StateSeal { bound_to: browser, purpose: SIGN_IN }.open(context, &finished.state);
     let claimed = finished.credential.user_handle().map(PersonId::from_u128);
     let Some((challenge, person)) = challenge.zip(claimed) else { return Ok(None) };
     let credential = hex(finished.credential.credential_id());
-    let mut tx = asked.engine.db.write().await?;
+    let mut tx = context.engine.db.write().await?;
     let row = sql::passkeys(&mut tx, person).await?.into_iter().find(|row| row.id == credential);
     let Some(mut passkey) = row.and_then(|row| serde_json::from_str::<Passkey>(&row.passkey).ok()) else {
         return Ok(None);
@@ -119,11 +121,11 @@ pub(crate) async fn finish_sign_in(
     if verified.inspect_err(|why| log_refusal(*why)).is_err() {
         return Ok(None);
     }
-    let until = asked.now + limits::STEP_LIFE;
+    let until = context.now + limits::STEP_LIFE;
     let used = || Problem::new(Code::Unauthenticated, "This sign-in was finished already.");
     links::use_once(&mut tx, "passkey used", &finished.state, until).await.on_conflict(used)?;
     let kept = serde_json::to_string(&passkey).map_err(Problem::internal)?;
-    sql::use_passkey(&mut tx, &credential, &kept, asked.now).await?;
+    sql::use_passkey(&mut tx, &credential, &kept, context.now).await?;
     let person = sql::person(&mut tx, &person.to_string()).await?;
     tx.commit().await?;
     Ok(person)

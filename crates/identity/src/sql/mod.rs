@@ -110,7 +110,7 @@ pub(crate) async fn credential(tx: &mut Tx, id: &str) -> Result<Option<Credentia
 }
 
 /// The credential, if neither it, nor the one above it, nor its account is refused.
-pub(crate) async fn standing_credential(
+pub(crate) async fn active_credential(
     tx: &mut impl Select,
     id: &str,
 ) -> Result<Option<CredentialRow>, StoreError> {

@@ -61,8 +61,8 @@ pub(crate) async fn session(tx: &mut Tx, token_hash: Vec<u8>) -> Result<Option<S
     tx.first(sessions!("token_hash = $1"), args![token_hash]).await
 }
 
-/// Does the session stand?
-pub(crate) async fn is_session_standing(
+/// Is the session still signed in?
+pub(crate) async fn is_session_active(
     tx: &mut Tx,
     id: SessionId,
     now: Timestamp,

@@ -1,4 +1,4 @@
-//! A request to `{auth_url}`, and what there is to ask of it.
+//! A request to `{auth_url}`, and what its handlers read from it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,7 +21,7 @@ const USER_AGENT_CHARACTERS_MAX: usize = 200;
 /// What the listener knows about a request and its headers do not say.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// Whoever is at the other end of the connection.
+    /// The address at the other end of the connection.
     pub peer: IpAddr,
     /// The request's id.
     pub request_id: String,
@@ -60,70 +60,78 @@ impl Params {
         self.0.get(name)?.first().map(String::as_str)
     }
 
+    pub(crate) fn required(&self, name: &str) -> Result<&str, OAuthError> {
+        self.get(name).ok_or_else(|| OAuthError::invalid_request(format!("{name} is missing.")))
+    }
+
     pub(crate) fn all(&self, name: &str) -> &[String] {
         self.0.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
-/// A request and what goes with it.
-pub(crate) struct Asked<'a> {
+/// A request, who sent it, and when.
+pub(crate) struct RequestContext<'a> {
     pub(crate) engine: &'a Arc<Engine>,
-    pub(crate) request: &'a Request<Bytes>,
+    pub(crate) http: &'a Request<Bytes>,
     pub(crate) address: IpAddr,
     pub(crate) request_id: String,
     pub(crate) now: Timestamp,
 }
 
-impl<'a> Asked<'a> {
-    pub(crate) fn new(engine: &'a Arc<Engine>, request: &'a Request<Bytes>, proxies: &Networks) -> Self {
-        let arrival = request.extensions().get::<Arrival>();
+impl<'a> RequestContext<'a> {
+    pub(crate) fn new(engine: &'a Arc<Engine>, http: &'a Request<Bytes>, proxies: &Networks) -> Self {
+        let arrival = http.extensions().get::<Arrival>();
         let peer = arrival.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |arrival| arrival.peer);
         Self {
             engine,
-            request,
-            address: client_address(peer, request.headers(), proxies),
+            http,
+            address: client_address(peer, http.headers(), proxies),
             request_id: arrival.map(|arrival| arrival.request_id.clone()).unwrap_or_default(),
             now: engine.clock.now(),
         }
     }
 
     pub(crate) fn query(&self) -> Result<Params, OAuthError> {
-        Params::parse(self.request.uri().query().unwrap_or_default())
+        Params::parse(self.http.uri().query().unwrap_or_default())
     }
 
     /// The posted form.
     pub(crate) fn form(&self) -> Result<Params, OAuthError> {
-        let content_type = header(self.request.headers(), CONTENT_TYPE.as_str());
-        let essence = content_type.split(';').next().unwrap_or_default().trim();
-        if !essence.eq_ignore_ascii_case(FORM) {
+        if !self.has_content_type(FORM) {
             return Err(OAuthError::invalid_request(format!("The content type must be {FORM}.")));
         }
-        let text = str::from_utf8(self.request.body())
+        let text = str::from_utf8(self.http.body())
             .map_err(|_| OAuthError::invalid_request("The form is not UTF-8."))?;
         Params::parse(text)
     }
 
+    pub(crate) fn has_content_type(&self, expected: &str) -> bool {
+        let content_type = header(self.http.headers(), CONTENT_TYPE.as_str());
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        essence.eq_ignore_ascii_case(expected)
+    }
+
     pub(crate) fn cookie(&self, name: &str) -> Option<String> {
-        let headers = self.request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let headers = self.http.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies = headers.flat_map(Cookie::split_parse).filter_map(Result::ok);
         cookies.find(|cookie| cookie.name() == name).map(|cookie| cookie.value().to_owned())
     }
 
     pub(crate) fn user_agent(&self) -> String {
-        let text = header(self.request.headers(), USER_AGENT.as_str());
+        let text = header(self.http.headers(), USER_AGENT.as_str());
         text.chars().filter(|c| !c.is_control()).take(USER_AGENT_CHARACTERS_MAX).collect()
     }
 
-    /// Does a browser say that another site sent this? A form of ours is sent without a referrer, and so with the
+    /// Does the browser say that another site sent this? A form of ours is sent without a referrer, and so with the
     /// origin `null`.
     pub(crate) fn is_cross_site(&self, own: &str) -> bool {
-        let headers = self.request.headers();
+        let headers = self.http.headers();
         let site = header(headers, "sec-fetch-site");
         let origin = header(headers, ORIGIN.as_str());
         !matches!(site, "" | "same-origin" | "none") || !(matches!(origin, "" | "null") || origin == own)
     }
 
-    /// The address as a limit counts it: one household of IPv6 has a whole network.
+    /// The address as rate limits count it: IPv6 by its /64 network, since a household has a whole one.
     pub(crate) fn address_bucket(&self) -> String {
         match self.address.to_canonical() {
             IpAddr::V4(address) => address.to_string(),
@@ -139,8 +147,8 @@ pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Who really asks: the last address that a proxy of ours added, read from the end, where only our proxies write.
-/// Nobody else's word is taken for it.
+/// The client's address: the last one in `X-Forwarded-For` that a trusted proxy added, read from the end, where only
+/// our proxies write. Nobody else's header is believed.
 fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
     let forwarded = headers.get_all("x-forwarded-for").iter();
     let forwarded: Vec<_> = forwarded.flat_map(|value| value.to_str().unwrap_or("?").split(',')).collect();
