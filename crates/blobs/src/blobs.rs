@@ -122,16 +122,16 @@ impl Blobs {
         }
         let begun_at = self.clock.now();
         let id: BlobId = self.entropy.id(begun_at);
-        let (mut content, measured) = measure(body, limit);
+        let (mut body, measured) = measure(body, limit);
         let mut data_key = None;
         if sealed {
             let key = DataKey::generate(&*self.entropy);
-            content = sealing::seal(&key, content);
+            body = sealing::seal(&key, body);
             let (owner, row) = (account.to_string(), id.to_string());
             let context = Context { account: &owner, row: &row, purpose: PURPOSE };
             data_key = Some(self.keyring.seal(&*self.entropy, context, key.bytes()));
         }
-        self.count(self.store.put(&id.to_string(), content).await)?;
+        self.count(self.store.put(&id.to_string(), body).await)?;
         let unread = |_| BlobError::Refused("the store did not read the upload to its end".to_owned());
         let Measured { hash, size } = self.count(measured.await.map_err(unread))?;
         self.metrics.count_in(size);

@@ -93,10 +93,12 @@ async fn an_upload_that_is_dropped_leaves_nothing_and_a_killed_one_is_swept() {
     });
     let endless = body(&content(400_000), 400_000).chain(silence).boxed();
     let (key, other) = (key(0), key(1));
+    let mut put = store.put(&key, endless);
     tokio::select! {
-        _ = store.put(&key, endless) => panic!("it waits for more"),
+        _ = &mut put => panic!("it waits for more"),
         _ = is_waiting => assert_eq!(files(&root).len(), 1),
     }
+    drop(put);
     assert_eq!(files(&root), Vec::<PathBuf>::new());
     // What `kill -9` leaves behind.
     store.put(&other, body(&content(10), 10)).await.unwrap();
