@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{self, SHA256};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use portico_kernel::{AccountId, BlobId, Clock, Entropy, hex};
-use portico_store::{Context, Keyring, StoreError, Tx};
+use portico_store::{Context, Keyring, Select, StoreError, Tx};
 use tokio::sync::oneshot;
 
 use crate::model::{Blob, Upload, UploadOptions};
@@ -151,11 +151,11 @@ impl Blobs {
     /// The account's blob of that id, or `None`.
     pub async fn find(
         &self,
-        tx: &mut Tx,
+        query: &mut impl Select,
         account: AccountId,
         id: BlobId,
     ) -> Result<Option<Blob>, StoreError> {
-        sql::find(tx, account, id).await
+        sql::find(query, account, id).await
     }
 
     /// Gives up one use of a blob. With the last one its row is removed, and its object at the next sweep. Returns false

@@ -1,7 +1,7 @@
 //! Every statement of the crate.
 
 use portico_kernel::{AccountId, BlobId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Select, StoreError, Tx, args, from_row};
 
 use crate::model::{Blob, Upload};
 
@@ -33,13 +33,18 @@ pub(crate) async fn record(tx: &mut Tx, upload: &Upload, now: Timestamp) -> Resu
     .await
 }
 
-pub(crate) async fn find(tx: &mut Tx, account: AccountId, id: BlobId) -> Result<Option<Blob>, StoreError> {
-    tx.first(
-        "select id, account_id, hash, size, media_type, data_key, created_at from blobs \
+pub(crate) async fn find(
+    query: &mut impl Select,
+    account: AccountId,
+    id: BlobId,
+) -> Result<Option<Blob>, StoreError> {
+    query
+        .first(
+            "select id, account_id, hash, size, media_type, data_key, created_at from blobs \
          where account_id = $1 and id = $2",
-        args![account, id],
-    )
-    .await
+            args![account, id],
+        )
+        .await
 }
 
 /// Takes one use back, and removes the row with the last one. Returns false when there is no such row.
@@ -47,20 +52,22 @@ pub(crate) async fn release(tx: &mut Tx, account: AccountId, id: BlobId) -> Resu
     let rows = tx
         .execute("update blobs set uses = uses - 1 where account_id = $1 and id = $2", args![account, id])
         .await?;
-    tx.execute("delete from blobs where account_id = $1 and id = $2 and uses <= 0", args![account, id])
-        .await?;
+    tx.run("delete from blobs where account_id = $1 and id = $2 and uses <= 0", args![account, id]).await?;
     Ok(rows == 1)
 }
 
 /// The ids of rows after `after`, in order.
-pub(crate) async fn ids_after(tx: &mut Tx, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-    let rows: Vec<(String,)> = tx
-        .all(
+pub(crate) async fn ids_after(
+    query: &mut impl Select,
+    after: &str,
+    limit: usize,
+) -> Result<Vec<String>, StoreError> {
+    query
+        .values(
             "select id as value from blobs where id > $1 order by id limit $2",
             args![after.to_owned(), i64::try_from(limit).unwrap_or(i64::MAX)],
         )
-        .await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+        .await
 }
 
 /// How much the table knows of.
@@ -71,7 +78,8 @@ pub(crate) struct Totals {
 
 from_row!(Totals { blobs, bytes });
 
-pub(crate) async fn totals(tx: &mut Tx) -> Result<Totals, StoreError> {
-    tx.one("select count(*) as blobs, cast(coalesce(sum(size), 0) as bigint) as bytes from blobs", args![])
+pub(crate) async fn totals(query: &mut impl Select) -> Result<Totals, StoreError> {
+    query
+        .one("select count(*) as blobs, cast(coalesce(sum(size), 0) as bigint) as bytes from blobs", args![])
         .await
 }

@@ -58,9 +58,7 @@ impl Blobs {
     /// nothing but what it wrote itself.
     pub async fn check(&self, db: &Db) -> Result<BlobReport, BlobError> {
         self.try_store().await?;
-        let mut tx = db.read().await?;
-        let totals = sql::totals(&mut tx).await?;
-        tx.rollback().await?;
+        let totals = sql::totals(&mut db.query()).await?;
         let (blobs, bytes) = (totals.blobs.unsigned_abs(), totals.bytes.unsigned_abs());
         let mut report = BlobReport { blobs, bytes, ..BlobReport::default() };
         let mut after = Some(String::new());
@@ -90,9 +88,7 @@ impl Blobs {
     async fn compare(&self, db: &Db, after: &str) -> Result<Comparison, BlobError> {
         let page = limits::SWEEP_PAGE;
         let objects = self.store.list(after, page).await?;
-        let mut tx = db.read().await?;
-        let rows = sql::ids_after(&mut tx, after, page).await?;
-        tx.rollback().await?;
+        let rows = sql::ids_after(&mut db.query(), after, page).await?;
         // What is younger may still get its row, or its object.
         let horizon = BlobId::from_parts(self.clock.now() - limits::ORPHAN_GRACE, [0; 10]).to_string();
         let last_object = objects.last().filter(|_| objects.len() == page).map(|last| last.key.clone());

@@ -94,8 +94,7 @@ impl Place {
     }
 
     pub(crate) async fn find(&self, blob: &Blob) -> Option<Blob> {
-        let mut tx = self.db.read().await.unwrap();
-        self.blobs.find(&mut tx, self.account, blob.id).await.unwrap()
+        self.blobs.find(&mut self.db.query(), self.account, blob.id).await.unwrap()
     }
 
     pub(crate) async fn release(&self, blob: &Blob) -> bool {
