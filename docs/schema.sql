@@ -64,6 +64,19 @@ create index authorizations_by_end on authorizations (expires_at);
 create index authorizations_by_person on authorizations (person_id, client_id);
 create index authorizations_by_session on authorizations (session_id) where session_id is not null;
 
+create table blobs (
+    id text primary key,
+    account_id text not null,
+    hash text not null,
+    size bigint not null,
+    media_type text not null,
+    sealed boolean not null,
+    data_key bytea,
+    uses bigint not null,
+    created_at bigint not null
+);
+create unique index blobs_by_content on blobs (account_id, hash, media_type, sealed);
+
 create table clients (
     id text primary key,
     origin text not null,
