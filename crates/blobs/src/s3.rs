@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{TryStreamExt, stream};
 use http::header::{CONTENT_LENGTH, ETAG, RANGE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use portico_egress::{Call, Egress, EgressError, Limits, Networks, Opened};
+use portico_egress::{Egress, EgressError, Limits, Networks, StreamingRequest, StreamingResponse};
 use portico_kernel::{Clock, Secret};
 use rusty_s3::actions::{CreateMultipartUpload, ListObjectsV2};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
@@ -140,7 +140,7 @@ impl Inner {
         &self,
         action: &A,
         message: Message,
-    ) -> Result<Opened, BlobError> {
+    ) -> Result<StreamingResponse, BlobError> {
         let method = Method::from_bytes(A::METHOD.to_str().as_bytes()).map_err(|error| unread(&error))?;
         let mut waits = S3_BACKOFF.iter();
         loop {
@@ -148,10 +148,18 @@ impl Inner {
             let now = jiff::Timestamp::from_microsecond(self.clock.now().as_micros());
             let url = action.sign_with_time(S3_SIGNATURE_LIFE, &now.map_err(|error| unread(&error))?);
             let Message { headers, body } = message.clone();
-            let call = Call { url: url.as_str(), method: method.clone(), headers, body, time: S3_CALL_TIME };
+            let call = StreamingRequest {
+                url: url.as_str(),
+                method: method.clone(),
+                headers,
+                body,
+                time: S3_CALL_TIME,
+            };
             let error = match self.egress.open(call).await {
-                Ok(opened) if !is_temporary(opened.status) => return Ok(opened),
-                Ok(opened) => failure(opened.status, &opened.rest(ANSWER).await.unwrap_or_default()),
+                Ok(response) if !is_temporary(response.status) => return Ok(response),
+                Ok(response) => {
+                    failure(response.status, &response.read_to_end(ANSWER).await.unwrap_or_default())
+                }
                 Err(error) => self.unreachable(error),
             };
             let Some(wait) = waits.next() else { return Err(error) };
@@ -161,9 +169,9 @@ impl Inner {
     }
 
     /// The headers and the body of a successful answer.
-    async fn finish(&self, opened: Opened) -> Result<(HeaderMap, Bytes), BlobError> {
-        let (status, headers) = (opened.status, opened.headers.clone());
-        let body = opened.rest(ANSWER).await.map_err(|error| self.unreachable(error))?;
+    async fn finish(&self, response: StreamingResponse) -> Result<(HeaderMap, Bytes), BlobError> {
+        let (status, headers) = (response.status, response.headers.clone());
+        let body = response.read_to_end(ANSWER).await.map_err(|error| self.unreachable(error))?;
         if status.is_success() { Ok((headers, body)) } else { Err(failure(status, &body)) }
     }
 
@@ -172,8 +180,8 @@ impl Inner {
         action: &A,
         body: Bytes,
     ) -> Result<(HeaderMap, Bytes), BlobError> {
-        let opened = self.call(action, Message { body, ..Message::default() }).await?;
-        self.finish(opened).await
+        let response = self.call(action, Message { body, ..Message::default() }).await?;
+        self.finish(response).await
     }
 
     async fn put(self: &Arc<Self>, key: &str, mut body: ByteStream) -> Result<u64, BlobError> {
@@ -206,23 +214,23 @@ impl Inner {
         let value = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
         let value = HeaderValue::from_str(&value).map_err(|error| unread(&error))?;
         let headers = HeaderMap::from_iter([(RANGE, value)]);
-        let opened = self.call(&action, Message { headers, body: Bytes::new() }).await?;
-        match opened.status {
+        let response = self.call(&action, Message { headers, body: Bytes::new() }).await?;
+        match response.status {
             StatusCode::PARTIAL_CONTENT => {}
             StatusCode::NOT_FOUND => return Err(BlobError::Missing(key.to_owned())),
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 return Err(BlobError::Damaged(format!("{key} is shorter than it was")));
             }
-            status => return Err(failure(status, &opened.rest(ANSWER).await.unwrap_or_default())),
+            status => return Err(failure(status, &response.read_to_end(ANSWER).await.unwrap_or_default())),
         }
         let store = self.clone();
-        let body = stream::try_unfold((opened, length), move |(mut opened, left)| {
+        let body = stream::try_unfold((response, length), move |(mut response, left)| {
             let store = store.clone();
             async move {
-                let piece = opened.piece(S3_IDLE_TIME).await.map_err(|error| store.unreachable(error))?;
+                let piece = response.chunk(S3_IDLE_TIME).await.map_err(|error| store.unreachable(error))?;
                 let length = piece.as_ref().map_or(0, |piece| piece.len() as u64);
                 match (piece, left.checked_sub(length)) {
-                    (Some(piece), Some(left)) => Ok(Some((piece, (opened, left)))),
+                    (Some(piece), Some(left)) => Ok(Some((piece, (response, left)))),
                     (None, Some(0)) => Ok(None),
                     _ => Err(BlobError::Damaged("S3 sent more or less than was asked for".to_owned())),
                 }
@@ -234,15 +242,15 @@ impl Inner {
     async fn head(&self, key: &str) -> Result<Option<u64>, BlobError> {
         let path = path(key);
         let action = self.bucket.head_object(Some(&self.credentials), &path);
-        let opened = self.call(&action, Message::default()).await?;
-        if opened.status == StatusCode::NOT_FOUND {
+        let response = self.call(&action, Message::default()).await?;
+        if response.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
         // What HEAD announces does not follow.
-        if !opened.status.is_success() {
-            return Err(failure(opened.status, b""));
+        if !response.status.is_success() {
+            return Err(failure(response.status, b""));
         }
-        let length = opened.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let length = response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         length.map(Some).ok_or_else(|| unread(&"it has no length"))
     }
 
@@ -347,8 +355,8 @@ impl BlobStore for S3Store {
             let path = path(key);
             let action = self.0.bucket.delete_object(Some(&self.0.credentials), &path);
             match self.0.call(&action, Message::default()).await? {
-                opened if opened.status == StatusCode::NOT_FOUND => Ok(()),
-                opened => self.0.finish(opened).await.map(drop),
+                response if response.status == StatusCode::NOT_FOUND => Ok(()),
+                response => self.0.finish(response).await.map(drop),
             }
         })
     }
