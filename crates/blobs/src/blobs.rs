@@ -10,7 +10,7 @@ use portico_kernel::{AccountId, BlobId, Clock, Entropy, hex};
 use portico_store::{Context, Keyring, Select, StoreError, Tx};
 use tokio::sync::oneshot;
 
-use crate::model::{Blob, Upload, UploadOptions};
+use crate::model::{Blob, StoredUpload, UploadOptions};
 use crate::sealing::{self, DataKey};
 use crate::{BlobError, BlobStore, ByteStream, Metrics, limits, sql};
 
@@ -115,7 +115,7 @@ impl Blobs {
         account: AccountId,
         options: UploadOptions,
         body: ByteStream,
-    ) -> Result<Upload, BlobError> {
+    ) -> Result<StoredUpload, BlobError> {
         let UploadOptions { media_type, sealed, limit, declared_size } = options;
         if declared_size.is_some_and(|size| size > limit) {
             return Err(BlobError::TooLarge { limit });
@@ -135,12 +135,12 @@ impl Blobs {
         let unread = |_| BlobError::Refused("the store did not read the upload to its end".to_owned());
         let Measured { hash, size } = self.count(measured.await.map_err(unread))?;
         self.metrics.count_in(size);
-        Ok(Upload { id, account, begun_at, media_type, data_key, hash, size })
+        Ok(StoredUpload { id, account, begun_at, media_type, data_key, hash, size })
     }
 
     /// Records an upload, in the transaction of what uses it. When the account has the same content already, that blob
     /// is returned, and the new object is left to the sweep.
-    pub async fn record(&self, tx: &mut Tx, upload: Upload) -> Result<Blob, BlobError> {
+    pub async fn record(&self, tx: &mut Tx, upload: StoredUpload) -> Result<Blob, BlobError> {
         let now = self.clock.now();
         if now.since(upload.begun_at) > limits::UPLOAD_LIFE {
             return Err(BlobError::Expired);

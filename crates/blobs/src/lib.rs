@@ -29,7 +29,7 @@ pub use error::BlobError;
 pub use files::FileStore;
 pub use limits::SWEEP_EVERY;
 pub use metrics::Metrics;
-pub use model::{Blob, Upload, UploadOptions};
+pub use model::{Blob, StoredUpload, UploadOptions};
 pub use s3::{S3Settings, S3Store};
 pub use sql::{ERASE, PROBE};
 pub use store::{BlobStore, BoxFuture, ByteStream, Object};

@@ -18,7 +18,7 @@ pub struct UploadOptions {
 
 /// An upload whose object is stored, and that is not recorded yet.
 #[derive(Debug)]
-pub struct Upload {
+pub struct StoredUpload {
     pub(crate) id: BlobId,
     pub(crate) account: AccountId,
     pub(crate) begun_at: Timestamp,

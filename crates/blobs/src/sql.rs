@@ -3,7 +3,7 @@
 use portico_kernel::{AccountId, BlobId, Timestamp};
 use portico_store::{Select, StoreError, Tx, args, from_row};
 
-use crate::model::{Blob, Upload};
+use crate::model::{Blob, StoredUpload};
 
 /// Runs when the table can be used.
 pub const PROBE: &str = "select id from blobs limit 1";
@@ -13,7 +13,7 @@ pub const ERASE: [&str; 1] =
     ["delete from blobs where id in (select id from blobs where account_id = $1 order by id limit $2)"];
 
 /// Writes the row of an upload, or counts one use more of the row that has the same content; returns that row.
-pub(crate) async fn record(tx: &mut Tx, upload: &Upload, now: Timestamp) -> Result<Blob, StoreError> {
+pub(crate) async fn record(tx: &mut Tx, upload: &StoredUpload, now: Timestamp) -> Result<Blob, StoreError> {
     tx.one(
         "insert into blobs (id, account_id, hash, size, media_type, sealed, data_key, uses, created_at) \
          values ($1, $2, $3, $4, $5, $6, $7, 1, $8) \

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use portico_blobs::Blobs;
 use portico_egress::Egress;
 use portico_kernel::{Clock, Entropy, Plans};
 use portico_store::{Db, Keyring};
@@ -30,6 +31,8 @@ pub struct Engine {
     pub plans: Plans,
     /// Every operation, event and job there is.
     pub registry: Registry,
+    /// Keeps bytes that are too large for a row.
+    pub blobs: Arc<Blobs>,
     /// Calls the outside. An operation asks for it by [`Ctx::egress`](crate::Ctx::egress).
     pub egress: Arc<Egress>,
     /// The longest that an operation may run; [`OPERATION_TIME_MAX`](crate::OPERATION_TIME_MAX) but in tests.

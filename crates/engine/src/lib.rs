@@ -12,11 +12,13 @@ mod account_ref;
 mod admission;
 mod answer;
 mod area;
+mod blobs;
 pub mod clock;
 mod ctx;
 mod dispatch;
 mod engine;
 mod event;
+mod example;
 mod idempotency;
 pub mod input;
 mod jobs;
@@ -38,6 +40,7 @@ pub use account_ref::AccountRef;
 pub use admission::{Admission, EntryPoint};
 pub use answer::{ANSWER_BYTES_MAX, Answer, AnswerKind, Body, ByteSource, BytesAnswer, Done, Output};
 pub use area::{Area, AreaBuilder};
+pub use blobs::blobs_area;
 pub use ctx::{Ctx, LockedAccount};
 pub use dispatch::{
     Call, CallOptions, OPERATION_TIME_MAX, Reply, cancelled, dispatch, log_failure, timed_out,

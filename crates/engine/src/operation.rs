@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use portico_kernel::{Code, Problem};
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::answer::{Answer, AnswerKind, Output};
 use crate::input::{self, Fields, InputError};
-use crate::{Ctx, RequestBody, Spec};
+use crate::{Ctx, RequestBody, Spec, example};
 
 /// An operation: its type is its input, its `SPEC` says all else, and `run` does it.
 ///
@@ -99,6 +101,17 @@ impl Entry {
     /// The schema of the whole input, path variables included; its description is the operation's.
     pub fn input_schema(&self, generator: &mut SchemaGenerator) -> Schema {
         (self.input_schema)(generator)
+    }
+
+    /// An example of the input without the variables of the path: what a request body or a query could hold.
+    pub fn example(&self) -> Value {
+        let mut generator: SchemaGenerator =
+            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into();
+        let mut example = example::of(self.input_schema(&mut generator).as_value());
+        if let Some(fields) = example.as_object_mut() {
+            fields.retain(|name, _| !self.spec.variables().any(|variable| variable == name));
+        }
+        example
     }
 
     /// The schema of the answer.

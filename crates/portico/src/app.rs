@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_accounts::{Accounts, Members};
+use portico_blobs::{BlobError, BlobStore, Blobs, FileStore, S3Settings, S3Store};
 use portico_egress::{Egress, Networks};
 use portico_engine::clock::SystemClock;
-use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError};
+use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
 use portico_events::Events;
 use portico_gateway::{Lines, Platform};
 use portico_identity::{Identity, People, Setup};
@@ -60,6 +61,33 @@ pub struct Environment {
     pub smtp: Option<Smtp>,
     /// The folder of the journal of calls.
     pub journal: PathBuf,
+    /// Where blobs are kept.
+    pub blobs: BlobSettings,
+}
+
+/// Where blobs are kept.
+#[derive(Debug, Clone)]
+pub enum BlobSettings {
+    /// In this folder.
+    Files(PathBuf),
+    /// At a service that speaks S3.
+    S3(S3Settings),
+}
+
+impl Default for BlobSettings {
+    fn default() -> Self {
+        Self::Files(PathBuf::from("blobs"))
+    }
+}
+
+impl BlobSettings {
+    /// The store that these settings name.
+    pub(crate) fn store(&self, clock: &Arc<dyn Clock>) -> Result<Arc<dyn BlobStore>, BlobError> {
+        Ok(match self {
+            Self::Files(folder) => Arc::new(FileStore::new(folder)),
+            Self::S3(settings) => Arc::new(S3Store::new(settings.clone(), clock.clone())?),
+        })
+    }
 }
 
 impl Environment {
@@ -232,7 +260,11 @@ impl App {
 
     /// Wires the platform on `parts`.
     pub async fn build(parts: AppParts, more: Vec<Area>) -> Result<Self, OpenError> {
+        let store = parts.environment.blobs.store(&parts.clock).map_err(Problem::from)?;
+        let (clock, entropy) = (parts.clock.clone(), parts.entropy.clone());
+        let blobs = Arc::new(Blobs::new(store, parts.keyring.clone(), clock, entropy));
         let areas = Areas::new(&parts.environment, parts.db.file().is_none())?;
+        let more = more.into_iter().chain([blobs_area(&blobs)]).collect();
         let registry = areas.registry(&parts.environment.base_url, more)?;
         let Areas { identity, accounts, metering, webhooks, events, lines, .. } = areas;
         let engine = Arc::new(Engine {
@@ -246,6 +278,7 @@ impl App {
             plans: parts.plans,
             registry,
             operation_time_max: parts.operation_time_max,
+            blobs,
             egress: Arc::new(parts.environment.egress()),
         });
         identity.keys.load(&engine).await?;

@@ -1,5 +1,8 @@
 //! `portico doctor`: would it run here, and if not, why?
 
+use std::sync::Arc;
+
+use portico_blobs::{BlobReport, Blobs};
 use portico_engine::clock::SystemClock;
 use portico_kernel::{Clock, SystemEntropy};
 use portico_store::{Db, Keyring};
@@ -20,7 +23,7 @@ fn finding(what: impl Into<String>, result: Result<(), impl ToString>) -> Findin
     Finding { what: what.into(), fault: result.err().map(|error| error.to_string()) }
 }
 
-/// Checks the folder, the database, the keyring and the listeners. It changes nothing that a start would not.
+/// Checks the folder, the database, the keyring, the blob store and the listeners. It changes nothing that a start would not.
 pub async fn examine(config: &Config) -> Vec<Finding> {
     let folder = make_folder(&config.data_dir);
     let mut findings = vec![finding(format!("data folder {}", config.data_dir.display()), folder)];
@@ -30,6 +33,9 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
             findings.push(finding("database", Ok::<_, String>(())));
             findings.push(finding("migrations", db.migrate(SystemClock.now()).await.map(drop)));
             let keyring = Keyring::open_for(&db, &config.keyring_file, &SystemEntropy).await;
+            if let Ok(keyring) = &keyring {
+                findings.push(blobs(config, &db, keyring.clone()).await);
+            }
             findings.push(finding(format!("keyring {}", config.keyring_file.display()), keyring.map(drop)));
             db.close().await;
         }
@@ -40,4 +46,21 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
         findings.push(finding(format!("listen on {address}"), TcpListener::bind(address).await.map(drop)));
     }
     findings
+}
+
+/// Writes, reads and deletes an object, and counts what is there.
+async fn blobs(config: &Config, db: &Db, keyring: Keyring) -> Finding {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let report = async {
+        let store = config.environment.blobs.store(&clock)?;
+        Blobs::new(store, keyring, clock.clone(), Arc::new(SystemEntropy)).check(db).await
+    };
+    match report.await {
+        Ok(BlobReport { blobs, bytes, orphans, missing: 0 }) => {
+            let what = format!("blob store ({blobs} blobs, {bytes} bytes, {orphans} objects to sweep)");
+            finding(what, Ok::<_, String>(()))
+        }
+        Ok(report) => finding("blob store", Err(format!("the objects of {} blobs are missing", report.missing))),
+        Err(error) => finding("blob store", Err(error)),
+    }
 }

@@ -16,6 +16,6 @@ mod server;
 mod trigger;
 
 pub(crate) use app::make_folder;
-pub use app::{App, AppParts, Areas, Environment, OpenError};
+pub use app::{App, AppParts, Areas, BlobSettings, Environment, OpenError};
 pub use serve::serve;
 pub use server::Server;

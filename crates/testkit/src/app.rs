@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::Request;
 use hyper::body::Body;
 use portico::admin::{self, Admin};
-use portico::{App, AppParts, Environment, Server};
+use portico::{BlobSettings, App, AppParts, Environment, Server};
 use portico_engine::{Ctx, JobOutcome, OPERATION_TIME_MAX};
 use portico_gateway::{AuthServer, Gateway, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
@@ -117,6 +117,7 @@ impl TestApp {
             plans: options.plans,
             environment: Environment {
                 journal: database.folder.path().join("journal"),
+                blobs: BlobSettings::Files(database.folder.path().join("blobs")),
                 base_url: BASE_URL.to_owned(),
                 auth_url: AUTH_URL.to_owned(),
                 console_url: CONSOLE_URL.to_owned(),

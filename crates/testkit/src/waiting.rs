@@ -14,6 +14,16 @@ pub async fn soon<T>(what: &str, coming: impl Future<Output = T>) -> T {
     while_moving(what, || (), coming).await
 }
 
+/// Waits until the condition holds; fails when it does not for long.
+pub async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let holds = async {
+        while !condition().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(what, holds).await;
+}
+
 /// Waits as long as `progress` changes; fails the test when it has not changed for a while.
 pub async fn while_moving<T, P: PartialEq>(
     what: &str,

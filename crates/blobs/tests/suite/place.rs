@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use portico_blobs::{Blob, Blobs, FileStore, Upload, UploadOptions};
+use portico_blobs::{Blob, Blobs, FileStore, StoredUpload, UploadOptions};
 use portico_kernel::{AccountId, Clock, Entropy, Sleep, SystemEntropy, Timestamp, hex};
 use portico_store::{Db, Keyring, args};
 use tempfile::TempDir;
@@ -86,7 +86,7 @@ impl Place {
         self.record(upload).await
     }
 
-    pub(crate) async fn record(&self, upload: Upload) -> Blob {
+    pub(crate) async fn record(&self, upload: StoredUpload) -> Blob {
         let mut tx = self.db.write().await.unwrap();
         let blob = self.blobs.record(&mut tx, upload).await.unwrap();
         tx.commit().await.unwrap();

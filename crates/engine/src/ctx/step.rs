@@ -26,10 +26,15 @@ impl Ctx {
         self.steps = Some(Box::new(KeyedSteps { claim, results }));
     }
 
+    /// Is a transaction open?
+    pub(crate) fn has_transaction(&self) -> bool {
+        self.tx.is_some()
+    }
+
     /// Makes outgoing calls. Fails while a transaction is open, which is a mistake of the operation: it commits with
     /// [`Ctx::step`] first.
     pub fn egress(&self) -> Result<&Egress, Problem> {
-        if self.tx.is_some() {
+        if self.has_transaction() {
             let cause = format!("{} calls out while its transaction is open", self.spec.name);
             return Err(Problem::internal(cause));
         }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use portico_blobs::{Blobs, FileStore};
 use portico_engine::ports::{AfterCommit, Memberships, Outbox, StoredEvent, Streams};
 use portico_engine::{Engine, OPERATION_TIME_MAX, Registry};
 use portico_kernel::{AccountId, Clock, Entropy, Role, Sleep, SystemEntropy, Timestamp, hex};
@@ -49,13 +50,19 @@ impl Fixture {
             db,
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SystemEntropy),
-            keyring,
             memberships: Arc::new(Nobody),
             outbox: Arc::new(Nobody),
             streams: Arc::new(Nobody),
             plans: portico_kernel::Plans::default(),
             registry: Registry::new([portico_mail::area(&portico_mail::Mail::new(None).unwrap())]).unwrap(),
             operation_time_max: OPERATION_TIME_MAX,
+            keyring: keyring.clone(),
+            blobs: Arc::new(Blobs::new(
+                Arc::new(FileStore::new(folder.path().join("blobs"))),
+                keyring.clone(),
+                Arc::new(clock.clone()),
+                Arc::new(SystemEntropy),
+            )),
             egress: Arc::new(portico_egress::Egress::new(portico_egress::Networks::default())),
         });
         engine.registry.probe(&engine, "mail").await.unwrap();

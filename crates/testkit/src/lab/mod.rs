@@ -2,9 +2,12 @@
 //! operations can be told to panic, to wait, to refuse and to fail, so that every rule of the frame is exercised.
 
 mod costs;
+mod files;
 mod offer;
+mod orders;
 mod sql;
 mod things;
+mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +17,8 @@ use portico_store::Db;
 use tokio::sync::Notify;
 
 pub use sql::create_tables;
+pub use files::FILE_BYTES_MAX;
+pub use orders::ORDER_ID;
 pub use things::Color;
 
 /// What the area holds.
@@ -59,6 +64,11 @@ fn builder(lab: &Arc<Lab>) -> AreaBuilder<Lab> {
         .op::<things::UpdateThing>()
         .op::<things::DeleteThing>()
         .op::<things::ListHeavy>()
+        .op::<orders::CreateOrder>()
+        .op::<files::UploadFile>()
+        .op::<files::GetFile>()
+        .op::<work::EnqueueWork>()
+        .worker(Arc::new(work::LabWorker(lab.clone())))
         .op::<costs::GetCheck>()
         .op::<costs::GetAction>()
         .op::<costs::GetNarration>()

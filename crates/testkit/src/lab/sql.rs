@@ -41,7 +41,18 @@ pub async fn create_tables(db: &Db) {
     )
     .await
     .unwrap();
+    tx.execute(
+        "create table if not exists lab_work (id text not null, attempt bigint not null, primary key (id, attempt))",
+        args![],
+    )
+    .await
+    .unwrap();
     tx.commit().await.unwrap();
+}
+
+/// Notes that an attempt at a piece of work was begun.
+pub(crate) async fn note_work(tx: &mut Tx, id: &str, attempt: i64) -> Result<(), StoreError> {
+    tx.run("insert into lab_work (id, attempt) values ($1, $2)", args![id.to_owned(), attempt]).await
 }
 
 pub(crate) async fn next_number(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {

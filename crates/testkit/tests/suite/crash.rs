@@ -136,7 +136,7 @@ fn is_running(body: &[u8]) -> bool {
 async fn expire_leases(database: &TestDatabase) {
     let db = Db::open(&database.url).await.unwrap();
     let mut tx = db.write().await.unwrap();
-    tx.execute("update idempotency_records set expires_at = 0 where state = 'running'", args![])
+    tx.execute("update idempotency_records set claimed_until = 0 where state = 'running'", args![])
         .await
         .unwrap();
     tx.commit().await.unwrap();

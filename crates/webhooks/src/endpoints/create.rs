@@ -21,6 +21,7 @@ const TAG_CHARACTERS: usize = 3;
 pub(crate) struct CreateEndpoint {
     /// A public `https://` address, or the address of the account's own test inbox.
     #[schemars(length(max = limits::URL_CHARACTERS_MAX))]
+    #[schemars(example = "https://hooks.example.com/")]
     url: String,
     /// Anything its owner wants to know of it.
     #[serde(default)]
@@ -28,6 +29,7 @@ pub(crate) struct CreateEndpoint {
     description: String,
     /// The event types that it subscribes, at least one of those in the catalogue.
     #[schemars(length(min = 1))]
+    #[schemars(example = ["key.created"])]
     event_types: Vec<String>,
     /// The team that it is for; without it the caller's own account.
     #[serde(default)]
