@@ -63,6 +63,8 @@ pub(crate) struct Arrived<B> {
     pub(crate) parts: Parts,
     pub(crate) body: RequestBody<B>,
     pub(crate) request_id: String,
+    /// May pages of any origin read the answer?
+    pub(crate) any_origin: bool,
 }
 
 impl<B> Arrived<B>
@@ -72,7 +74,7 @@ where
     pub(crate) fn new(request: Request<B>, engine: &Engine) -> Self {
         let (parts, body) = request.into_parts();
         let request_id = request_id(&parts.headers, engine);
-        Self { parts, body: RequestBody::new(body), request_id }
+        Self { parts, body: RequestBody::new(body), request_id, any_origin: false }
     }
 
     /// The request is read; from here until the answer a stopping server waits for it.
@@ -93,6 +95,7 @@ where
             response.headers_mut().insert(REQUEST_ID, id);
         }
         response.headers_mut().append(VARY, HeaderValue::from_static("origin"));
+        let origins = if self.any_origin { &Origins::any() } else { origins };
         if let Some(origin) = origins.allowed(&self.parts.headers) {
             cors::expose(origin, response.headers_mut());
         }
@@ -145,10 +148,10 @@ pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Pr
 
 /// Turns a panic outside of any operation into a refusal. It is pinned by whoever calls, because a future that is passed on
 /// is copied.
-pub(crate) async fn guard<F: Future<Output = Result<Response<Bytes>, Refusal>>>(
-    answering: Pin<&mut F>,
+pub(crate) async fn guard<T>(
+    answering: Pin<&mut impl Future<Output = Result<T, Refusal>>>,
     request_id: &str,
-) -> Result<Response<Bytes>, Refusal> {
+) -> Result<T, Refusal> {
     AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {
         let problem = Problem::internal("a panic at the edge");
         log_failure(&problem, "none", request_id);

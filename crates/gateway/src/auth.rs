@@ -40,8 +40,8 @@ impl AuthServer {
             log_failure(&refusal.problem, "identity provider", &request_id);
         }
         // Programs in a browser register and get tokens from wherever their page is; the pages of people are ours alone.
-        let open = open_to_any_origin(arrived.parts.uri.path()).is_some();
-        arrived.finish(result, &if open { Origins::any() } else { Origins::default() })
+        arrived.any_origin = open_to_any_origin(arrived.parts.uri.path()).is_some();
+        arrived.finish(result, &Origins::default())
     }
 
     async fn answer<B>(&self, arrived: &mut Arrived<B>) -> Result<Response<Bytes>, Refusal>

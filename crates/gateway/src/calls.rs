@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response};
-use portico_engine::clock::Stopwatch;
+use http::HeaderMap;
 use portico_engine::input::{Fields, Node};
-use portico_engine::ports::Charge;
 use portico_engine::{
     Access, Admission, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply, Spec,
     dispatch, log_failure,
@@ -16,13 +14,11 @@ use portico_events::Opening;
 use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem, RequestId};
-use portico_metering::{MeteredCall, Metering};
+use portico_metering::Metering;
 use serde_json::Value;
-use tracing::field;
 
 use crate::lines::{Line, Lines};
-use crate::metrics::NOWHERE;
-use crate::outgoing::Pieces;
+use crate::scope::CallScope;
 use crate::tokens::{Bearer, Tokens};
 use crate::{Metrics, Stopping};
 
@@ -37,40 +33,6 @@ pub(crate) struct Calls {
     metering: Arc<Metering>,
     tokens: Tokens,
     names: HashMap<&'static str, Arc<Entry>>,
-}
-
-/// What is known of a call when it ends, for the log and the metrics.
-#[derive(Default)]
-pub(crate) struct Trace {
-    pub(crate) operation: Option<&'static str>,
-    pub(crate) admitted: Option<Admission>,
-    /// The call as it is counted, once its caller is known.
-    pub(crate) ticket: Option<Arc<MeteredCall>>,
-    pub(crate) queries: u32,
-    /// The code of a refusal that the operation answered with.
-    pub(crate) code: Option<Code>,
-    /// Who calls, for a connection that stays.
-    pub(crate) bearer: Option<Bearer>,
-    /// What follows the head of an answer that goes on.
-    pub(crate) pieces: Option<Pieces>,
-    /// Does the call go on with it? Then its end is told of there.
-    pub(crate) goes_on: bool,
-    /// How it ended for the log, where that is not the status of the answer.
-    pub(crate) status: Option<u16>,
-    /// May pages of any origin read the answer?
-    pub(crate) any_origin: bool,
-}
-
-impl Trace {
-    /// How it ended for the log.
-    pub(crate) fn status_or<B>(&self, response: &Response<B>) -> u16 {
-        self.status.unwrap_or_else(|| response.status().as_u16())
-    }
-
-    /// What ran was for nothing, and is not charged.
-    pub(crate) fn take_back(&self) {
-        self.ticket.as_ref().inspect(|ticket| ticket.take_back());
-    }
 }
 
 /// A call by name, on a connection that stays.
@@ -117,28 +79,48 @@ impl Calls {
         self.tokens.holder(&self.engine, &self.metrics, token).await?.for_api()
     }
 
+    /// A call that has just arrived under that id.
+    pub(crate) fn scope(&self, request_id: String) -> CallScope {
+        CallScope::new(&self.metrics, request_id)
+    }
+
     /// Scope, account and rate, in this order. From here on the call is counted.
     pub(crate) async fn admit(
         &self,
         entry: &Entry,
         entry_point: EntryPoint,
         bearer: &Bearer,
-        (request_id, watch): (&str, Stopwatch),
         path: &Fields,
-        trace: &mut Trace,
+        scope: &mut CallScope,
     ) -> Result<Admission, Problem> {
-        let caller = bearer.caller();
-        trace.ticket = bearer.subject().and_then(|subject| {
-            let call = (request_id, watch);
-            MeteredCall::new(&self.metering, &self.engine, (caller, subject.clone()), &entry.spec, call)
-        });
-        let admitted = self.engine.admit(&entry.spec, entry_point, caller.clone(), path).await;
-        match (&trace.ticket, &admitted) {
-            (Some(ticket), Ok(admitted)) => ticket.admit(admitted.account()).await?,
-            (Some(ticket), Err(_)) => ticket.look().await,
-            (None, _) => {}
+        let metered = scope.meter(&self.metering, &self.engine, bearer, &entry.spec);
+        let admission = self.engine.admit(&entry.spec, entry_point, bearer.caller().clone(), path).await;
+        let admission = match (metered, admission) {
+            (Some(metered), Ok(admission)) => metered.admit(admission.account()).await.map(|()| admission),
+            (Some(metered), Err(problem)) => {
+                metered.look().await;
+                Err(problem)
+            }
+            (None, admission) => admission,
+        };
+        let admission =
+            admission.inspect_err(|problem| self.not_admitted(problem, entry, &scope.request_id))?;
+        scope.admit(&admission);
+        Ok(admission)
+    }
+
+    /// Counts a call that is refused before it is admitted.
+    pub(crate) async fn refuse(
+        &self,
+        entry: &Entry,
+        bearer: &Bearer,
+        problem: &Problem,
+        scope: &mut CallScope,
+    ) {
+        if let Some(metered) = scope.meter(&self.metering, &self.engine, bearer, &entry.spec) {
+            metered.look().await;
         }
-        admitted
+        self.not_admitted(problem, entry, &scope.request_id);
     }
 
     /// Logs and counts a call that was not admitted.
@@ -148,52 +130,17 @@ impl Calls {
     }
 
     /// Runs a call that was admitted.
-    pub(crate) async fn run(
-        &self,
-        entry: &Arc<Entry>,
-        (fields, idempotency_key): (Fields, Option<IdempotencyKey>),
-        options: CallOptions,
-        request_id: &str,
-        trace: &mut Trace,
-    ) -> Result<Reply, Problem> {
-        let charge = trace.ticket.clone().map(|ticket| ticket as Arc<dyn Charge>);
-        let admitted = trace.admitted.clone().unwrap_or_else(Admission::anonymous);
-        let call =
-            Call { admitted, request_id: request_id.to_owned(), fields, idempotency_key, charge, options };
-        let reply = dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
+    pub(crate) async fn run(&self, entry: &Arc<Entry>, call: Call) -> Result<Reply, Problem> {
+        dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
             if problem.code() == Code::QuotaExceeded {
                 self.metrics.refused(Code::QuotaExceeded);
             }
-        })?;
-        (trace.queries, trace.code) = (reply.queries, reply.refused.map(|(code, _)| code));
-        Ok(reply)
-    }
-
-    /// One line for each call, and the same facts as numbers.
-    pub(crate) fn report(&self, trace: &Trace, request_id: &str, status: u16, watch: Stopwatch) {
-        let elapsed = watch.elapsed();
-        let operation = trace.operation.unwrap_or(NOWHERE);
-        self.metrics.answered(operation, status, elapsed);
-        let caller =
-            trace.admitted.as_ref().map(|admitted| admitted.caller().subject.as_str()).unwrap_or_default();
-        let account = trace.admitted.as_ref().and_then(Admission::account).map(field::display);
-        tracing::info!(
-            operation,
-            caller,
-            account,
-            status,
-            // To the microsecond; more digits would cost more than they say.
-            ms = f64::from(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX)) / 1e3,
-            queries = trace.queries,
-            request_id,
-            "Answered"
-        );
+        })
     }
 
     /// A call by name on a connection of `bearer`: admitted, limited, counted and told of as over REST.
     pub(crate) async fn call(&self, bearer: &Bearer, named: Named<'_>) -> Result<Outcome, Problem> {
-        let told = self.told(bearer, named, Spec::callable, async |reply| Ok(reply.into()));
-        told.await
+        self.run_and_record(bearer, named, Spec::callable, async |reply| Ok(reply.into())).await
     }
 
     /// Opens a connection of that kind for `bearer`: admitted, limited and counted like a call. What is to be done
@@ -214,36 +161,29 @@ impl Calls {
             let done = before().await;
             Ok((lines.open(&self.engine, bearer, opening.account_id, None).await?, done))
         };
-        self.told(bearer, named, opens, take_place).await
+        self.run_and_record(bearer, named, opens, take_place).await
     }
 
     /// Runs the operation of that name, if it `may` be called so, and goes on with what it answers. One that cannot go on
     /// has used up nothing.
-    async fn told<T>(
+    async fn run_and_record<T>(
         &self,
         bearer: &Bearer,
         named: Named<'_>,
         may: impl Fn(&Spec) -> bool,
         go_on: impl AsyncFnOnce(Reply) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let (watch, mut trace) = (Stopwatch::start(), Trace::default());
         let id: RequestId = self.engine.entropy.id(self.engine.clock.now());
-        let request_id = id.to_string();
-        let entry = self.names.get(named.method).filter(|entry| may(&entry.spec));
-        let result = match entry {
-            Some(entry) => self.admit_and_run(entry, bearer, named, (&request_id, watch), &mut trace).await,
+        let mut scope = self.scope(id.to_string());
+        let result = match self.names.get(named.method).filter(|entry| may(&entry.spec)) {
+            Some(entry) => self.admit_and_run(entry, bearer, named, &mut scope).await,
             None => Err(no_operation(named.method)),
         };
         let result = match result {
-            Ok(reply) => go_on(reply).await.inspect_err(|_| trace.take_back()),
+            Ok(reply) => go_on(reply).await.inspect_err(|_| scope.refund()),
             Err(problem) => Err(problem),
         };
-        let code = result.as_ref().map_or_else(|problem| Some(problem.code()), |_| trace.code);
-        let status = code.map_or(200, Code::status);
-        if let Some(ticket) = trace.ticket.take() {
-            ticket.finish(status, code);
-        }
-        self.report(&trace, &request_id, status, watch);
+        scope.finish(200, result.as_ref().err().map(Problem::code));
         result
     }
 
@@ -252,40 +192,39 @@ impl Calls {
         entry: &Arc<Entry>,
         bearer: &Bearer,
         named: Named<'_>,
-        (request_id, watch): (&str, Stopwatch),
-        trace: &mut Trace,
+        scope: &mut CallScope,
     ) -> Result<Reply, Problem> {
-        trace.operation = Some(entry.spec.name);
+        scope.operation = Some(entry.spec.name);
         self.stopping.check()?;
         if entry.spec.access != Access::Open && !self.tokens.still_stands(&self.engine, bearer)? {
             return Err(refused());
         }
-        let call = (request_id, watch);
-        let message = self.admit_named(entry, EntryPoint::Api, bearer, named.fields, call, trace).await?;
+        let (admission, message) =
+            self.admit_named(entry, EntryPoint::Api, bearer, named.fields, scope).await?;
         let key = named.idempotency_key.filter(|_| entry.spec.idempotency_key);
         let key = key.map(|key| IdempotencyKey::parse(key.as_bytes())).transpose()?;
-        self.run(entry, (message, key), CallOptions::default(), request_id, trace).await
+        let reply = self.run(entry, scope.call(admission, message, key, CallOptions::default())).await?;
+        scope.note_reply(&reply);
+        Ok(reply)
     }
 
-    /// Admits a call whose path variables stand among its fields; answers the message.
+    /// Admits a call whose path variables stand among its fields; returns the message too.
     pub(crate) async fn admit_named(
         &self,
         entry: &Entry,
         entry_point: EntryPoint,
         bearer: &Bearer,
         fields: Fields,
-        call: (&str, Stopwatch),
-        trace: &mut Trace,
-    ) -> Result<Fields, Problem> {
+        scope: &mut CallScope,
+    ) -> Result<(Admission, Fields), Problem> {
         let (mut fields, path) = split(entry, fields);
-        if entry.spec.access != Access::Open {
+        let admission = match entry.spec.access {
+            Access::Open => Admission::anonymous(),
             // What is missing in the path is told after whether the caller may call at all.
-            let known = path.as_ref().unwrap_or(&NO_FIELDS);
-            let admitted = self.admit(entry, entry_point, bearer, call, known, trace).await;
-            trace.admitted = Some(admitted.inspect_err(|problem| self.not_admitted(problem, entry, call.0))?);
-        }
+            _ => self.admit(entry, entry_point, bearer, path.as_ref().unwrap_or(&NO_FIELDS), scope).await?,
+        };
         fields.extend(path?);
-        Ok(fields)
+        Ok((admission, fields))
     }
 }
 

@@ -23,11 +23,12 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::arrived::Arrived;
 use crate::body::BODY_BYTES_MAX;
-use crate::calls::Trace;
 use crate::edge::EdgeIo;
 use crate::lines::Line;
+use crate::outgoing::HttpAnswer;
 use crate::respond::Refusal;
 use crate::rest::Gateway;
+use crate::tokens::Bearer;
 use crate::{Connection, mqtt, socket, sse, unnamed};
 
 /// What is read from a socket at once, and kept for each: most of them are quiet.
@@ -90,24 +91,19 @@ impl Gateway {
         entry: &Entry,
         arrived: &mut Arrived<B>,
         reply: &Reply,
-        trace: &mut Trace,
-    ) -> Result<Response<Bytes>, Refusal> {
+        bearer: &Bearer,
+    ) -> Result<HttpAnswer, Refusal> {
         let opening: Opening = serde_json::from_slice(&reply.body).map_err(Problem::internal)?;
-        let Some(bearer) = trace.bearer.clone() else {
-            return Err(Problem::internal("a stream that nobody opens").into());
-        };
         let engine = &self.calls.engine;
         if entry.spec.protocol == Some(Protocol::Sse) {
             let connection = arrived.parts.extensions.get::<Connection>().cloned();
             let beneath = (arrived.request_id.as_str(), connection);
-            let (response, pieces) = sse::open(&self.lines, engine, &bearer, &opening, beneath).await?;
-            trace.pieces = Some(pieces);
-            return Ok(response);
+            return Ok(sse::open(&self.lines, engine, bearer, &opening, beneath).await?);
         }
         // Before the place is taken: what cannot be upgraded needs none.
         check(&arrived.parts, subprotocol(entry))?;
-        let line = self.lines.open(engine, &bearer, opening.account_id, None).await?;
-        self.upgrade(entry, &mut arrived.parts, Who::Known(line))
+        let line = self.lines.open(engine, bearer, opening.account_id, None).await?;
+        self.upgrade(entry, &mut arrived.parts, Who::Known(line)).map(HttpAnswer::from)
     }
 
     /// Turns the request into a WebSocket; refuses one that does not ask for it.

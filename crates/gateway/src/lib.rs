@@ -26,6 +26,7 @@ mod platform;
 mod respond;
 mod rest;
 mod routes;
+mod scope;
 mod server;
 mod socket;
 mod sse;

@@ -15,6 +15,7 @@ pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json"
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"platform-api\"");
@@ -65,6 +66,16 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
     headers.insert(CONTENT_TYPE, JSON);
     headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
     headers.insert(CACHE_CONTROL, NO_STORE);
+    response
+}
+
+/// Makes it the head of a stream of server-sent events.
+pub(crate) fn event_stream(mut response: Response<Bytes>, cache_control: &'static str) -> Response<Bytes> {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache_control));
+    // Proxies would keep a stream to themselves until it ends.
+    headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
     response
 }
 

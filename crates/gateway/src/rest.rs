@@ -9,7 +9,6 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper::body::Body;
-use portico_engine::clock::Stopwatch;
 use portico_engine::input::Fields;
 use portico_engine::{Access, Admission, CallOptions, Engine, Entry, EntryPoint, Protocol};
 use portico_identity::Identity;
@@ -18,22 +17,24 @@ use portico_metering::Metering;
 
 use crate::answered::answered;
 use crate::arrived::{Arrived, Stopping, check_host, guard};
-use crate::calls::{Calls, NO_FIELDS, Trace};
+use crate::calls::{Calls, NO_FIELDS};
 use crate::carried::Who;
 use crate::cors::{self, Origins};
 use crate::lines::Lines;
 use crate::mcp::Mcp;
-use crate::outgoing::Outgoing;
+use crate::outgoing::{HttpAnswer, Outgoing};
 use crate::respond::{self, Refusal};
 use crate::routes::{Methods, Route, RouteError, Routes};
+use crate::scope::CallScope;
+use crate::tokens::Bearer;
 use crate::{Metrics, carried, message, sse};
 
 /// Serves the registry's operations over HTTP.
 pub struct Gateway {
     pub(crate) calls: Arc<Calls>,
     pub(crate) lines: Arc<Lines>,
-    pub(crate) mcp: Arc<Mcp>,
-    pub(crate) origins: Origins,
+    mcp: Arc<Mcp>,
+    origins: Origins,
     routes: Routes,
 }
 
@@ -49,8 +50,8 @@ impl Gateway {
         stopping: Stopping,
     ) -> Result<Self, RouteError> {
         let routes = Routes::new(&engine.registry)?;
-        let mcp = Arc::new(Mcp::new(&engine, &identity)?);
-        let calls = Arc::new(Calls::new(engine, identity, metering, metrics, stopping));
+        let calls = Arc::new(Calls::new(engine, identity.clone(), metering, metrics, stopping));
+        let mcp = Arc::new(Mcp::new(&calls, &identity, &origins)?);
         Ok(Self { calls, lines, mcp, origins, routes })
     }
 
@@ -59,38 +60,30 @@ impl Gateway {
     where
         B: Body<Data = Bytes, Error: fmt::Display> + Unpin + Send,
     {
-        let watch = Stopwatch::start();
         let mut arrived = Arrived::new(request, &self.calls.engine);
         let request_id = arrived.request_id.clone();
         let is_head = arrived.parts.method == Method::HEAD;
-        let mut trace = Trace::default();
-        let result = guard(pin!(self.answer(&mut arrived, &mut trace, watch)), &request_id).await;
-        let code = result.as_ref().err().map(|refusal| refusal.problem.code());
-        let origins = if trace.any_origin { &Origins::any() } else { &self.origins };
-        let mut response = arrived.finish(result, origins);
-        if let Some(ticket) = trace.ticket.take() {
-            if let Some(standing) = ticket.standing() {
-                self.calls.metrics.window(standing);
-                respond::limit(&mut response, standing);
-            }
-            // An operation's own refusal knows its code; what was refused before has it from there.
-            if !trace.goes_on {
-                ticket.finish(trace.status_or(&response), code.or(trace.code));
+        let mut scope = self.calls.scope(request_id.clone());
+        let answer = guard(pin!(self.answer(&mut arrived, &mut scope)), &request_id).await;
+        let code = answer.as_ref().err().map(|refusal| refusal.problem.code());
+        let (head, stream) = match answer {
+            Ok(HttpAnswer { head, stream }) => (Ok(head), stream.filter(|_| !is_head)),
+            Err(refusal) => (Err(refusal), None),
+        };
+        let mut response = arrived.finish(head, &self.origins);
+        if let Some(status) = scope.rate_limit() {
+            respond::limit(&mut response, status);
+        }
+        match stream {
+            Some(begin) => response.map(|_| Outgoing::Stream(begin(scope))),
+            None => {
+                scope.finish(response.status().as_u16(), code);
+                response.map(Outgoing::Whole)
             }
         }
-        if !trace.goes_on {
-            self.calls.report(&trace, &request_id, trace.status_or(&response), watch);
-        }
-        let pieces = trace.pieces.take().filter(|_| !is_head);
-        response.map(|whole| pieces.map_or(Outgoing::Whole(whole), Outgoing::Stream))
     }
 
-    async fn answer<B>(
-        &self,
-        arrived: &mut Arrived<B>,
-        trace: &mut Trace,
-        watch: Stopwatch,
-    ) -> Result<Response<Bytes>, Refusal>
+    async fn answer<B>(&self, arrived: &mut Arrived<B>, scope: &mut CallScope) -> Result<HttpAnswer, Refusal>
     where
         B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
     {
@@ -101,27 +94,25 @@ impl Gateway {
                 return Err(Problem::new(Code::NotFound, "There is nothing at this path.").into());
             }
             Route::Wrong(methods) => {
-                trace.any_origin = methods.any_origin;
-                return self.other_method(&arrived.parts, methods);
+                arrived.any_origin = methods.any_origin;
+                return self.other_method(&arrived.parts, methods).map(HttpAnswer::from);
             }
             Route::To(entry, variables) => (entry, variables),
         };
-        (trace.operation, trace.any_origin) = (Some(entry.spec.name), entry.spec.is_public_document());
-        let path = variables.as_ref().unwrap_or(&NO_FIELDS);
+        scope.operation = Some(entry.spec.name);
+        arrived.any_origin = entry.spec.is_public_document();
         if carried::is_unnamed(entry, &arrived.parts) {
             // Who it is comes in the first frame.
             message::read(entry, arrived, variables).await.and_then(carried::no_fields)?;
-            return self.upgrade(entry, &mut arrived.parts, Who::Unnamed(self.lines.unnamed()?));
+            let place = self.lines.unnamed()?;
+            return self.upgrade(entry, &mut arrived.parts, Who::Unnamed(place)).map(HttpAnswer::from);
         }
         if entry.spec.protocol == Some(Protocol::Mcp) {
             // Boxed, because it is large, and every other request would carry it along.
-            return Box::pin(self.assist(entry, arrived, trace, watch)).await;
+            return Box::pin(self.mcp.handle_mcp(entry, arrived, scope)).await;
         }
-        let admitted = self.admit(entry, arrived, path, trace, watch).await;
-        let admitted = admitted.inspect_err(|refusal| {
-            self.calls.not_admitted(&refusal.problem, entry, &arrived.request_id);
-        })?;
-        trace.admitted = Some(admitted);
+        let path = variables.as_ref().unwrap_or(&NO_FIELDS);
+        let (admission, bearer) = self.admit(entry, arrived, path, scope).await?;
         let mut fields = message::read(entry, arrived, variables).await?;
         let idempotency_key = message::idempotency_key(entry, &arrived.parts.headers)?;
         if entry.spec.protocol == Some(Protocol::Sse) {
@@ -129,13 +120,15 @@ impl Gateway {
         }
         let sent = entry.spec.list.map(|_| fields.clone());
         arrived.working();
-        let call = (fields, idempotency_key);
-        let reply = self.calls.run(entry, call, CallOptions::default(), &arrived.request_id, trace).await?;
-        if entry.spec.protocol.is_none() {
-            return Ok(answered(entry, &arrived.parts, reply, sent));
+        let call = scope.call(admission, fields, idempotency_key, CallOptions::default());
+        let reply = self.calls.run(entry, call).await?;
+        scope.note_reply(&reply);
+        match bearer {
+            Some(bearer) if entry.spec.protocol.is_some() => {
+                self.open(entry, arrived, &reply, &bearer).await.inspect_err(|_| scope.refund())
+            }
+            _ => Ok(answered(entry, &arrived.parts, reply, sent).into()),
         }
-        let opened = self.open(entry, arrived, &reply, trace).await;
-        opened.inspect_err(|_| trace.take_back())
     }
 
     /// `OPTIONS` answers browsers that ask whether they may call; every other method that is not served is refused.
@@ -147,26 +140,24 @@ impl Gateway {
         Err(Refusal::method_not_allowed(&methods.allow))
     }
 
-    /// Token, scope, account and rate, in this order.
+    /// Token, scope, account and rate, in this order. What is open to all is called by nobody.
     async fn admit<B>(
         &self,
         entry: &Entry,
         arrived: &Arrived<B>,
         path: &Fields,
-        trace: &mut Trace,
-        watch: Stopwatch,
-    ) -> Result<Admission, Refusal> {
+        scope: &mut CallScope,
+    ) -> Result<(Admission, Option<Bearer>), Refusal> {
         if entry.spec.access == Access::Open {
-            return Ok(Admission::anonymous());
+            return Ok((Admission::anonymous(), None));
         }
         let headers = &arrived.parts.headers;
         let bearer = self.calls.bearer(headers).await.map_err(|problem| {
+            self.calls.not_admitted(&problem, entry, &scope.request_id);
             let refused = problem.code() == Code::Unauthenticated && headers.contains_key(AUTHORIZATION);
             Refusal { challenge: refused.then_some(respond::CHALLENGE_INVALID), ..problem.into() }
         })?;
-        let call = (arrived.request_id.as_str(), watch);
-        let admitted = self.calls.admit(entry, EntryPoint::Api, &bearer, call, path, trace).await?;
-        trace.bearer = Some(bearer);
-        Ok(admitted)
+        let admission = self.calls.admit(entry, EntryPoint::Api, &bearer, path, scope).await?;
+        Ok((admission, Some(bearer)))
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue, Response};
+use http::header::HeaderName;
+use http::{HeaderMap, Response};
 use portico_engine::Engine;
 use portico_engine::input::{Fields, Node};
 use portico_events::limits::PING_EVERY;
@@ -15,11 +15,11 @@ use portico_store::StoreError;
 
 use crate::Connection;
 use crate::lines::{Line, Lines, log_unreadable};
-use crate::outgoing::Pieces;
+use crate::outgoing::{HttpAnswer, Pieces};
+use crate::respond;
+use crate::scope::CallScope;
 use crate::tokens::Bearer;
 
-/// Tells proxies to pass each piece on as it comes.
-pub(crate) const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// What may be on its way to the peer before the next events are taken.
 const UNTAKEN_BYTES_MAX: u64 = 16 << 10;
@@ -71,7 +71,7 @@ pub(crate) async fn open(
     bearer: &Bearer,
     opening: &Opening,
     (request_id, connection): (&str, Option<Connection>),
-) -> Result<(Response<Bytes>, Pieces), Problem> {
+) -> Result<HttpAnswer, Problem> {
     let line = lines.open(engine, bearer, opening.account_id, connection.clone()).await?;
     let filter = Filter::types(&opening.types)?;
     let start = match opening.after.as_str() {
@@ -88,14 +88,13 @@ pub(crate) async fn open(
     let begun = connection.as_ref().map_or(0, Connection::written);
     let sse =
         Sse { engine, line, feed, ping, first, told, ended: false, request_id, connection, begun, given: 0 };
-    let pieces = stream::unfold(sse, |mut sse| async move { Some((sse.next().await?, sse)) });
-    let mut response = Response::new(Bytes::new());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    // Proxies would keep a stream to themselves until it ends.
-    headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
-    Ok((response, Box::pin(pieces)))
+    let begin = |scope: CallScope| -> Pieces {
+        // The call is over: what follows is counted as a connection.
+        scope.finish(200, None);
+        Box::pin(stream::unfold(sse, |mut sse| async move { Some((sse.next().await?, sse)) }))
+    };
+    let head = respond::event_stream(Response::new(Bytes::new()), "no-cache, no-transform");
+    Ok(HttpAnswer { head, stream: Some(Box::new(begin)) })
 }
 
 /// The first block. Its `id` makes a client that is cut off before the first event come back to this very place.

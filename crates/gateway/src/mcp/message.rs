@@ -1,6 +1,7 @@
 //! A message of JSON-RPC, and the answer to it.
 
 use bytes::Bytes;
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use portico_engine::input::{Fields, Node, parse_object};
 use portico_kernel::{Code, Problem};
@@ -93,7 +94,7 @@ impl Message {
 
 /// A refusal to a request whose id is known: an error of the protocol, which holds the `Problem`.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct RpcError {
     pub(crate) code: ErrorCode,
     pub(crate) problem: Problem,
     /// The status, where it is not the one of the problem.
@@ -103,7 +104,7 @@ pub(crate) struct Fault {
     pub(crate) challenge: Option<HeaderValue>,
 }
 
-impl Fault {
+impl RpcError {
     pub(crate) fn new(code: ErrorCode, problem: Problem) -> Self {
         Self { code, problem, status: None, more: Map::new(), challenge: None }
     }
@@ -124,13 +125,13 @@ impl Fault {
         Self::new(ErrorCode::METHOD_NOT_FOUND, Problem::new(Code::NotFound, words))
     }
 
-    /// The same for a client of that era: one that shook hands reads an error of the protocol only where the status is 200.
-    pub(crate) fn for_era(mut self, modern: bool) -> Self {
+    /// The same for a client of that revision: one that shook hands reads an error of the protocol only where the status is 200.
+    pub(crate) fn for_revision(mut self, is_stateless: bool) -> Self {
         let of_protocol = matches!(
             self.code,
             ErrorCode::METHOD_NOT_FOUND | ErrorCode::INVALID_PARAMS | ErrorCode::RESOURCE_NOT_FOUND
         );
-        if of_protocol && !modern {
+        if of_protocol && !is_stateless {
             self.status = Some(StatusCode::OK);
         }
         self
@@ -153,16 +154,45 @@ impl Fault {
     }
 
     pub(crate) fn response(self, id: &Id, request_id: &str) -> Response<Bytes> {
-        let mut response =
-            respond::refused(self.problem.code(), self.problem.retry_seconds(), self.text(id, request_id));
-        *response.status_mut() = self.status();
-        response.headers_mut().extend(self.challenge.map(|value| (http::header::WWW_AUTHENTICATE, value)));
+        let mut response = RpcOutcome::refused(&self, id, request_id).response();
+        response.headers_mut().extend(self.challenge.map(|value| (WWW_AUTHENTICATE, value)));
+        response
+    }
+}
+
+/// How a request ended.
+pub(crate) struct RpcOutcome {
+    /// The whole answer.
+    pub(crate) text: Bytes,
+    pub(crate) status: StatusCode,
+    /// The code of a refusal, for the request log.
+    pub(crate) code: Option<Code>,
+    pub(crate) queries: u32,
+    retry_seconds: Option<i64>,
+}
+
+impl RpcOutcome {
+    pub(crate) fn done(id: &Id, result: &str) -> Self {
+        let text = answer(id, "result", result);
+        Self { text, status: StatusCode::OK, code: None, queries: 0, retry_seconds: None }
+    }
+
+    pub(crate) fn refused(error: &RpcError, id: &Id, request_id: &str) -> Self {
+        let (problem, text) = (&error.problem, error.text(id, request_id));
+        let (code, retry_seconds) = (Some(problem.code()), problem.retry_seconds());
+        Self { text, status: error.status(), code, queries: 0, retry_seconds }
+    }
+
+    pub(crate) fn response(self) -> Response<Bytes> {
+        let mut response = respond::json(self.status, self.text);
+        let retry = self.retry_seconds.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds)));
+        response.headers_mut().extend(retry);
         response
     }
 }
 
 /// A refusal of the platform at the protocol's own level, which has a status of its own.
-impl From<Problem> for Fault {
+impl From<Problem> for RpcError {
     fn from(problem: Problem) -> Self {
         let code = match problem.code() {
             Code::Internal => ErrorCode::INTERNAL_ERROR,

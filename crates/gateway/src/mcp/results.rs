@@ -21,7 +21,7 @@ const CUTS_NAMED: usize = 10;
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
     /// Does it stand by itself, as since the newest revision?
-    pub(super) modern: bool,
+    pub(super) is_stateless: bool,
     /// The JSON of its `_meta`.
     pub(super) server: &'a str,
 }
@@ -85,7 +85,7 @@ impl Frame<'_> {
         result.push_str("],\"structuredContent\":");
         result.push_str(body);
         result.push_str(if is_error { ",\"isError\":true" } else { ",\"isError\":false" });
-        if self.modern {
+        if self.is_stateless {
             result.push_str(",\"resultType\":\"complete\",\"_meta\":");
             result.push_str(self.server);
         }

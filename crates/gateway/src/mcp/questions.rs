@@ -17,7 +17,7 @@ const WAITING_MAX: usize = 10_000;
 
 /// Questions that wait for an answer, by the id that each was sent under.
 #[derive(Default)]
-pub(super) struct Asks(DashMap<String, Waiting>);
+pub(super) struct Questions(DashMap<String, Waiting>);
 
 struct Waiting {
     /// Who was asked: nobody else may answer.
@@ -28,12 +28,12 @@ struct Waiting {
 
 /// A question that was asked; it is forgotten when this is dropped.
 pub(super) struct Asked<'a> {
-    asks: &'a Asks,
+    questions: &'a Questions,
     pub(super) id: String,
     answer: oneshot::Receiver<Option<Value>>,
 }
 
-impl Asks {
+impl Questions {
     /// A question to whoever calls, under an id that nobody guesses; nothing when too many wait already.
     pub(super) fn ask(&self, entropy: &dyn Entropy, caller: &Caller) -> Option<Asked<'_>> {
         let of_account = self.0.iter().filter(|waiting| waiting.account == caller.org).count();
@@ -46,7 +46,7 @@ impl Asks {
             id.clone(),
             Waiting { actor: caller.actor().into_owned(), account: caller.org, answer: sender },
         );
-        Some(Asked { asks: self, id, answer })
+        Some(Asked { questions: self, id, answer })
     }
 
     /// Takes what `actor` answers; nothing waits for it when this is false.
@@ -65,6 +65,6 @@ impl Asked<'_> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        self.asks.0.remove(&self.id);
+        self.questions.0.remove(&self.id);
     }
 }
