@@ -15,16 +15,18 @@ pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// A sender slower than this is cut off.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// What a request's body may be: hyper's, or bytes that a test made.
+pub trait HttpBody: Body<Data = Bytes, Error: fmt::Display> + Unpin + Send {}
+
+impl<B: Body<Data = Bytes, Error: fmt::Display> + Unpin + Send> HttpBody for B {}
+
 /// The body of a request, which knows whether it was read to its end.
 pub(crate) struct RequestBody<B> {
     inner: B,
     ended: bool,
 }
 
-impl<B> RequestBody<B>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
+impl<B: HttpBody> RequestBody<B> {
     pub(crate) fn new(inner: B) -> Self {
         let ended = inner.is_end_stream();
         Self { inner, ended }
@@ -36,29 +38,29 @@ where
     }
 
     /// Refuses a body that says it is too large, before any of it is read.
-    pub(crate) fn check_declared(&self, most: usize) -> Result<(), Problem> {
-        if self.inner.size_hint().lower() > most as u64 { Err(too_large(most)) } else { Ok(()) }
+    pub(crate) fn check_declared(&self, limit: usize) -> Result<(), Problem> {
+        if self.inner.size_hint().lower() > limit as u64 { Err(too_large(limit)) } else { Ok(()) }
     }
 
-    /// Reads a body of at most `most` bytes; stops reading at the first byte too many.
-    pub(crate) async fn read(&mut self, most: usize) -> Result<Bytes, Problem> {
-        self.check_declared(most)?;
+    /// Reads a body of at most `limit` bytes; stops reading at the first byte too many.
+    pub(crate) async fn read(&mut self, limit: usize) -> Result<Bytes, Problem> {
+        self.check_declared(limit)?;
         if self.ended {
             return Ok(Bytes::new());
         }
-        tokio::time::timeout(BODY_TIME_MAX, self.read_frames(most)).await.unwrap_or_else(|_| {
+        tokio::time::timeout(BODY_TIME_MAX, self.read_frames(limit)).await.unwrap_or_else(|_| {
             Err(Problem::field("body", format!("did not arrive within {} seconds", BODY_TIME_MAX.as_secs())))
         })
     }
 
-    async fn read_frames(&mut self, most: usize) -> Result<Bytes, Problem> {
+    async fn read_frames(&mut self, limit: usize) -> Result<Bytes, Problem> {
         let mut bytes = BytesMut::new();
         while let Some(frame) = self.inner.frame().await {
             let frame =
                 frame.map_err(|error| Problem::field("body", format!("did not arrive whole: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
-            if bytes.len() + data.len() > most {
-                return Err(too_large(most));
+            if bytes.len() + data.len() > limit {
+                return Err(too_large(limit));
             }
             bytes.extend_from_slice(&data);
         }
@@ -67,8 +69,8 @@ where
     }
 }
 
-fn too_large(most: usize) -> Problem {
-    Problem::new(Code::PayloadTooLarge, format!("The body is larger than {most} bytes."))
+fn too_large(limit: usize) -> Problem {
+    Problem::new(Code::PayloadTooLarge, format!("The body is larger than {limit} bytes."))
 }
 
 /// Is the content declared as JSON in UTF-8?

@@ -1,4 +1,4 @@
-//! The way of a call, whatever carries it: who calls, may they, what it costs, and the line that tells of it.
+//! The way of a call, whatever the protocol: who calls, whether they may, and running it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +13,16 @@ use portico_engine::{
 use portico_events::Opening;
 use portico_identity::Identity;
 use portico_identity::verify::refused;
-use portico_kernel::{Code, Problem, RequestId};
+use portico_kernel::{Code, Problem};
 use portico_metering::Metering;
 use serde_json::Value;
 
-use crate::lines::{Line, Lines};
+use crate::Metrics;
+use crate::connections::{Connection, Connections};
+use crate::credential::Credential;
+use crate::incoming::{Stopping, new_request_id};
 use crate::scope::CallScope;
-use crate::tokens::{Bearer, Tokens};
-use crate::{Metrics, Stopping};
+use crate::tokens::Tokens;
 
 /// The path variables of a path that has none, or whose variables do not read.
 pub(crate) static NO_FIELDS: Fields = Fields::new();
@@ -30,13 +32,14 @@ pub(crate) struct Calls {
     pub(crate) engine: Arc<Engine>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) stopping: Stopping,
+    pub(crate) connections: Arc<Connections>,
     metering: Arc<Metering>,
     tokens: Tokens,
     names: HashMap<&'static str, Arc<Entry>>,
 }
 
 /// A call by name, on a connection that stays.
-pub(crate) struct Named<'a> {
+pub(crate) struct RpcCall<'a> {
     /// The operation's name.
     pub(crate) method: &'a str,
     /// Its fields, path variables included.
@@ -50,38 +53,34 @@ impl Calls {
         engine: Arc<Engine>,
         identity: Arc<Identity>,
         metering: Arc<Metering>,
+        connections: Arc<Connections>,
         metrics: Arc<Metrics>,
         stopping: Stopping,
     ) -> Self {
         let names = engine.registry.entries().iter().map(|entry| (entry.spec.name, entry.clone())).collect();
         let tokens = Tokens::new(identity, metering.clone());
-        Self { engine, metrics, stopping, metering, tokens, names }
+        Self { engine, metrics, stopping, connections, metering, tokens, names }
     }
 
     /// Who sends these headers to the tools of assistants.
-    pub(crate) async fn assistant(&self, headers: &HeaderMap) -> Result<Bearer, Problem> {
-        self.tokens.of_headers(&self.engine, &self.metrics, headers).await
+    pub(crate) async fn authenticate_assistant(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
+        self.tokens.authenticate_headers(&self.engine, &self.metrics, headers).await
     }
 
-    /// Does whoever opened a connection still stand?
-    pub(crate) fn still_stands(&self, bearer: &Bearer) -> bool {
+    /// Who sends these headers to the API.
+    pub(crate) async fn authenticate_headers(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
+        self.authenticate_assistant(headers).await?.for_api()
+    }
+
+    /// Who sends that token to the API.
+    pub(crate) async fn authenticate(&self, token: &str) -> Result<Credential, Problem> {
+        self.tokens.authenticate(&self.engine, &self.metrics, token).await?.for_api()
+    }
+
+    /// Is the credential that opened a connection still valid?
+    pub(crate) fn is_valid(&self, credential: &Credential) -> bool {
         // What cannot be asked now is asked again soon.
-        self.tokens.still_stands(&self.engine, bearer).unwrap_or(true)
-    }
-
-    /// Who sends these headers.
-    pub(crate) async fn bearer(&self, headers: &HeaderMap) -> Result<Bearer, Problem> {
-        self.tokens.of_headers(&self.engine, &self.metrics, headers).await?.for_api()
-    }
-
-    /// Who holds that token.
-    pub(crate) async fn holder(&self, token: &str) -> Result<Bearer, Problem> {
-        self.tokens.holder(&self.engine, &self.metrics, token).await?.for_api()
-    }
-
-    /// A call that has just arrived under that id.
-    pub(crate) fn scope(&self, request_id: String) -> CallScope {
-        CallScope::new(&self.metrics, request_id)
+        self.tokens.is_valid(&self.engine, credential).unwrap_or(true)
     }
 
     /// Scope, account and rate, in this order. From here on the call is counted.
@@ -89,12 +88,12 @@ impl Calls {
         &self,
         entry: &Entry,
         entry_point: EntryPoint,
-        bearer: &Bearer,
+        credential: &Credential,
         path: &Fields,
         scope: &mut CallScope,
     ) -> Result<Admission, Problem> {
-        let metered = scope.meter(&self.metering, &self.engine, bearer, &entry.spec);
-        let admission = self.engine.admit(&entry.spec, entry_point, bearer.caller().clone(), path).await;
+        let metered = scope.meter(&self.metering, &self.engine, credential, &entry.spec);
+        let admission = self.engine.admit(&entry.spec, entry_point, credential.caller().clone(), path).await;
         let admission = match (metered, admission) {
             (Some(metered), Ok(admission)) => metered.admit(admission.account()).await.map(|()| admission),
             (Some(metered), Err(problem)) => {
@@ -105,7 +104,7 @@ impl Calls {
         };
         let admission =
             admission.inspect_err(|problem| self.not_admitted(problem, entry, &scope.request_id))?;
-        scope.admit(&admission);
+        scope.admission = Some(admission.clone());
         Ok(admission)
     }
 
@@ -113,11 +112,11 @@ impl Calls {
     pub(crate) async fn refuse(
         &self,
         entry: &Entry,
-        bearer: &Bearer,
+        credential: &Credential,
         problem: &Problem,
         scope: &mut CallScope,
     ) {
-        if let Some(metered) = scope.meter(&self.metering, &self.engine, bearer, &entry.spec) {
+        if let Some(metered) = scope.meter(&self.metering, &self.engine, credential, &entry.spec) {
             metered.look().await;
         }
         self.not_admitted(problem, entry, &scope.request_id);
@@ -138,46 +137,45 @@ impl Calls {
         })
     }
 
-    /// A call by name on a connection of `bearer`: admitted, limited, counted and told of as over REST.
-    pub(crate) async fn call(&self, bearer: &Bearer, named: Named<'_>) -> Result<Outcome, Problem> {
-        self.run_and_record(bearer, named, Spec::callable, async |reply| Ok(reply.into())).await
+    /// A call by name on a connection of `credential`: admitted, limited, counted and told of as over REST.
+    pub(crate) async fn call(&self, credential: &Credential, call: RpcCall<'_>) -> RpcAnswer {
+        let result = self.run_and_record(credential, call, Spec::callable, async |reply| Ok(reply.into()));
+        result.await.unwrap_or_else(|problem| RpcAnswer::Refusal(problem.to_json("").into()))
     }
 
-    /// Opens a connection of that kind for `bearer`: admitted, limited and counted like a call. What is to be done
-    /// `before` its place is taken is done for those who are admitted.
+    /// Opens a connection of that kind for `credential`: admitted, limited and counted like a call. What is to be done
+    /// `before` its slot is taken is done for those who are admitted.
     pub(crate) async fn open<T>(
         &self,
-        lines: &Arc<Lines>,
         protocol: Protocol,
-        bearer: &Bearer,
+        credential: &Credential,
         fields: Fields,
         before: impl AsyncFnOnce() -> T,
-    ) -> Result<(Line, T), Problem> {
+    ) -> Result<(Connection, T), Problem> {
         let opens = |spec: &Spec| spec.protocol == Some(protocol);
         let method = self.names.values().find(|entry| opens(&entry.spec)).map_or("", |entry| entry.spec.name);
-        let named = Named { method, fields, idempotency_key: None };
-        let take_place = async |reply: Reply| {
-            let opening: Opening = serde_json::from_slice(&reply.body).map_err(Problem::internal)?;
+        let call = RpcCall { method, fields, idempotency_key: None };
+        let take_slot = async |reply: Reply| {
+            let account = opening(&reply)?.account_id;
             let done = before().await;
-            Ok((lines.open(&self.engine, bearer, opening.account_id, None).await?, done))
+            Ok((self.connections.open(&self.engine, credential, account, None).await?, done))
         };
-        self.run_and_record(bearer, named, opens, take_place).await
+        self.run_and_record(credential, call, opens, take_slot).await
     }
 
     /// Runs the operation of that name, if it `may` be called so, and goes on with what it answers. One that cannot go on
     /// has used up nothing.
     async fn run_and_record<T>(
         &self,
-        bearer: &Bearer,
-        named: Named<'_>,
+        credential: &Credential,
+        call: RpcCall<'_>,
         may: impl Fn(&Spec) -> bool,
         go_on: impl AsyncFnOnce(Reply) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let id: RequestId = self.engine.entropy.id(self.engine.clock.now());
-        let mut scope = self.scope(id.to_string());
-        let result = match self.names.get(named.method).filter(|entry| may(&entry.spec)) {
-            Some(entry) => self.admit_and_run(entry, bearer, named, &mut scope).await,
-            None => Err(no_operation(named.method)),
+        let mut scope = CallScope::new(&self.metrics, new_request_id(&self.engine));
+        let result = match self.names.get(call.method).filter(|entry| may(&entry.spec)) {
+            Some(entry) => self.admit_and_run(entry, credential, call, &mut scope).await,
+            None => Err(no_operation(call.method)),
         };
         let result = match result {
             Ok(reply) => go_on(reply).await.inspect_err(|_| scope.refund()),
@@ -190,18 +188,18 @@ impl Calls {
     async fn admit_and_run(
         &self,
         entry: &Arc<Entry>,
-        bearer: &Bearer,
-        named: Named<'_>,
+        credential: &Credential,
+        call: RpcCall<'_>,
         scope: &mut CallScope,
     ) -> Result<Reply, Problem> {
         scope.operation = Some(entry.spec.name);
         self.stopping.check()?;
-        if entry.spec.access != Access::Open && !self.tokens.still_stands(&self.engine, bearer)? {
+        if entry.spec.access != Access::Open && !self.tokens.is_valid(&self.engine, credential)? {
             return Err(refused());
         }
         let (admission, message) =
-            self.admit_named(entry, EntryPoint::Api, bearer, named.fields, scope).await?;
-        let key = named.idempotency_key.filter(|_| entry.spec.idempotency_key);
+            self.admit_named(entry, EntryPoint::Api, credential, call.fields, scope).await?;
+        let key = call.idempotency_key.filter(|_| entry.spec.idempotency_key);
         let key = key.map(|key| IdempotencyKey::parse(key.as_bytes())).transpose()?;
         let reply = self.run(entry, scope.call(admission, message, key, CallOptions::default())).await?;
         scope.note_reply(&reply);
@@ -213,7 +211,7 @@ impl Calls {
         &self,
         entry: &Entry,
         entry_point: EntryPoint,
-        bearer: &Bearer,
+        credential: &Credential,
         fields: Fields,
         scope: &mut CallScope,
     ) -> Result<(Admission, Fields), Problem> {
@@ -221,29 +219,30 @@ impl Calls {
         let admission = match entry.spec.access {
             Access::Open => Admission::anonymous(),
             // What is missing in the path is told after whether the caller may call at all.
-            _ => self.admit(entry, entry_point, bearer, path.as_ref().unwrap_or(&NO_FIELDS), scope).await?,
+            _ => {
+                self.admit(entry, entry_point, credential, path.as_ref().unwrap_or(&NO_FIELDS), scope).await?
+            }
         };
         fields.extend(path?);
         Ok((admission, fields))
     }
 }
 
-/// How a call by name ended.
-pub(crate) enum Outcome {
+/// The answer to a call by name.
+pub(crate) enum RpcAnswer {
     /// The answer, as JSON.
     Answer(Bytes),
-    /// The `Problem` of a refusal that was kept, as JSON.
+    /// The `Problem` of a refusal, as JSON. The frame's own id names the call, so it names none.
     Refusal(Bytes),
 }
 
-impl From<Reply> for Outcome {
+impl From<Reply> for RpcAnswer {
     fn from(reply: Reply) -> Self {
         // An answer may carry a code of its own; only one that was kept is a `Problem`.
         if reply.refused.is_none() || !reply.replayed {
             return Self::Answer(reply.body);
         }
         let problem = serde_json::from_slice::<Value>(&reply.body).map(|mut problem| {
-            // The frame's own id names the call.
             problem["request_id"] = Value::from("");
             problem.to_string().into()
         });
@@ -251,9 +250,21 @@ impl From<Reply> for Outcome {
     }
 }
 
+/// What an operation that opens a connection replied.
+pub(crate) fn opening(reply: &Reply) -> Result<Opening, Problem> {
+    serde_json::from_slice(&reply.body).map_err(Problem::internal)
+}
+
 fn no_operation(name: &str) -> Problem {
     let name: String = name.chars().take(100).collect();
     Problem::new(Code::NotFound, format!("No operation that can be called here is named `{name}`."))
+}
+
+/// 429: a connection of that kind has as many calls under way as it may.
+pub(crate) fn too_many_calls(limit: usize, connection: &str) -> Problem {
+    let message = format!("There are {limit} calls under way on this {connection}.");
+    let metadata = [("limit", limit.to_string())];
+    Problem::new(Code::RateLimited, message).with_info("CALL_LIMIT", "gateway", metadata)
 }
 
 /// Takes the path's variables out of the fields, as words: that is what a path would hold.

@@ -6,16 +6,16 @@
 //!
 //! Invariant: this is the only crate that opens sockets to callers, and no area behind it sees a token.
 
-mod answered;
-mod arrived;
 pub mod asyncapi;
 mod auth;
 mod body;
 mod calls;
-mod carried;
+mod client_ids;
+mod connections;
 mod cors;
+mod credential;
 mod edge;
-mod lines;
+mod incoming;
 mod mcp;
 mod message;
 mod metrics;
@@ -23,7 +23,8 @@ mod mqtt;
 pub mod openapi;
 mod outgoing;
 mod platform;
-mod respond;
+mod preauth;
+mod response;
 mod rest;
 mod routes;
 mod scope;
@@ -31,16 +32,19 @@ mod server;
 mod socket;
 mod sse;
 mod tokens;
-mod unnamed;
+mod transport;
+mod upgrade;
+mod websocket;
 
-pub use arrived::Stopping;
 pub use auth::AuthServer;
+pub use body::HttpBody;
+pub use connections::Connections;
 pub use cors::Origins;
-pub use lines::Lines;
+pub use incoming::Stopping;
 pub use metrics::{Metrics, MetricsServer};
-pub use mqtt::{Tls, serve_mqtt};
+pub use mqtt::Tls;
 pub use outgoing::Outgoing;
 pub use platform::{Platform, area};
 pub use rest::Gateway;
 pub use routes::RouteError;
-pub use server::{Connection, Handler, serve};
+pub use server::{Handler, serve, serve_mqtt};

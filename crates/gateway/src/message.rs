@@ -1,45 +1,39 @@
 //! A request as one message.
 
-use std::fmt;
-
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, HeaderName};
 use http::{HeaderMap, HeaderValue};
-use hyper::body::Body;
 use portico_engine::input::{Fault, Fields, Node, Posted, parse_object, parse_query};
 use portico_engine::{Entry, IdempotencyKey};
 use portico_kernel::{Code, Problem};
 
-use crate::arrived::Arrived;
-use crate::body::{self, BODY_BYTES_MAX};
+use crate::body::{self, BODY_BYTES_MAX, HttpBody};
+use crate::incoming::IncomingRequest;
 
 /// One message from path, query and body: the path wins over the body, and only requests without a body take a query.
-pub(crate) async fn read<B>(
+pub(crate) async fn read<B: HttpBody>(
     entry: &Entry,
-    arrived: &mut Arrived<B>,
+    incoming: &mut IncomingRequest<B>,
     variables: Result<Fields, Fault>,
-) -> Result<Fields, Problem>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
-    if let Some(most) = entry.spec.anything {
+) -> Result<Fields, Problem> {
+    if let Some(limit) = entry.spec.anything {
         // Where anything is taken, what does not read names nothing.
         let nowhere = |_| Problem::new(Code::NotFound, "There is nothing at this path.");
         let mut variables = variables.map_err(nowhere)?;
-        variables.insert(Posted::FIELD.to_owned(), read_anything(arrived, most).await?);
+        variables.insert(Posted::FIELD.to_owned(), read_anything(incoming, limit).await?);
         return Ok(variables);
     }
     let variables = variables?;
-    let query = parse_query(arrived.parts.uri.query().unwrap_or_default());
+    let query = parse_query(incoming.parts.uri.query().unwrap_or_default());
     let mut fields = if entry.spec.method.takes_body() {
-        let fields = read_body(arrived).await?;
+        let fields = read_body(incoming).await?;
         if let Some(name) = query?.keys().next() {
-            let words = "is given in the query; this request takes its fields in the body";
-            return Err(Problem::field(name, words));
+            let message = "is given in the query; this request takes its fields in the body";
+            return Err(Problem::field(name, message));
         }
         fields
     } else {
-        if !arrived.body.read(0).await.is_ok_and(|bytes| bytes.is_empty()) {
+        if !incoming.body.read(0).await.is_ok_and(|bytes| bytes.is_empty()) {
             return Err(Problem::field("body", "must be empty: this request takes its fields in the query"));
         }
         let fields = query?;
@@ -53,43 +47,37 @@ where
 }
 
 /// Whatever was posted, of any type; what stands in the query is the sender's own business.
-async fn read_anything<B>(arrived: &mut Arrived<B>, most: usize) -> Result<Node, Problem>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
-    let body = arrived.body.read(most).await?;
+async fn read_anything<B: HttpBody>(
+    incoming: &mut IncomingRequest<B>,
+    limit: usize,
+) -> Result<Node, Problem> {
+    let body = incoming.body.read(limit).await?;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers = arrived.parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
-    Ok(Posted::node(arrived.parts.method.as_str(), headers, &body))
+    let headers = incoming.parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
+    Ok(Posted::node(incoming.parts.method.as_str(), headers, &body))
 }
 
 /// The body as a message. No body at all is an empty message.
-async fn read_body<B>(arrived: &mut Arrived<B>) -> Result<Fields, Problem>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
-    let bytes = read_json(arrived).await?;
+async fn read_body<B: HttpBody>(incoming: &mut IncomingRequest<B>) -> Result<Fields, Problem> {
+    let bytes = read_json(incoming).await?;
     if bytes.is_empty() { Ok(Fields::new()) } else { Ok(parse_object(&bytes)?) }
 }
 
-/// The body, which says that it is JSON; nothing when there is none.
-pub(crate) async fn read_json<B>(arrived: &mut Arrived<B>) -> Result<Bytes, Problem>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
-    arrived.body.check_declared(BODY_BYTES_MAX)?;
-    if arrived.body.has_ended() {
+/// The body, which says that it is JSON; empty when there is none.
+pub(crate) async fn read_json<B: HttpBody>(incoming: &mut IncomingRequest<B>) -> Result<Bytes, Problem> {
+    incoming.body.check_declared(BODY_BYTES_MAX)?;
+    if incoming.body.has_ended() {
         return Ok(Bytes::new());
     }
-    if arrived.parts.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
-        let words = "The body must not be compressed: no `Content-Encoding` is taken.";
-        return Err(Problem::new(Code::UnsupportedMediaType, words));
+    if incoming.parts.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        let message = "The body must not be compressed: no `Content-Encoding` is taken.";
+        return Err(Problem::new(Code::UnsupportedMediaType, message));
     }
-    if !body::is_json(&arrived.parts.headers) {
-        let words = "The body must be JSON, with `Content-Type: application/json`.";
-        return Err(Problem::new(Code::UnsupportedMediaType, words));
+    if !body::is_json(&incoming.parts.headers) {
+        let message = "The body must be JSON, with `Content-Type: application/json`.";
+        return Err(Problem::new(Code::UnsupportedMediaType, message));
     }
-    arrived.body.read(BODY_BYTES_MAX).await
+    incoming.body.read(BODY_BYTES_MAX).await
 }
 
 /// The caller's Idempotency-Key, where the operation takes one.

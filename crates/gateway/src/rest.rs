@@ -1,6 +1,5 @@
 //! REST: the way of a request from the first byte to the answer.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -8,31 +7,29 @@ use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Method, Request, Response};
-use hyper::body::Body;
 use portico_engine::input::Fields;
 use portico_engine::{Access, Admission, CallOptions, Engine, Entry, EntryPoint, Protocol};
 use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
 use portico_metering::Metering;
 
-use crate::answered::answered;
-use crate::arrived::{Arrived, Stopping, check_host, guard};
+use crate::body::HttpBody;
 use crate::calls::{Calls, NO_FIELDS};
-use crate::carried::Who;
+use crate::connections::Connections;
 use crate::cors::{self, Origins};
-use crate::lines::Lines;
+use crate::credential::Credential;
+use crate::incoming::{IncomingRequest, Stopping, check_host, guard};
 use crate::mcp::Mcp;
 use crate::outgoing::{HttpAnswer, Outgoing};
-use crate::respond::{self, Refusal};
+use crate::response::{self, Refusal};
 use crate::routes::{Methods, Route, RouteError, Routes};
 use crate::scope::CallScope;
-use crate::tokens::Bearer;
-use crate::{Metrics, carried, message, sse};
+use crate::upgrade::{self, SocketPeer};
+use crate::{Metrics, message, sse};
 
 /// Serves the registry's operations over HTTP.
 pub struct Gateway {
     pub(crate) calls: Arc<Calls>,
-    pub(crate) lines: Arc<Lines>,
     mcp: Arc<Mcp>,
     origins: Origins,
     routes: Routes,
@@ -44,90 +41,88 @@ impl Gateway {
         engine: Arc<Engine>,
         identity: Arc<Identity>,
         metering: Arc<Metering>,
-        lines: Arc<Lines>,
+        connections: Arc<Connections>,
         origins: Origins,
         metrics: Arc<Metrics>,
         stopping: Stopping,
     ) -> Result<Self, RouteError> {
         let routes = Routes::new(&engine.registry)?;
-        let calls = Arc::new(Calls::new(engine, identity.clone(), metering, metrics, stopping));
-        let mcp = Arc::new(Mcp::new(&calls, &identity, &origins)?);
-        Ok(Self { calls, lines, mcp, origins, routes })
+        let provider = identity.clone();
+        let calls = Arc::new(Calls::new(engine, identity, metering, connections, metrics, stopping));
+        let mcp = Arc::new(Mcp::new(&calls, &provider, &origins)?);
+        Ok(Self { calls, mcp, origins, routes })
     }
 
     /// Answers a request. Whatever happens inside, something that fits the specification comes out.
-    pub async fn handle<B>(&self, request: Request<B>) -> Response<Outgoing>
-    where
-        B: Body<Data = Bytes, Error: fmt::Display> + Unpin + Send,
-    {
-        let mut arrived = Arrived::new(request, &self.calls.engine);
-        let request_id = arrived.request_id.clone();
-        let is_head = arrived.parts.method == Method::HEAD;
-        let mut scope = self.calls.scope(request_id.clone());
-        let answer = guard(pin!(self.answer(&mut arrived, &mut scope)), &request_id).await;
+    pub async fn handle<B: HttpBody>(&self, request: Request<B>) -> Response<Outgoing> {
+        let mut incoming = IncomingRequest::new(request, &self.calls.engine);
+        let request_id = incoming.request_id.clone();
+        let is_head = incoming.parts.method == Method::HEAD;
+        let mut scope = CallScope::new(&self.calls.metrics, request_id.clone());
+        let answer = guard(pin!(self.answer(&mut incoming, &mut scope)), &request_id).await;
         let code = answer.as_ref().err().map(|refusal| refusal.problem.code());
         let (head, stream) = match answer {
             Ok(HttpAnswer { head, stream }) => (Ok(head), stream.filter(|_| !is_head)),
             Err(refusal) => (Err(refusal), None),
         };
-        let mut response = arrived.finish(head, &self.origins);
+        let mut response = incoming.finish(head, &self.origins);
         if let Some(status) = scope.rate_limit() {
-            respond::limit(&mut response, status);
+            response::rate_limit(&mut response, status);
         }
-        match stream {
-            Some(begin) => response.map(|_| Outgoing::Stream(begin(scope))),
-            None => {
-                scope.finish(response.status().as_u16(), code);
-                response.map(Outgoing::Whole)
-            }
+        if let Some(begin) = stream {
+            return response.map(|_| Outgoing::Stream(begin(scope)));
         }
+        scope.finish(response.status().as_u16(), code);
+        response.map(Outgoing::Whole)
     }
 
-    async fn answer<B>(&self, arrived: &mut Arrived<B>, scope: &mut CallScope) -> Result<HttpAnswer, Refusal>
-    where
-        B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-    {
+    async fn answer<B: HttpBody>(
+        &self,
+        incoming: &mut IncomingRequest<B>,
+        scope: &mut CallScope,
+    ) -> Result<HttpAnswer, Refusal> {
         self.calls.stopping.check()?;
-        check_host(arrived.parts.version, &arrived.parts.headers)?;
-        let (entry, variables) = match self.routes.find(&arrived.parts.method, arrived.parts.uri.path()) {
+        check_host(incoming.parts.version, &incoming.parts.headers)?;
+        let (entry, variables) = match self.routes.find(&incoming.parts.method, incoming.parts.uri.path()) {
             Route::Nowhere => {
                 return Err(Problem::new(Code::NotFound, "There is nothing at this path.").into());
             }
             Route::Wrong(methods) => {
-                arrived.any_origin = methods.any_origin;
-                return self.other_method(&arrived.parts, methods).map(HttpAnswer::from);
+                incoming.any_origin = methods.any_origin;
+                return self.other_method(&incoming.parts, methods).map(HttpAnswer::from);
             }
             Route::To(entry, variables) => (entry, variables),
         };
         scope.operation = Some(entry.spec.name);
-        arrived.any_origin = entry.spec.is_public_document();
-        if carried::is_unnamed(entry, &arrived.parts) {
+        incoming.any_origin = entry.spec.is_public_document();
+        if upgrade::is_preauth(entry, &incoming.parts) {
             // Who it is comes in the first frame.
-            message::read(entry, arrived, variables).await.and_then(carried::no_fields)?;
-            let place = self.lines.unnamed()?;
-            return self.upgrade(entry, &mut arrived.parts, Who::Unnamed(place)).map(HttpAnswer::from);
+            message::read(entry, incoming, variables).await.and_then(upgrade::no_fields)?;
+            let peer = SocketPeer::Unauthenticated(self.calls.connections.preauth_permit()?);
+            return Ok(upgrade::upgrade(&self.calls, entry, &mut incoming.parts, peer)?.into());
         }
         if entry.spec.protocol == Some(Protocol::Mcp) {
             // Boxed, because it is large, and every other request would carry it along.
-            return Box::pin(self.mcp.handle_mcp(entry, arrived, scope)).await;
+            return Box::pin(self.mcp.handle_mcp(entry, incoming, scope)).await;
         }
         let path = variables.as_ref().unwrap_or(&NO_FIELDS);
-        let (admission, bearer) = self.admit(entry, arrived, path, scope).await?;
-        let mut fields = message::read(entry, arrived, variables).await?;
-        let idempotency_key = message::idempotency_key(entry, &arrived.parts.headers)?;
+        let (admission, credential) = self.admit(entry, incoming, path, scope).await?;
+        let mut fields = message::read(entry, incoming, variables).await?;
+        let idempotency_key = message::idempotency_key(entry, &incoming.parts.headers)?;
         if entry.spec.protocol == Some(Protocol::Sse) {
-            sse::resume_from_header(&arrived.parts.headers, &mut fields)?;
+            sse::resume_from_header(&incoming.parts.headers, &mut fields)?;
         }
         let sent = entry.spec.list.map(|_| fields.clone());
-        arrived.working();
+        incoming.mark_working();
         let call = scope.call(admission, fields, idempotency_key, CallOptions::default());
         let reply = self.calls.run(entry, call).await?;
         scope.note_reply(&reply);
-        match bearer {
-            Some(bearer) if entry.spec.protocol.is_some() => {
-                self.open(entry, arrived, &reply, &bearer).await.inspect_err(|_| scope.refund())
+        match credential {
+            Some(credential) if entry.spec.protocol.is_some() => {
+                let answer = upgrade::open(&self.calls, entry, incoming, &reply, &credential).await;
+                Ok(answer.inspect_err(|_| scope.refund())?)
             }
-            _ => Ok(answered(entry, &arrived.parts, reply, sent).into()),
+            _ => Ok(response::from_reply(entry, &incoming.parts, reply, sent).into()),
         }
     }
 
@@ -144,20 +139,20 @@ impl Gateway {
     async fn admit<B>(
         &self,
         entry: &Entry,
-        arrived: &Arrived<B>,
+        incoming: &IncomingRequest<B>,
         path: &Fields,
         scope: &mut CallScope,
-    ) -> Result<(Admission, Option<Bearer>), Refusal> {
+    ) -> Result<(Admission, Option<Credential>), Refusal> {
         if entry.spec.access == Access::Open {
             return Ok((Admission::anonymous(), None));
         }
-        let headers = &arrived.parts.headers;
-        let bearer = self.calls.bearer(headers).await.map_err(|problem| {
+        let headers = &incoming.parts.headers;
+        let credential = self.calls.authenticate_headers(headers).await.map_err(|problem| {
             self.calls.not_admitted(&problem, entry, &scope.request_id);
             let refused = problem.code() == Code::Unauthenticated && headers.contains_key(AUTHORIZATION);
-            Refusal { challenge: refused.then_some(respond::CHALLENGE_INVALID), ..problem.into() }
+            Refusal { challenge: refused.then_some(response::CHALLENGE_INVALID), ..problem.into() }
         })?;
-        let admission = self.calls.admit(entry, EntryPoint::Api, &bearer, path, scope).await?;
-        Ok((admission, Some(bearer)))
+        let admission = self.calls.admit(entry, EntryPoint::Api, &credential, path, scope).await?;
+        Ok((admission, Some(credential)))
     }
 }

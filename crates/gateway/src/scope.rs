@@ -11,8 +11,8 @@ use portico_metering::{MeteredCall, Metering, RateLimitStatus};
 use tracing::field;
 
 use crate::Metrics;
+use crate::credential::Credential;
 use crate::metrics::NOWHERE;
-use crate::tokens::Bearer;
 
 /// What is known of a call until it ends. [`finish`](Self::finish) ends it. When the client goes away first, the scope is
 /// dropped, and the metered call records by itself how far the operation came.
@@ -23,7 +23,7 @@ pub(crate) struct CallScope {
     /// The operation's name, once it is found.
     pub(crate) operation: Option<&'static str>,
     /// Who was admitted, for the log alone: what runs is given its own.
-    admission: Option<Admission>,
+    pub(crate) admission: Option<Admission>,
     /// The call as it is counted, once its caller is known.
     metered: Option<Arc<MeteredCall>>,
     queries: u32,
@@ -51,19 +51,14 @@ impl CallScope {
         &mut self,
         metering: &Arc<Metering>,
         engine: &Arc<Engine>,
-        bearer: &Bearer,
+        credential: &Credential,
         spec: &Spec,
     ) -> Option<&MeteredCall> {
-        self.metered = bearer.subject().and_then(|subject| {
-            let of = (bearer.caller().as_ref(), subject.clone());
+        self.metered = credential.rate_limit_key().and_then(|key| {
+            let of = (credential.caller().as_ref(), key.clone());
             MeteredCall::new(metering, engine, of, spec, (&self.request_id, self.watch))
         });
         self.metered.as_deref()
-    }
-
-    /// Notes who was admitted.
-    pub(crate) fn admit(&mut self, admission: &Admission) {
-        self.admission = Some(admission.clone());
     }
 
     /// The call as the engine runs it, as `admission` says.

@@ -13,7 +13,7 @@ use portico_egress::{Egress, Networks};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError};
 use portico_events::Events;
-use portico_gateway::{Lines, Platform};
+use portico_gateway::{Connections, Platform};
 use portico_identity::{Identity, People, Setup};
 use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
@@ -38,7 +38,7 @@ pub struct Areas {
     /// Streams of events.
     pub events: Arc<Events>,
     /// The connections that carry them.
-    pub lines: Arc<Lines>,
+    pub connections: Arc<Connections>,
 }
 
 /// What the areas are told of the environment.
@@ -100,7 +100,7 @@ pub struct App {
     /// Deliveries of events, and the test inbox.
     pub webhooks: Arc<Webhooks>,
     /// The connections that carry streams of events.
-    pub lines: Arc<Lines>,
+    pub connections: Arc<Connections>,
 }
 
 /// What the platform stands on.
@@ -204,8 +204,8 @@ impl Areas {
         let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
         let webhooks = Webhooks::new(environment.egress(), &environment.base_url);
         let events = Events::new(shared);
-        let lines = Lines::new(identity.clone(), events.clone());
-        Ok(Self { identity, accounts, mail, metering, webhooks, events, lines })
+        let connections = Connections::new(identity.clone(), events.clone());
+        Ok(Self { identity, accounts, mail, metering, webhooks, events, connections })
     }
 
     /// Every area of the platform; `more` are those that only tests have.
@@ -218,7 +218,7 @@ impl Areas {
             portico_mail::area(&self.mail),
             portico_metering::area(&self.metering),
             portico_webhooks::area(&self.webhooks),
-            portico_gateway::area(&Arc::new(Platform::new(base_url)), &self.lines),
+            portico_gateway::area(&Arc::new(Platform::new(base_url)), &self.connections),
         ];
         Registry::new(areas.into_iter().chain(more))
     }
@@ -248,7 +248,7 @@ impl App {
     pub async fn build(parts: AppParts, more: Vec<Area>) -> Result<Self, OpenError> {
         let areas = Areas::new(&parts.environment, parts.db.file().is_none())?;
         let registry = areas.registry(&parts.environment.base_url, more)?;
-        let Areas { identity, accounts, metering, webhooks, events, lines, .. } = areas;
+        let Areas { identity, accounts, metering, webhooks, events, connections, .. } = areas;
         let engine = Arc::new(Engine {
             db: parts.db,
             clock: parts.clock,
@@ -263,6 +263,6 @@ impl App {
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;
-        Ok(Self { engine, identity, accounts, metering, webhooks, lines })
+        Ok(Self { engine, identity, accounts, metering, webhooks, connections })
     }
 }

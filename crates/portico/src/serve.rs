@@ -82,7 +82,7 @@ async fn listeners(app: &App, config: &Config, stopping: &Stopping) -> Result<Li
         &app.engine.registry,
         &app.metering.metrics,
         &app.webhooks.metrics,
-        &app.lines,
+        &app.connections,
     ));
     let origins: Origins = config.allow_origins.iter().chain([&config.console_url]).cloned().collect();
     let (engine, identity, metering) = (&app.engine, &app.identity, &app.metering);
@@ -90,7 +90,7 @@ async fn listeners(app: &App, config: &Config, stopping: &Stopping) -> Result<Li
         engine.clone(),
         identity.clone(),
         metering.clone(),
-        app.lines.clone(),
+        app.connections.clone(),
         origins,
         metrics.clone(),
         stopping.clone(),
@@ -152,7 +152,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     stopping.begin();
     stop.send_replace(true);
     let serving = async { while servers.join_next().await.is_some() {} };
-    tokio::join!(app.lines.drain(&app.engine), serving);
+    tokio::join!(app.connections.drain(&app.engine), serving);
     let ending = async {
         while jobs.join_next().await.is_some() {}
         if let Err(problem) = app.identity.uses.flush(&app.engine).await {

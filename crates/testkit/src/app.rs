@@ -131,7 +131,7 @@ impl TestApp {
             &app.engine.registry,
             &app.metering.metrics,
             &app.webhooks.metrics,
-            &app.lines,
+            &app.connections,
         ));
         let stopping = Stopping::default();
         let (engine, identity, metering) = (&app.engine, &app.identity, app.metering.clone());
@@ -139,7 +139,7 @@ impl TestApp {
             engine.clone(),
             identity.clone(),
             metering,
-            app.lines.clone(),
+            app.connections.clone(),
             origins,
             metrics,
             stopping.clone(),

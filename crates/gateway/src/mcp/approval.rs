@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::exchange::Exchange;
 use super::message::{RpcError, value};
-use super::tools::{IDEMPOTENCY_KEY, ToolEntry};
+use super::schema::IDEMPOTENCY_KEY;
+use super::tools::ToolEntry;
 
 /// The name of the one question.
 const QUESTION: &str = "approval";
@@ -32,7 +33,7 @@ pub(super) struct IrreversibleCall {
     /// The call itself: the tool and its arguments.
     of: String,
     /// What the person reads.
-    words: String,
+    message: String,
 }
 
 impl IrreversibleCall {
@@ -43,13 +44,13 @@ impl IrreversibleCall {
         let shown = shown.map(|(name, node)| format!("{name} = {}", shown_value(node)));
         let shown: String =
             shown.collect::<Vec<_>>().join(", ").chars().take(VALUES_CHARACTERS_MAX).collect();
-        Self { of, words: format!("{}: {shown}. It cannot be undone. Shall it be done?", tool.tool.title) }
+        Self { of, message: format!("{}: {shown}. It cannot be undone. Shall it be done?", tool.tool.title) }
     }
 
     fn question(&self) -> Value {
         json!({
             "mode": "form",
-            "message": self.words,
+            "message": self.message,
             "requestedSchema": {
                 "type": "object",
                 "properties": { "approve": { "type": "boolean", "title": "Yes, do it", "default": false } },
@@ -81,8 +82,8 @@ impl ElicitationReply {
     }
 }
 
-/// May it be done? Questions the person, if the client can ask.
-pub(super) async fn seek(
+/// May it be done? Asks the person, if the client can ask.
+pub(super) async fn request_approval(
     exchange: &Exchange,
     call: &IrreversibleCall,
     reply: ElicitationReply,
@@ -116,8 +117,8 @@ pub(super) async fn seek(
         _ => None,
     };
     let nonce = nonce.ok_or_else(|| {
-        let words = "is not the state that this call was asked with, or too old; call again without it";
-        RpcError::params(Problem::field("requestState", words))
+        let message = "is not the state that this call was asked with, or too old; call again without it";
+        RpcError::params(Problem::field("requestState", message))
     })?;
     Ok(if is_yes(&answer) {
         Approval::Granted(Some(format!("approval-{nonce}")))

@@ -1,16 +1,16 @@
-//! Who may come in: the page that questions, the token, and a scope of assistants' tools.
+//! Who may come in: the page that asks, the token, and a scope of assistants' tools.
 
 use http::header::{AUTHORIZATION, ORIGIN};
 use http::{HeaderMap, HeaderValue};
 use portico_kernel::{Caller, Code, Problem, Scope, ScopeSet};
 
 use super::Mcp;
-use crate::respond::Refusal;
-use crate::tokens::Bearer;
+use crate::credential::Credential;
+use crate::response::Refusal;
 
 /// Any of them lets a caller in; which more it needs, each tool says.
 const TOOL_SCOPES: [Scope; 3] = [Scope::McpRead, Scope::McpWrite, Scope::McpGenerate];
-/// What an assistant is told to ask for. It lists its tools once and never questions for one that is not listed, so it would
+/// What an assistant is told to ask for. It lists its tools once and never asks for one that is not listed, so it would
 /// never learn to ask for what changes something; the person sees both on the consent page.
 const DEFAULT_SCOPES: &str = "mcp:read mcp:write";
 
@@ -26,14 +26,14 @@ impl Mcp {
         if fits {
             return Ok(());
         }
-        let words =
+        let message =
             "Pages of this origin may not call the tools; the operator can name it in `allow_origins`.";
-        Err(Problem::new(Code::Forbidden, words))
+        Err(Problem::new(Code::Forbidden, message))
     }
 
     /// Who calls. Without a token, the answer says where to get one.
-    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Result<Bearer, Refusal> {
-        self.calls.assistant(headers).await.map_err(|problem| {
+    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Result<Credential, Refusal> {
+        self.calls.authenticate_assistant(headers).await.map_err(|problem| {
             let unauthenticated = problem.code() == Code::Unauthenticated;
             let error = if headers.contains_key(AUTHORIZATION) { "error=\"invalid_token\", " } else { "" };
             let challenge = format!("Bearer {error}{}, scope=\"{DEFAULT_SCOPES}\"", self.resource_metadata());
@@ -62,12 +62,12 @@ impl Mcp {
             .copied()
             .filter(|scope| held.contains(*scope) || needed.contains(scope))
             .collect();
-        let words = missing_scopes(needed);
+        let problem = missing_scopes(needed);
         header(&format!(
             "Bearer error=\"insufficient_scope\", scope=\"{}\", {}, error_description=\"{}\"",
             all.names().join(" "),
             self.resource_metadata(),
-            words.error().replace('`', ""),
+            problem.error().replace('`', ""),
         ))
     }
 }

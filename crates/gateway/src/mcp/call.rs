@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
+use futures_util::future::OptionFuture;
 use http::StatusCode;
 use portico_engine::input::{Fields, Node};
 use portico_engine::{Call, CallOptions, Entry, EntryPoint, IdempotencyKey, cancelled};
 use portico_kernel::{Code, Problem};
 use rmcp::model::ErrorCode;
-use tokio::sync::oneshot;
 
 use super::approval::{self, Approval, ElicitationReply, IrreversibleCall};
 use super::exchange::Exchange;
 use super::message::{Id, RpcError, RpcOutcome};
 use super::request::RpcRequest;
-use super::results::Frame;
+use super::results::ResultWriter;
 use super::running::RunningCall;
-use super::tools::{IDEMPOTENCY_KEY, PAGE_ITEMS};
+use super::schema::{IDEMPOTENCY_KEY, PAGE_ITEMS};
 use super::{Mcp, auth, results};
 use crate::scope::CallScope;
 
@@ -62,18 +62,18 @@ impl Mcp {
         request: &mut RpcRequest<'_>,
         scope: &mut CallScope,
     ) -> Result<ToolCall, ToolError> {
-        let (bearer, params) = (request.context.bearer, &mut request.params);
+        let (credential, params) = (request.context.credential, &mut request.params);
         let tool = match params.remove("name") {
             Some(Node::Text(name)) if let Some(tool) = self.tools.get(&name) => tool,
             name => return Err(no_tool(name.as_ref()).into()),
         };
         scope.operation = Some(tool.entry.spec.name);
-        let missing = tool.missing(bearer.caller());
+        let missing = tool.missing(credential.caller());
         if !missing.is_empty() {
             // Admission would name only the first that is missing.
             let problem = auth::missing_scopes(&missing);
-            self.calls.refuse(&tool.entry, bearer, &problem, scope).await;
-            let challenge = self.step_up(bearer.caller(), &missing);
+            self.calls.refuse(&tool.entry, credential, &problem, scope).await;
+            let challenge = self.step_up(credential.caller(), &missing);
             return Err(RpcError { challenge, ..RpcError::new(ErrorCode::INVALID_REQUEST, problem) }.into());
         }
         let (mut fields, fits) = match params.remove("arguments") {
@@ -83,8 +83,8 @@ impl Mcp {
         };
         let irreversible = tool.tool.irreversible.then(|| IrreversibleCall::new(tool, &fields));
         let key = (!tool.entry.spec.only_reads()).then(|| fields.remove(IDEMPOTENCY_KEY)).flatten();
-        tool.fill_account(bearer.caller(), &mut fields);
-        let admitted = self.calls.admit_named(&tool.entry, EntryPoint::Tool, bearer, fields, scope).await;
+        tool.fill_account(credential.caller(), &mut fields);
+        let admitted = self.calls.admit_named(&tool.entry, EntryPoint::Tool, credential, fields, scope).await;
         if !fits && !admitted.as_ref().is_err_and(is_fault) {
             let problem = Problem::field("params.arguments", "must be an object");
             return Err(RpcError::params(problem).into());
@@ -116,8 +116,8 @@ impl Mcp {
         request_id: &str,
         is_stateless: bool,
     ) -> RpcOutcome {
-        let frame = Frame { is_stateless, server: &self.server };
-        match frame.refused(&problem.to_json(request_id)) {
+        let writer = ResultWriter { is_stateless, server: &self.server };
+        match writer.refused(&problem.to_json(request_id)) {
             Ok(text) => RpcOutcome { code: Some(problem.code()), ..RpcOutcome::done(id, &text) },
             Err(problem) => RpcOutcome::refused(&problem.into(), id, request_id),
         }
@@ -130,10 +130,10 @@ pub(super) fn no_tool(name: Option<&Node>) -> RpcError {
         return RpcError::params(Problem::field("params.name", "must be the name of a tool"));
     };
     let name: String = name.chars().take(100).collect();
-    let words = format!("There is no tool `{name}`; `tools/list` lists those that there are.");
+    let message = format!("There is no tool `{name}`; `tools/list` lists those that there are.");
     // The protocol answers such a call; only its own faults have a status.
     let status = Some(StatusCode::OK);
-    RpcError { status, ..RpcError::params(Problem::new(Code::NotFound, words)) }
+    RpcError { status, ..RpcError::params(Problem::new(Code::NotFound, message)) }
 }
 
 /// Runs a call that was admitted. Dropped, it takes back what is not done yet.
@@ -164,8 +164,8 @@ async fn run_tool(exchange: &Exchange, tool: ToolCall) -> Result<RpcOutcome, Too
     let mcp = &exchange.mcp;
     if let Some((irreversible, reply)) = approval {
         let approval = tokio::select! {
-            approval = Box::pin(approval::seek(exchange, &irreversible, reply)) => approval?,
-            () = ended(&mut call.options.gone) => return Err(cancelled().into()),
+            approval = Box::pin(approval::request_approval(exchange, &irreversible, reply)) => approval?,
+            Some(_) = OptionFuture::from(call.options.gone.as_mut()) => return Err(cancelled().into()),
         };
         match approval {
             Approval::Granted(own) => {
@@ -181,20 +181,12 @@ async fn run_tool(exchange: &Exchange, tool: ToolCall) -> Result<RpcOutcome, Too
         }
     }
     let reply = mcp.calls.run(&entry, call).await?;
-    let frame = Frame { is_stateless: exchange.revision.is_stateless, server: &mcp.server };
+    let writer = ResultWriter { is_stateless: exchange.revision.is_stateless, server: &mcp.server };
     let text = if reply.refused.is_some() && reply.replayed {
-        frame.refused(&reply.body)?
+        writer.refused(&reply.body)?
     } else {
-        frame.done(&reply.body, reply.next_page_token.as_deref())?
+        writer.done(&reply.body, reply.next_page_token.as_deref())?
     };
     let code = reply.refused.map(|(code, _)| code);
     Ok(RpcOutcome { code, queries: reply.queries, ..RpcOutcome::done(&id, &text) })
-}
-
-/// Ends when nobody waits any more.
-async fn ended(gone: &mut Option<oneshot::Receiver<()>>) {
-    match gone {
-        Some(gone) => drop(gone.await),
-        None => std::future::pending().await,
-    }
 }

@@ -1,8 +1,7 @@
 //! A request and what goes back and forth until it is answered: one answer, or a stream that ends with it.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -12,7 +11,7 @@ use portico_engine::{Assistant, Engine};
 use portico_kernel::{Caller, Code, Problem, seconds};
 use portico_store::Context;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::mpsc;
 
 use super::Mcp;
 use super::message::value;
@@ -21,7 +20,7 @@ use crate::Stopping;
 
 /// How many messages may wait for the client; what is told beyond that is left out.
 const WAITING_MAX: usize = 64;
-/// How long what was sealed for a client can be reply back.
+/// How long what was sealed for a client can be brought back.
 const SEALED_SECONDS: u64 = 600;
 const SEALED_FOR: &str = "assistant";
 
@@ -36,44 +35,7 @@ pub(super) struct Exchange {
     beats: AtomicU32,
     /// Does the client take a stream for an answer? Otherwise nothing is said before it.
     hears: bool,
-    pub(super) messages: Messages,
-}
-
-/// Messages that wait for the client.
-#[derive(Default)]
-pub(super) struct Messages {
-    waiting: Mutex<VecDeque<Bytes>>,
-    told: Notify,
-}
-
-impl Messages {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Bytes>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds one, if there is room.
-    fn add(&self, message: Bytes) -> bool {
-        let mut waiting = self.lock();
-        let room = waiting.len() < WAITING_MAX;
-        if room {
-            waiting.push_back(message);
-            self.told.notify_one();
-        }
-        room
-    }
-
-    pub(super) fn take(&self) -> Option<Bytes> {
-        self.lock().pop_front()
-    }
-
-    pub(super) async fn next(&self) -> Bytes {
-        loop {
-            if let Some(message) = self.take() {
-                return message;
-            }
-            self.told.notified().await;
-        }
-    }
+    messages: mpsc::Sender<Bytes>,
 }
 
 impl Exchange {
@@ -83,8 +45,9 @@ impl Exchange {
         revision: Revision,
         progress_token: Option<Node>,
         hears: bool,
-    ) -> Arc<Self> {
-        Arc::new(Self {
+    ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
+        let (messages, receiver) = mpsc::channel(WAITING_MAX);
+        let exchange = Self {
             mcp: mcp.clone(),
             caller: caller.clone(),
             revision,
@@ -92,8 +55,9 @@ impl Exchange {
             told: AtomicU64::new(0),
             beats: AtomicU32::new(0),
             hears,
-            messages: Messages::default(),
-        })
+            messages,
+        };
+        (Arc::new(exchange), receiver)
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {
@@ -123,7 +87,7 @@ impl Exchange {
     }
 
     fn send(&self, message: &Value) -> bool {
-        self.hears && self.messages.add(frame(&message.to_string()))
+        self.hears && self.messages.try_send(frame(&message.to_string())).is_ok()
     }
 
     /// What is sealed is for whoever acts, in the account that they act in, and for one use.
@@ -139,14 +103,14 @@ pub(super) fn frame(message: &str) -> Bytes {
 }
 
 impl Progress for Exchange {
-    fn tell(&self, done: u64, total: u64, words: &str) {
+    fn tell(&self, done: u64, total: u64, message: &str) {
         let Some(token) = &self.progress_token else { return };
         if self.told.fetch_max(done + 1, Ordering::Relaxed) > done {
             return;
         }
         let mut params = json!({ "progressToken": token, "progress": done, "total": total });
-        if !words.is_empty() {
-            params["message"] = json!(words);
+        if !message.is_empty() {
+            params["message"] = json!(message);
         }
         Assistant::tell(self, "notifications/progress", params);
     }
@@ -173,22 +137,23 @@ impl Assistant for Exchange {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    fn progress(&self, done: u64, total: u64, words: &str) {
-        Progress::tell(self, done, total, words);
+    fn progress(&self, done: u64, total: u64, message: &str) {
+        Progress::tell(self, done, total, message);
     }
 
     fn ask<'a>(&'a self, method: &'a str, params: Value) -> BoxFuture<'a, Result<Value, Problem>> {
         Box::pin(async move {
             let unasked =
-                |words| Problem::new(Code::FailedPrecondition, words).with_info("NOT_ASKED", "mcp", []);
-            let asked = self.mcp.questions.ask(self.engine().entropy.as_ref(), &self.caller);
-            let mut asked = asked.ok_or_else(|| unasked("Too many questions to the client wait already."))?;
-            let message = json!({ "jsonrpc": "2.0", "id": asked.id, "method": method, "params": params });
-            if self.revision.is_stateless || !self.send(&message) {
+                |message| Problem::new(Code::FailedPrecondition, message).with_info("NOT_ASKED", "mcp", []);
+            let question = self.mcp.questions.ask(self.engine().entropy.as_ref(), &self.caller);
+            let mut question =
+                question.ok_or_else(|| unasked("Too many questions to the client wait already."))?;
+            let request = json!({ "jsonrpc": "2.0", "id": question.id, "method": method, "params": params });
+            if self.revision.is_stateless || !self.send(&request) {
                 return Err(unasked("The client takes no questions while it waits for an answer."));
             }
             let answer = tokio::select! {
-                answer = asked.answer() => answer,
+                answer = question.answer() => answer,
                 () = self.stopping().begun() => return self.stopping().check().map(|()| Value::Null),
             };
             answer.ok_or_else(|| unasked("The client did not answer what it was asked."))

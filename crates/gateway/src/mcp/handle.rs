@@ -1,12 +1,10 @@
 //! What comes of a message: the way from its arrival to the answer, or to the stream that ends with it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
-use hyper::body::Body;
 use portico_engine::input::Fields;
 use portico_engine::{Entry, EntryPoint, cancelled};
 use portico_kernel::{Code, Problem};
@@ -17,37 +15,35 @@ use super::message::{self, Id, Message, RpcError, RpcOutcome};
 use super::request::{RequestContext, RpcRequest};
 use super::stream::{AnswerMode, first_message};
 use super::{Mcp, methods, revision};
-use crate::arrived::Arrived;
+use crate::body::HttpBody;
+use crate::incoming::IncomingRequest;
 use crate::outgoing::HttpAnswer;
-use crate::respond::Refusal;
+use crate::response::Refusal;
 use crate::scope::CallScope;
 
 impl Mcp {
     /// Answers a message of an assistant.
-    pub(crate) async fn handle_mcp<B>(
+    pub(crate) async fn handle_mcp<B: HttpBody>(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        arrived: &mut Arrived<B>,
+        incoming: &mut IncomingRequest<B>,
         scope: &mut CallScope,
-    ) -> Result<HttpAnswer, Refusal>
-    where
-        B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-    {
-        self.check_origin(&arrived.parts.headers)?;
+    ) -> Result<HttpAnswer, Refusal> {
+        self.check_origin(&incoming.parts.headers)?;
         let refuse = |refusal: &Refusal, scope: &CallScope| {
             self.calls.not_admitted(&refusal.problem, entry, &scope.request_id);
         };
-        let bearer = self.authenticate(&arrived.parts.headers).await;
-        let bearer = bearer.inspect_err(|refusal| refuse(refusal, scope))?;
-        if let Err(refusal) = self.require_any_scope(bearer.caller()) {
-            let context = RequestContext { entry, bearer: &bearer, parts: &arrived.parts };
+        let credential = self.authenticate(&incoming.parts.headers).await;
+        let credential = credential.inspect_err(|refusal| refuse(refusal, scope))?;
+        if let Err(refusal) = self.require_any_scope(credential.caller()) {
+            let context = RequestContext { entry, credential: &credential, parts: &incoming.parts };
             self.admit_message(context, scope).await?;
             refuse(&refusal, scope);
             return Err(refusal);
         }
-        let text = crate::message::read_json(arrived).await;
-        arrived.working();
-        let context = RequestContext { entry, bearer: &bearer, parts: &arrived.parts };
+        let text = crate::message::read_json(incoming).await;
+        incoming.mark_working();
+        let context = RequestContext { entry, credential: &credential, parts: &incoming.parts };
         match text.map_err(|problem| (None, problem)).and_then(|text| Message::read(&text)) {
             Ok(Message::Request { id, method, params }) => {
                 let answer = self.answer_request(context, id.clone(), method, params, scope).await;
@@ -74,15 +70,15 @@ impl Mcp {
     /// Counts a message that is no call of a tool.
     async fn admit_message(
         &self,
-        RequestContext { entry, bearer, .. }: RequestContext<'_>,
+        RequestContext { entry, credential, .. }: RequestContext<'_>,
         scope: &mut CallScope,
     ) -> Result<(), Problem> {
-        self.calls.admit(entry, EntryPoint::Api, bearer, &Fields::new(), scope).await.map(drop)
+        self.calls.admit(entry, EntryPoint::Api, credential, &Fields::new(), scope).await.map(drop)
     }
 
     /// Takes a message that is not answered.
     fn take(&self, context: RequestContext<'_>, message: Message) -> Result<(), Problem> {
-        let (headers, actor) = (&context.parts.headers, context.bearer.caller().actor());
+        let (headers, actor) = (&context.parts.headers, context.credential.caller().actor());
         match message {
             Message::Notification { method, params } => {
                 revision::check_notification(headers, &method, &params).map_err(|error| error.problem)?;
@@ -154,7 +150,7 @@ impl Mcp {
         match self.admit_tool(&mut request, scope).await {
             Ok(call) => {
                 let work = Box::pin(call::run(request.exchange.clone(), call));
-                Ok(self.respond(&request, work, scope).await)
+                Ok(self.respond(request, work, scope).await)
             }
             Err(ToolError::Protocol(error)) => Err(error),
             Err(ToolError::Result(problem)) => {
@@ -183,22 +179,23 @@ impl Mcp {
                 |result| RpcOutcome::done(&id, &result),
             )
         };
-        self.respond(&request, Box::pin(work), scope).await
+        self.respond(request, Box::pin(work), scope).await
     }
 
     /// Does the work, and answers with what comes of it, or with the stream that ends so.
     async fn respond(
         &self,
-        request: &RpcRequest<'_>,
+        request: RpcRequest<'_>,
         work: BoxFuture<'static, RpcOutcome>,
         scope: &mut CallScope,
     ) -> HttpAnswer {
-        match first_message(work, &request.exchange).await {
+        let RpcRequest { exchange, messages, context, .. } = request;
+        match first_message(work, exchange, messages).await {
             AnswerMode::Whole(outcome) => whole(outcome, scope),
             AnswerMode::Streamed(stream) => {
-                let (calls, bearer) = (self.calls.clone(), request.context.bearer.clone());
-                let is_valid = Arc::new(move || calls.still_stands(&bearer));
-                stream.answer(request.context.parts.extensions.get().cloned(), is_valid)
+                let (calls, credential) = (self.calls.clone(), context.credential.clone());
+                let is_valid = Arc::new(move || calls.is_valid(&credential));
+                stream.answer(context.parts.extensions.get().cloned(), is_valid)
             }
         }
     }

@@ -9,7 +9,7 @@ use rmcp::model::{ErrorCode, ErrorData};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::respond;
+use crate::response;
 
 /// The id of a request, as JSON: a string or a whole number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ pub(crate) enum Message {
     Request { id: Id, method: String, params: Fields },
     /// A notification, which is not.
     Notification { method: String, params: Fields },
-    /// What the client answers to a question of ours: its result, or nothing for an error.
+    /// What the client answers to a question of ours: its result, or `None` for an error.
     Answer { id: Id, result: Option<Node> },
 }
 
@@ -110,8 +110,8 @@ impl RpcError {
     }
 
     /// What the headers and the body say does not fit together.
-    pub(crate) fn mismatch(words: String) -> Self {
-        Self::new(ErrorCode::HEADER_MISMATCH, Problem::new(Code::BadRequest, words))
+    pub(crate) fn mismatch(message: String) -> Self {
+        Self::new(ErrorCode::HEADER_MISMATCH, Problem::new(Code::BadRequest, message))
     }
 
     /// A parameter does not fit.
@@ -121,8 +121,8 @@ impl RpcError {
 
     pub(crate) fn no_method(method: &str) -> Self {
         let method: String = method.chars().take(100).collect();
-        let words = format!("There is no method `{method}` here.");
-        Self::new(ErrorCode::METHOD_NOT_FOUND, Problem::new(Code::NotFound, words))
+        let message = format!("There is no method `{method}` here.");
+        Self::new(ErrorCode::METHOD_NOT_FOUND, Problem::new(Code::NotFound, message))
     }
 
     /// The same for a client of that revision: one that shook hands reads an error of the protocol only where the status is 200.
@@ -168,7 +168,7 @@ pub(crate) struct RpcOutcome {
     /// The code of a refusal, for the request log.
     pub(crate) code: Option<Code>,
     pub(crate) queries: u32,
-    retry_seconds: Option<i64>,
+    pub(crate) retry_seconds: Option<i64>,
 }
 
 impl RpcOutcome {
@@ -184,7 +184,7 @@ impl RpcOutcome {
     }
 
     pub(crate) fn response(self) -> Response<Bytes> {
-        let mut response = respond::json(self.status, self.text);
+        let mut response = response::json(self.status, self.text);
         let retry = self.retry_seconds.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds)));
         response.headers_mut().extend(retry);
         response
@@ -205,15 +205,7 @@ impl From<Problem> for RpcError {
 
 /// An answer whose `member`, the result or the error, is written already.
 pub(crate) fn answer(id: &Id, member: &str, text: &str) -> Bytes {
-    let mut answer = String::with_capacity(text.len() + id.0.len() + 48);
-    answer.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    answer.push_str(&id.0);
-    answer.push_str(",\"");
-    answer.push_str(member);
-    answer.push_str("\":");
-    answer.push_str(text);
-    answer.push('}');
-    answer.into()
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"{member}\":{text}}}", id.0).into()
 }
 
 /// A part of a message as JSON.

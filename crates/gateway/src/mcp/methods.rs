@@ -16,7 +16,7 @@ use super::message::{Id, RpcError, answer};
 use super::request::RpcRequest;
 use super::revision::SUPPORTED;
 use super::{Mcp, SERVER_INFO, session};
-use crate::respond;
+use crate::response;
 
 /// How long a client may keep what it was told of the tools, in milliseconds: a token's scopes never change, a person's role
 /// may.
@@ -28,16 +28,16 @@ const INSTRUCTIONS: &str = "Tools of an account at this platform: its usage, req
     scope, which the person can allow when they connect again, or a role that the person does not have.";
 
 fn done(id: &Id, result: &str) -> Response<Bytes> {
-    respond::json(StatusCode::OK, answer(id, "result", result))
+    response::json(StatusCode::OK, answer(id, "result", result))
 }
 
 impl Mcp {
-    /// Answers what the protocol itself questions; nothing for any other method.
+    /// Answers the protocol's own methods; `None` for any other.
     pub(super) async fn own_method(
         &self,
         request: &RpcRequest<'_>,
     ) -> Result<Option<Response<Bytes>>, RpcError> {
-        let caller = request.context.bearer.caller();
+        let caller = request.context.credential.caller();
         let response = match (request.method.as_str(), request.is_stateless()) {
             ("initialize", false) => self.initialize(request).await?,
             // Its answer is empty by the protocol's own schema.
@@ -66,7 +66,7 @@ impl Mcp {
         let Some(Node::Text(wanted)) = request.params.get("protocolVersion") else {
             return Err(RpcError::params(Problem::field("params.protocolVersion", "must name a revision")));
         };
-        let (engine, caller) = (&self.calls.engine, request.context.bearer.caller());
+        let (engine, caller) = (&self.calls.engine, request.context.credential.caller());
         let mut handshake_versions = SUPPORTED.iter().filter(|version| version.has_initialize());
         let same = handshake_versions.clone().find(|version| version.as_str() == wanted);
         let version = same.or_else(|| handshake_versions.next_back());
@@ -90,12 +90,12 @@ impl Mcp {
 
     /// What a model should know of the server, and of the tools that it does not see.
     async fn instructions(&self, caller: &Arc<Caller>) -> Result<String, Problem> {
-        let mut words = INSTRUCTIONS.to_owned();
+        let mut instructions = INSTRUCTIONS.to_owned();
         for (needed, names) in self.tools.hidden(&self.calls.engine, caller).await? {
             let names = names.join(", ");
-            let _ = write!(words, " Not shown, for want of {needed}: {names}.");
+            let _ = write!(instructions, " Not shown, for want of {needed}: {names}.");
         }
-        Ok(words)
+        Ok(instructions)
     }
 
     fn capabilities(&self) -> Result<ServerCapabilities, Problem> {
@@ -111,19 +111,13 @@ impl Mcp {
 
     /// The answer to `tools/list`: always the whole list, because many clients never ask for a second page.
     fn listed(&self, tools: &[&str], is_stateless: bool) -> String {
-        let mut result = String::with_capacity(tools.iter().map(|tool| tool.len() + 1).sum::<usize>() + 256);
-        result.push_str("{\"tools\":[");
-        result.push_str(&tools.join(","));
-        result.push(']');
-        if is_stateless {
-            let _ = write!(
-                result,
+        let meta = || {
+            format!(
                 ",\"ttlMs\":{KEPT_MS},\"cacheScope\":\"private\",\"resultType\":\"complete\",\"_meta\":{}",
                 self.server
-            );
-        }
-        result.push('}');
-        result
+            )
+        };
+        format!("{{\"tools\":[{}]{}}}", tools.join(","), is_stateless.then(meta).unwrap_or_default())
     }
 
     /// Is it the name of one of the operations' tools?

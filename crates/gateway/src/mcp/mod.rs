@@ -25,37 +25,18 @@ mod tools;
 use std::sync::Arc;
 
 use http::HeaderValue;
-use portico_engine::{Ctx, Done, Offer, Operation, Protocol, Spec};
+use portico_engine::Offer;
 use portico_identity::Identity;
-use portico_kernel::Problem;
 use rmcp::model::Implementation;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 
 use self::questions::Questions;
 use self::running::RunningCalls;
 use self::tools::Tools;
-use crate::Platform;
 use crate::calls::Calls;
 use crate::cors::Origins;
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-
-/// Send a message of the Model Context Protocol.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PostMessage {}
-
-impl Operation for PostMessage {
-    const SPEC: Spec = Spec::post("platform.messages.answer", "/mcp").opens(Protocol::Mcp).undocumented();
-    type Area = Platform;
-    type Answer = Done;
-
-    async fn run(self, _: &Platform, _: &mut Ctx) -> Result<Self::Answer, Problem> {
-        Err(Problem::internal("messages of assistants are answered before they are dispatched"))
-    }
-}
 
 /// What the server is to assistants.
 pub(crate) struct Mcp {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::ACCEPT;
 use http::request::Parts;
 use portico_engine::Entry;
 use portico_engine::input::{Fields, Node};
+use tokio::sync::mpsc;
 
 use super::Mcp;
 use super::exchange::Exchange;
@@ -14,13 +16,13 @@ use super::message::{Id, RpcError};
 use super::revision::Revision;
 use super::running::RunningCall;
 use super::session;
-use crate::tokens::Bearer;
+use crate::credential::Credential;
 
 /// The HTTP request that brought a message, once its sender is known.
 #[derive(Clone, Copy)]
 pub(super) struct RequestContext<'a> {
     pub(super) entry: &'a Arc<Entry>,
-    pub(super) bearer: &'a Bearer,
+    pub(super) credential: &'a Credential,
     pub(super) parts: &'a Parts,
 }
 
@@ -30,6 +32,8 @@ pub(super) struct RpcRequest<'a> {
     pub(super) method: String,
     pub(super) params: Fields,
     pub(super) exchange: Arc<Exchange>,
+    /// What the client is told before the answer.
+    pub(super) messages: mpsc::Receiver<Bytes>,
     pub(super) context: RequestContext<'a>,
 }
 
@@ -42,14 +46,15 @@ impl<'a> RpcRequest<'a> {
         method: String,
         params: Fields,
     ) -> Result<Self, RpcError> {
-        let (headers, caller) = (&context.parts.headers, context.bearer.caller());
+        let (headers, caller) = (&context.parts.headers, context.credential.caller());
         let mut revision = Revision::of(headers, &method, &params)?;
         if !revision.is_stateless && method != "initialize" {
             revision.capabilities = session::recall(&mcp.calls.engine, caller, headers)?;
         }
         let progress_token = progress_token(&params);
-        let exchange = Exchange::new(mcp, caller, revision, progress_token, takes_stream(headers));
-        Ok(Self { id, method, params, exchange, context })
+        let (exchange, messages) =
+            Exchange::new(mcp, caller, revision, progress_token, takes_stream(headers));
+        Ok(Self { id, method, params, exchange, messages, context })
     }
 
     pub(super) fn is_stateless(&self) -> bool {
@@ -61,7 +66,7 @@ impl<'a> RpcRequest<'a> {
         if self.is_stateless() {
             return RunningCall::default();
         }
-        mcp.running.begin(&self.context.bearer.caller().actor(), &self.id)
+        mcp.running.begin(&self.context.credential.caller().actor(), &self.id)
     }
 }
 

@@ -51,7 +51,7 @@ impl RunningCall {
         (self.known.is_some() || !spec.only_reads()).then(|| self.gone())
     }
 
-    /// Ends when nobody waits for it any more.
+    /// Resolves when nobody waits for it any more.
     fn gone(&mut self) -> oneshot::Receiver<()> {
         self.gone.take().unwrap_or_else(|| {
             let (waiting, gone) = oneshot::channel();
@@ -60,7 +60,7 @@ impl RunningCall {
         })
     }
 
-    /// Ends when it is taken back.
+    /// Resolves when it is cancelled.
     pub(super) async fn cancelled(&mut self) {
         let _ = self.gone().await;
     }

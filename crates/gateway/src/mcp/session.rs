@@ -49,7 +49,7 @@ pub(super) fn recall(
         serde_json::from_slice(&said).ok()
     };
     open().ok_or_else(|| {
-        let words = "The session is over, or another's; begin anew with `initialize`.";
-        RpcError::new(ErrorCode::INVALID_REQUEST, Problem::new(Code::NotFound, words))
+        let message = "The session is over, or another's; begin anew with `initialize`.";
+        RpcError::new(ErrorCode::INVALID_REQUEST, Problem::new(Code::NotFound, message))
     })
 }

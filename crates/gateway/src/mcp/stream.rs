@@ -8,15 +8,16 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::StatusCode;
 use portico_kernel::Sleep;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::exchange::{Exchange, frame};
 use super::message::RpcOutcome;
-use crate::outgoing::{HttpAnswer, Pieces};
-use crate::respond;
+use crate::Stopping;
+use crate::outgoing::{BodyStream, HttpAnswer};
+use crate::response;
 use crate::scope::CallScope;
-use crate::server::wait;
-use crate::{Connection, Stopping};
+use crate::transport::{Transport, wait};
 
 /// How often a stream looks whether its client may still listen.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -39,32 +40,31 @@ pub(super) enum AnswerMode {
 pub(super) struct PendingAnswer {
     first: Bytes,
     exchange: Arc<Exchange>,
+    messages: mpsc::Receiver<Bytes>,
     work: BoxFuture<'static, RpcOutcome>,
 }
 
 /// Waits for the answer, or for the first message before it.
 pub(super) async fn first_message(
     mut work: BoxFuture<'static, RpcOutcome>,
-    exchange: &Arc<Exchange>,
+    exchange: Arc<Exchange>,
+    mut messages: mpsc::Receiver<Bytes>,
 ) -> AnswerMode {
-    loop {
+    let first = loop {
         tokio::select! {
             biased;
-            first = exchange.messages.next() => {
-                return AnswerMode::Streamed(PendingAnswer { first, exchange: exchange.clone(), work });
-            }
-            outcome = &mut work => return match exchange.messages.take() {
+            Some(first) = messages.recv() => break first,
+            outcome = &mut work => {
                 // What was said while it ended comes before the end.
-                Some(first) => {
-                    let work = Box::pin(std::future::ready(outcome));
-                    AnswerMode::Streamed(PendingAnswer { first, exchange: exchange.clone(), work })
-                }
-                None => AnswerMode::Whole(outcome),
-            },
+                let Ok(first) = messages.try_recv() else { return AnswerMode::Whole(outcome) };
+                work = Box::pin(std::future::ready(outcome));
+                break first;
+            }
             // Made when it is waited for: most work ends at once.
             () = async { wait(BEAT_EVERY).await }, if exchange.hears_beats() => exchange.beat(),
         }
-    }
+    };
+    AnswerMode::Streamed(PendingAnswer { first, exchange, messages, work })
 }
 
 /// May the client still listen?
@@ -73,55 +73,57 @@ pub(super) type ValidityCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 impl PendingAnswer {
     /// The stream: what is said, then the answer. It ends when the client goes away, which takes the work with it, and when
     /// its credential is not valid any more. The call ends with it.
-    pub(super) fn answer(self, connection: Option<Connection>, is_valid: ValidityCheck) -> HttpAnswer {
-        connection.as_ref().inspect(|connection| connection.set_streaming(true));
-        let watch = connection.clone().map(|connection| {
-            let watch = watch(connection, is_valid.clone(), self.exchange.stopping().clone());
+    pub(super) fn answer(self, transport: Option<Transport>, is_valid: ValidityCheck) -> HttpAnswer {
+        transport.as_ref().inspect(|transport| transport.streaming.set(true));
+        let watch = transport.clone().map(|transport| {
+            let watch = watch(transport, is_valid.clone(), self.exchange.stopping().clone());
             tokio::spawn(watch).abort_handle()
         });
         let mut answer = AnswerStream {
             first: Some(self.first),
             exchange: self.exchange,
+            messages: self.messages,
             work: Some(self.work),
             scope: None,
             is_valid,
             look: wait(LOOK_EVERY),
             looks: 0,
-            connection,
+            transport,
             watch,
         };
-        let begin = move |scope: CallScope| -> Pieces {
+        let begin = move |scope: CallScope| -> BodyStream {
             answer.scope = Some(scope);
             Box::pin(stream::unfold(answer, |mut answer| async { Some((answer.next().await?, answer)) }))
         };
-        let head = respond::json(StatusCode::OK, Bytes::new());
-        let head = respond::event_stream(head, "no-store, no-transform");
+        let head = response::json(StatusCode::OK, Bytes::new());
+        let head = response::event_stream(head, "no-store, no-transform");
         HttpAnswer { head, stream: Some(Box::new(begin)) }
     }
 }
 
 /// Cuts off a client that may not listen any more, and one that takes nothing while the server stops.
-async fn watch(connection: Connection, is_valid: ValidityCheck, stopping: Stopping) {
+async fn watch(transport: Transport, is_valid: ValidityCheck, stopping: Stopping) {
     let (mut refused, mut stalled) = (0, 0);
     while refused <= 1 && stalled <= LOOKS_STALLED_MAX {
         wait(LOOK_EVERY).await;
         refused += u32::from(!is_valid());
-        stalled = if stopping.check().is_err() && connection.is_blocked() { stalled + 1 } else { 0 };
+        stalled = if stopping.check().is_err() && transport.blocked.is_set() { stalled + 1 } else { 0 };
     }
-    connection.cut();
+    transport.cut.notify_one();
 }
 
 /// The stream of a request that is not answered yet.
 struct AnswerStream {
     first: Option<Bytes>,
     exchange: Arc<Exchange>,
+    messages: mpsc::Receiver<Bytes>,
     /// `None` once it has ended.
     work: Option<BoxFuture<'static, RpcOutcome>>,
     scope: Option<CallScope>,
     is_valid: ValidityCheck,
     look: Sleep,
     looks: u32,
-    connection: Option<Connection>,
+    transport: Option<Transport>,
     /// Looks after a client that takes nothing, for which this stream is not asked either.
     watch: Option<AbortHandle>,
 }
@@ -129,7 +131,7 @@ struct AnswerStream {
 impl Drop for AnswerStream {
     fn drop(&mut self) {
         self.watch.as_ref().inspect(|watch| watch.abort());
-        self.connection.as_ref().inspect(|connection| connection.set_streaming(false));
+        self.transport.as_ref().inspect(|transport| transport.streaming.set(false));
     }
 }
 
@@ -157,27 +159,27 @@ impl AnswerStream {
                         return Some(Bytes::from_static(b": \n\n"));
                     }
                 }
-                message = self.exchange.messages.next() => {
+                Some(message) = self.messages.recv() => {
                     self.looks = 0;
                     return Some(message);
                 }
                 outcome = work => {
                     self.work = None;
-                    return Some(self.end(outcome));
+                    return Some(self.end(&outcome));
                 }
             }
         }
     }
 
     /// Ends the call, and writes its answer.
-    fn end(&mut self, outcome: RpcOutcome) -> Bytes {
+    fn end(&mut self, outcome: &RpcOutcome) -> Bytes {
         if let Some(mut scope) = self.scope.take() {
             scope.note(outcome.queries, outcome.code);
             scope.finish(outcome.status.as_u16(), None);
         }
         // What was said while it ended comes before the end.
         let mut rest = Vec::new();
-        while let Some(message) = self.exchange.messages.take() {
+        while let Ok(message) = self.messages.try_recv() {
             rest.extend_from_slice(&message);
         }
         rest.extend_from_slice(&frame(&String::from_utf8_lossy(&outcome.text)));

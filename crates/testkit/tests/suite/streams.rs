@@ -105,7 +105,7 @@ on_both_databases! {
         served.app.send(get(&format!("?account_id={other}"))).await.refused(Code::Forbidden);
         let head = served.app.send(Sent::new("HEAD", "/v1/events/stream").bearer(&served.app.token)).await;
         assert_eq!((head.status, head.header("content-type")), (200, "text/event-stream"));
-        assert_eq!(served.app.app.lines.count(), 0, "nothing is left open");
+        assert_eq!(served.app.app.connections.count(), 0, "nothing is left open");
     }
 
     async fn opening_a_stream_is_a_call(app: TestApp) {
@@ -289,14 +289,14 @@ on_both_databases! {
         let mut socket = served.ready_socket().await;
         served.app.stopping.begin();
         served.stop.send_replace(true);
-        let (lines, engine) = (served.app.app.lines.clone(), served.app.app.engine.clone());
+        let (lines, engine) = (served.app.app.connections.clone(), served.app.app.engine.clone());
         let drained = tokio::spawn(async move { lines.drain(&engine).await });
         soon("the end", async { while stream.next().await.is_some() {} }).await;
         let (frames, code) = socket.closed().await;
         assert_eq!((code, &frames.last().unwrap()["retry"]), (4200, &json!(true)));
         drained.await.unwrap();
         served.server.await.unwrap();
-        assert_eq!(served.app.app.lines.count(), 0);
+        assert_eq!(served.app.app.connections.count(), 0);
     }
 }
 
