@@ -4,6 +4,9 @@
 //! [`dispatch`](portico_engine::dispatch). What leaves the process, whoever refused it, is JSON in one envelope with an
 //! `x-request-id`; `edge.rs` sees to it even for what is not HTTP enough to reach a handler.
 //!
+//! Modules import downwards only: bytes (`transport`, `edge`, `incoming`, `response`), then calls (`scope`, `calls`,
+//! `connections`), then protocols (`sse`, `socket`, `mqtt`, `mcp`), then `rest` and `server`, which know them all.
+//!
 //! Invariant: this is the only crate that opens sockets to callers, and no area behind it sees a token.
 
 pub mod asyncapi;
