@@ -21,7 +21,7 @@ run: ## Build and start the server; data goes to ./data
 test: ## Format, lints and every test, on both databases
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	@cargo nextest --version >/dev/null 2>&1 || cargo install cargo-nextest --locked --version 0.9.143
+	scripts/need-nextest
 	scripts/with-postgres cargo nextest run --workspace --locked
 
 check: ## The slower judges from outside (see check/README.md)
@@ -34,11 +34,12 @@ bench: ## Measure, on both databases; with PART=streams, say, one part alone
 	ulimit -n "$$(ulimit -Hn)" && scripts/with-postgres $(target)/dist/portico-bench $(PART)
 
 # By way of a second file, so that a failed build does not leave an empty document behind.
-docs: ## Write the documents in docs/api anew
+docs: ## Write the documents in docs/api and docs/schema.sql anew
 	cargo build -p portico --locked
 	for name in openapi events; do \
 		$(target)/debug/portico $$name > docs/api/$$name.json.new && mv docs/api/$$name.json.new docs/api/$$name.json || exit 1; \
 	done
+	$(target)/debug/portico schema > docs/schema.sql.new && mv docs/schema.sql.new docs/schema.sql
 
 clean: ## Remove what was built, the judges' tools included
 	cargo clean

@@ -5,15 +5,15 @@
 
 mod history;
 pub(crate) mod load;
-pub(crate) mod place;
 mod receiver;
+pub(crate) mod setup;
 
 use portico_testkit::Database;
 
 use crate::report::Report;
 use load::Rate;
-use place::Place;
 use receiver::Receiver;
+use setup::DeliverySetup;
 
 const RATE_MIN: f64 = 2_000.0;
 const P95_MAX_US: f64 = 50_000.0;
@@ -28,29 +28,34 @@ fn report_rate(report: &mut Report, what: &str, rate: &Rate, bar: &str) {
 }
 
 /// On a database that is new, and of which PostgreSQL has no statistics yet.
-async fn measure_rates(report: &mut Report, database: Database, place: &Place, receiver: &Receiver) {
+async fn measure_rates(report: &mut Report, database: Database, setup: &DeliverySetup, receiver: &Receiver) {
     let bar = "bar: at least 1";
-    let one = load::rate(place, receiver, &[&place.one], TOGETHER).await;
+    let one = load::rate(setup, receiver, &[&setup.one], TOGETHER).await;
     let what = format!("{database:?}: deliveries to 1 endpoint, {TOGETHER} events a commit");
     report_rate(report, &what, &one, bar);
-    let single = load::rate(place, receiver, &[&place.one], 1).await;
+    let single = load::rate(setup, receiver, &[&setup.one], 1).await;
     let what = format!("{database:?}: deliveries to 1 endpoint, one event a commit");
     report_rate(report, &what, &single, "no bar");
-    let makers: Vec<_> = place.many.iter().collect();
-    let many = load::rate(place, receiver, &makers, 1).await;
+    let makers: Vec<_> = setup.many.iter().collect();
+    let many = load::rate(setup, receiver, &makers, 1).await;
     let what = format!("{database:?}: deliveries to 100 endpoints of two accounts, one event a commit");
     report_rate(report, &what, &many, bar);
 }
 
 /// Both databases in turns, each as it would be a while later; the round in the middle counts.
-async fn measure_history(report: &mut Report, database: Database, place: &Place, receiver: &Receiver) {
-    let old = Place::create(database, receiver).await;
+async fn measure_history(
+    report: &mut Report,
+    database: Database,
+    setup: &DeliverySetup,
+    receiver: &Receiver,
+) {
+    let old = DeliverySetup::create(database, receiver).await;
     history::fill(&old).await;
     history::tidy(&old).await;
-    history::tidy(place).await;
+    history::tidy(setup).await;
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        let new = load::rate(place, receiver, &[&place.one], TOGETHER).await;
+        let new = load::rate(setup, receiver, &[&setup.one], TOGETHER).await;
         rounds.push((load::rate(&old, receiver, &[&old.one], TOGETHER).await, new));
     }
     let ratio = |(old, new): &(Rate, Rate)| old.deliveries / new.deliveries;
@@ -62,9 +67,9 @@ async fn measure_history(report: &mut Report, database: Database, place: &Place,
     report.words(&format!("{what}: processor time for each"), &old.cpu.to_string());
 }
 
-async fn measure_delays(report: &mut Report, database: Database, place: &Place, receiver: &Receiver) {
+async fn measure_delays(report: &mut Report, database: Database, setup: &DeliverySetup, receiver: &Receiver) {
     let per_second = 200;
-    let delays = load::pace(place, receiver, &place.one, (per_second, 15), 1).await;
+    let delays = load::pace(setup, receiver, &setup.one, (per_second, 15), 1).await;
     let what = |which: &str| format!("{database:?}: {which}, {per_second} events a second");
     for (hundredth, bar) in [(50, "no bar"), (95, "bar: at most 1")] {
         let what = what(&format!("p{hundredth} from commit to receipt, against the limit"));
@@ -74,12 +79,17 @@ async fn measure_delays(report: &mut Report, database: Database, place: &Place, 
     report.figure(&what, delays.called.percentile_us(95), "µs");
 }
 
-async fn measure_isolation(report: &mut Report, database: Database, place: &Place, receiver: &Receiver) {
+async fn measure_isolation(
+    report: &mut Report,
+    database: Database,
+    setup: &DeliverySetup,
+    receiver: &Receiver,
+) {
     let per_second = 50;
-    let healthy = load::pace(place, receiver, &place.ten, (per_second, 12), 9).await;
+    let healthy = load::pace(setup, receiver, &setup.ten, (per_second, 12), 9).await;
     receiver.hang(true);
     // Longer than a call that hangs, so that it is seen to fail.
-    let beside = load::pace(place, receiver, &place.ten, (per_second, 22), 9).await;
+    let beside = load::pace(setup, receiver, &setup.ten, (per_second, 22), 9).await;
     receiver.hang(false);
     for (hundredth, bar) in [(50, "no bar"), (95, "bar: below 2")] {
         let what = format!(
@@ -93,9 +103,9 @@ async fn measure_isolation(report: &mut Report, database: Database, place: &Plac
 
 pub(crate) async fn measure(report: &mut Report, database: Database) {
     let receiver = Receiver::start().await;
-    let place = Place::create(database, &receiver).await;
-    measure_rates(report, database, &place, &receiver).await;
-    measure_history(report, database, &place, &receiver).await;
-    measure_delays(report, database, &place, &receiver).await;
-    measure_isolation(report, database, &place, &receiver).await;
+    let setup = DeliverySetup::create(database, &receiver).await;
+    measure_rates(report, database, &setup, &receiver).await;
+    measure_history(report, database, &setup, &receiver).await;
+    measure_delays(report, database, &setup, &receiver).await;
+    measure_isolation(report, database, &setup, &receiver).await;
 }

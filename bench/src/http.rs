@@ -28,7 +28,7 @@ const RESIDENT_MB_MAX: f64 = 60.0;
 const START_MS_MAX: f64 = 1_000.0;
 
 /// A round, and the processor time that the server took for each answer.
-struct Measured {
+struct Measurement {
     round: Round,
     cpu_ns: f64,
 }
@@ -74,11 +74,11 @@ fn middle(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-async fn measured(server: &Process, requests: &Requests) -> Measured {
+async fn measured(server: &Process, requests: &Requests) -> Measurement {
     let before = server.cpu();
     let round = load::run(server.address, requests, Until::Time(ROUND)).await;
     let cpu_ns = server.cpu().saturating_sub(before).as_secs_f64() * 1e9 / f64::from(round.answers);
-    Measured { round, cpu_ns }
+    Measurement { round, cpu_ns }
 }
 
 /// Asks both in turns and reports the round in the middle; answers Portico's rate.
@@ -87,7 +87,7 @@ async fn compare(report: &mut Report, which: &str, servers: [&Process; 2], reque
     for _ in 0..ROUNDS {
         rounds.push((measured(servers[0], requests).await, measured(servers[1], requests).await));
     }
-    let ratio = |(ours, bare): &(Measured, Measured)| ours.round.rate / bare.round.rate;
+    let ratio = |(ours, bare): &(Measurement, Measurement)| ours.round.rate / bare.round.rate;
     rounds.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     let (ours, bare) = &rounds[ROUNDS / 2];
     let what = |figure: &str| format!("GET /v1/me, {which}: {figure}");

@@ -8,7 +8,7 @@ use http::Request;
 use http_body_util::Full;
 use portico_engine::clock::Stopwatch;
 use portico_kernel::ScopeSet;
-use portico_testkit::{Database, Sent, TestApp};
+use portico_testkit::{Database, TestApp, TestRequest};
 
 use crate::report::Report;
 
@@ -51,7 +51,7 @@ async fn p99(app: &TestApp, path: &str) -> f64 {
     let mut times = Vec::new();
     for _ in 0..READS {
         let watch = Stopwatch::start();
-        app.send(Sent::new("GET", path).bearer(&app.token)).await.ok();
+        app.send(TestRequest::new("GET", path).bearer(&app.token)).await.ok();
         times.push(watch.elapsed());
     }
     times.sort_unstable();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use portico_engine::clock::Stopwatch;
-use portico_testkit::{Browser, Database, Sent, TestApp};
+use portico_testkit::{Browser, Database, TestApp, TestRequest};
 
 use crate::report::Report;
 
@@ -33,7 +33,10 @@ async fn calls_p99(app: &Arc<TestApp>) -> f64 {
                 let mut times = Vec::new();
                 for _ in 0..CALLS / CALLERS {
                     let watch = Stopwatch::start();
-                    assert_eq!(app.send(Sent::new("GET", "/v1/me").bearer(&app.token)).await.status, 200);
+                    assert_eq!(
+                        app.send(TestRequest::new("GET", "/v1/me").bearer(&app.token)).await.status,
+                        200
+                    );
                     times.push(watch.elapsed());
                     // As a server between two requests of a connection.
                     tokio::task::yield_now().await;

@@ -12,7 +12,7 @@ mod idle;
 mod kind;
 mod load;
 mod mosquitto;
-mod place;
+mod setup;
 mod span;
 mod stalled;
 

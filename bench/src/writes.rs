@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use portico_engine::clock::Stopwatch;
 use portico_store::args;
-use portico_testkit::{Database, Sent, TestApp};
+use portico_testkit::{Database, TestApp, TestRequest};
 use serde_json::json;
 
 use crate::report::Report;
@@ -45,7 +45,8 @@ async fn call_rate(app: &Arc<TestApp>, callers: u32, count: u32, keyed: bool) ->
     rate(callers, count, move |number| {
         let app = app.clone();
         async move {
-            let sent = Sent::new("POST", &app.things()).bearer(&app.token).json(&json!({ "name": "n" }));
+            let sent =
+                TestRequest::new("POST", &app.things()).bearer(&app.token).json(&json!({ "name": "n" }));
             let key = format!("{callers}-{number}");
             let sent = if keyed { sent.header("idempotency-key", &key) } else { sent };
             app.send(sent).await.ok();

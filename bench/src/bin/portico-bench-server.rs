@@ -12,8 +12,8 @@ use mimalloc::MiMalloc;
 use portico::cli::Cli;
 use portico::config::Config;
 use portico_engine::clock::SystemClock;
-use portico_engine::{Area, Ctx, Done, Operation, Spec, events};
-use portico_kernel::{AccountId, Category, Clock as _, Problem, Scope};
+use portico_engine::{AccountRef, Area, Ctx, Done, Operation, Spec, events};
+use portico_kernel::{Category, Clock as _, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -31,7 +31,7 @@ events! {
     }
 }
 
-/// When each event was committed, in microseconds, eight bytes at the place of its number.
+/// When each event was committed, in microseconds, eight bytes at the offset of its number.
 struct Commits(Arc<File>);
 
 /// Make events, each with a number of its own, and one entry in the audit log.
@@ -39,7 +39,7 @@ struct Commits(Arc<File>);
 #[serde(deny_unknown_fields)]
 struct MakeEvents {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The number of the first one.
     first: i32,
     /// How many.
@@ -60,11 +60,11 @@ impl Operation for MakeEvents {
             ctx.emit(&Happened { number: number.to_string(), actor: actor.clone() })?;
         }
         ctx.audit("bench.events.made", &self.first)?;
-        let (commits, place) = (commits.0.clone(), u64::try_from(self.first).unwrap_or(0) * 8);
+        let (commits, offset) = (commits.0.clone(), u64::try_from(self.first).unwrap_or(0) * 8);
         ctx.after_commit(Box::new(move || {
             let now = SystemClock.now().as_micros();
             // Whoever reads it misses it.
-            let _ = commits.write_all_at(&now.to_ne_bytes(), place);
+            let _ = commits.write_all_at(&now.to_ne_bytes(), offset);
         }));
         Ok(Done {})
     }

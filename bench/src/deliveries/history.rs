@@ -6,7 +6,7 @@ use portico_engine::clock::SystemClock;
 use portico_kernel::{Clock as _, EventId};
 use portico_store::{Db, args};
 
-use super::place::Place;
+use super::setup::DeliverySetup;
 
 pub(crate) const DELIVERIES: u32 = 1_000_000;
 /// They come a little at a time, as they would have.
@@ -47,9 +47,9 @@ const ATTEMPTS: &str = insert!(
 );
 
 /// Fills the database with deliveries to the one endpoint, all of them taken at once.
-pub(crate) async fn fill(place: &Place) {
-    let db = Db::open(&place.database.url).await.unwrap();
-    let (account, endpoint) = (place.one.account, &place.one.endpoints[0]);
+pub(crate) async fn fill(setup: &DeliverySetup) {
+    let db = Db::open(&setup.database.url).await.unwrap();
+    let (account, endpoint) = (setup.one.account, &setup.one.endpoints[0]);
     let (each, now) = (DELIVERIES / STEPS, SystemClock.now());
     for step in 0..STEPS {
         let at = now - Duration::from_hours(DAYS * 24) * (STEPS - step) / STEPS;
@@ -76,13 +76,13 @@ pub(crate) async fn fill(place: &Place) {
 }
 
 /// What autovacuum would do a minute later.
-pub(crate) async fn tidy(place: &Place) {
-    let db = Db::open(&place.database.url).await.unwrap();
+pub(crate) async fn tidy(setup: &DeliverySetup) {
+    let db = Db::open(&setup.database.url).await.unwrap();
     if db.file().is_none() {
         for statement in
             ["vacuum analyze events", "vacuum analyze webhook_deliveries", "vacuum analyze webhook_attempts"]
         {
-            db.glance().await.unwrap().execute(statement, args![]).await.unwrap();
+            db.query().run(statement, args![]).await.unwrap();
         }
     }
     db.close().await;

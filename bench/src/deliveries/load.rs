@@ -8,8 +8,8 @@ use std::time::Duration;
 use portico_engine::clock::{Stopwatch, SystemClock};
 use portico_kernel::{Clock as _, Timestamp};
 
-use super::place::{Maker, Place, commits};
 use super::receiver::Receiver;
+use super::setup::{DeliverySetup, Maker, commits};
 use crate::http::load::Connection;
 use crate::http::process::{Cluster, all_cpu, own_cpu};
 
@@ -63,22 +63,22 @@ struct Sample {
 }
 
 impl Sample {
-    fn take(place: &Place, receiver: &Receiver, made: &AtomicU32) -> Self {
+    fn take(setup: &DeliverySetup, receiver: &Receiver, made: &AtomicU32) -> Self {
         Self {
             watch: Stopwatch::start(),
             received: receiver.count(),
             made: made.load(Ordering::Relaxed),
-            server: place.server.cpu(),
+            server: setup.server.cpu(),
             bench: own_cpu(),
-            database: place.cluster.as_ref().map(Cluster::cpu).unwrap_or_default(),
+            database: setup.cluster.as_ref().map(Cluster::cpu).unwrap_or_default(),
             all: all_cpu(),
         }
     }
 
     /// What happened since.
-    fn rate(&self, place: &Place, receiver: &Receiver, made: &AtomicU32) -> Rate {
+    fn rate(&self, setup: &DeliverySetup, receiver: &Receiver, made: &AtomicU32) -> Rate {
         let seconds = self.watch.elapsed().as_secs_f64();
-        let now = Self::take(place, receiver, made);
+        let now = Self::take(setup, receiver, made);
         let deliveries = f64::from(now.received - self.received);
         let processors = std::thread::available_parallelism().unwrap().get();
         let processors = f64::from(u32::try_from(processors).unwrap());
@@ -104,14 +104,19 @@ impl Sample {
 }
 
 /// Lets the makers make events, `together` in each commit, as fast as they are delivered.
-pub(crate) async fn rate(place: &Place, receiver: &Receiver, makers: &[&Maker], together: u32) -> Rate {
+pub(crate) async fn rate(
+    setup: &DeliverySetup,
+    receiver: &Receiver,
+    makers: &[&Maker],
+    together: u32,
+) -> Rate {
     receiver.begin(BACKLOG);
     let (made, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
     let fan = u32::try_from(makers[0].endpoints.len()).unwrap();
     let callers: Vec<_> = (0..CALLERS)
         .map(|number| {
             let (maker, receiver) = (makers[number % makers.len()].clone(), receiver.clone());
-            let (made, stop, address) = (made.clone(), stop.clone(), place.server.address);
+            let (made, stop, address) = (made.clone(), stop.clone(), setup.server.address);
             tokio::spawn(async move {
                 let mut connection = Connection::open(address).await;
                 while !stop.load(Ordering::Relaxed) {
@@ -123,9 +128,9 @@ pub(crate) async fn rate(place: &Place, receiver: &Receiver, makers: &[&Maker], 
         })
         .collect();
     SystemClock.sleep(WARM_UP).await;
-    let before = Sample::take(place, receiver, &made);
+    let before = Sample::take(setup, receiver, &made);
     SystemClock.sleep(ROUND).await;
-    let rate = before.rate(place, receiver, &made);
+    let rate = before.rate(setup, receiver, &made);
     stop.store(true, Ordering::Relaxed);
     for caller in callers {
         caller.await.unwrap();
@@ -161,7 +166,7 @@ pub(crate) struct Delays {
 
 /// Makes so many events a second, for so many seconds, each on its own; `fan` endpoints receive each.
 pub(crate) async fn pace(
-    place: &Place,
+    setup: &DeliverySetup,
     receiver: &Receiver,
     maker: &Maker,
     (per_second, seconds): (u32, u32),
@@ -171,7 +176,7 @@ pub(crate) async fn pace(
     let (count, watch) = (per_second * seconds, Stopwatch::start());
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
-            let (maker, address) = (maker.clone(), place.server.address);
+            let (maker, address) = (maker.clone(), setup.server.address);
             tokio::spawn(async move {
                 let mut connection = Connection::open(address).await;
                 let mut calls = Vec::new();
@@ -196,5 +201,5 @@ pub(crate) async fn pace(
     let since = |from: &[Timestamp]| {
         Times::new(receipts.iter().map(|receipt| receipt.at.since(from[receipt.number])).collect())
     };
-    Delays { called: since(&called), committed: since(&commits(&place.database, count as usize)) }
+    Delays { called: since(&called), committed: since(&commits(&setup.database, count as usize)) }
 }

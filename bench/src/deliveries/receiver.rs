@@ -33,7 +33,7 @@ pub(crate) struct Receipt {
     pub(crate) at: Timestamp,
 }
 
-struct Shared {
+struct ReceiverState {
     count: AtomicU32,
     receipts: Mutex<Vec<Receipt>>,
     /// How many more may be under way.
@@ -45,7 +45,7 @@ struct Shared {
 #[derive(Clone)]
 pub(crate) struct Receiver {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    state: Arc<ReceiverState>,
 }
 
 /// The number of the event in the body.
@@ -56,17 +56,17 @@ fn number(body: &[u8]) -> usize {
     digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
 }
 
-async fn take(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Empty<Bytes>> {
+async fn take(request: Request<Incoming>, state: Arc<ReceiverState>) -> Response<Empty<Bytes>> {
     let moody = request.uri().path() == MOODY;
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let at = SystemClock.now();
     if !moody {
-        shared.receipts.lock().unwrap().push(Receipt { number: number(&body), at });
-    } else if shared.hangs.load(Ordering::Relaxed) {
+        state.receipts.lock().unwrap().push(Receipt { number: number(&body), at });
+    } else if state.hangs.load(Ordering::Relaxed) {
         std::future::pending::<()>().await;
     }
-    shared.count.fetch_add(1, Ordering::Relaxed);
-    shared.room.add_permits(1);
+    state.count.fetch_add(1, Ordering::Relaxed);
+    state.room.add_permits(1);
     Response::new(Empty::new())
 }
 
@@ -75,21 +75,21 @@ impl Receiver {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared {
+        let state = Arc::new(ReceiverState {
             count: AtomicU32::new(0),
             receipts: Mutex::default(),
             room: Semaphore::new(0),
             hangs: AtomicBool::new(false),
         });
-        let receiver = Self { address, shared: shared.clone() };
+        let receiver = Self { address, state: state.clone() };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let shared = shared.clone();
+                let state = state.clone();
                 tokio::spawn(async move {
                     stream.set_nodelay(true).unwrap();
                     let service = service_fn(move |request| {
-                        let shared = shared.clone();
-                        async move { Ok::<_, Infallible>(take(request, shared).await) }
+                        let state = state.clone();
+                        async move { Ok::<_, Infallible>(take(request, state).await) }
                     });
                     // Whoever hangs up has heard enough.
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -106,36 +106,36 @@ impl Receiver {
 
     /// How many came, the moody endpoint's among them.
     pub(crate) fn count(&self) -> u32 {
-        self.shared.count.load(Ordering::Relaxed)
+        self.state.count.load(Ordering::Relaxed)
     }
 
     /// From now on the moody endpoint hangs, or does not.
     pub(crate) fn hang(&self, hangs: bool) {
-        self.shared.hangs.store(hangs, Ordering::Relaxed);
+        self.state.hangs.store(hangs, Ordering::Relaxed);
     }
 
     /// Forgets what came, and lets so many be under way.
     pub(crate) fn begin(&self, room: usize) {
-        self.shared.count.store(0, Ordering::Relaxed);
-        self.shared.receipts.lock().unwrap().clear();
-        self.shared.room.forget_permits(usize::MAX >> 3);
-        self.shared.room.add_permits(room);
+        self.state.count.store(0, Ordering::Relaxed);
+        self.state.receipts.lock().unwrap().clear();
+        self.state.room.forget_permits(usize::MAX >> 3);
+        self.state.room.add_permits(room);
     }
 
     /// Waits until so many more may be under way.
     pub(crate) async fn room_for(&self, count: u32) {
-        self.shared.room.acquire_many(count).await.unwrap().forget();
+        self.state.room.acquire_many(count).await.unwrap().forget();
     }
 
     /// Waits until so many came that are not the moody endpoint's, and answers them.
     pub(crate) async fn receipts(&self, count: usize) -> Vec<Receipt> {
         let all = async {
-            while self.shared.receipts.lock().unwrap().len() < count {
+            while self.state.receipts.lock().unwrap().len() < count {
                 SystemClock.sleep(Duration::from_millis(10)).await;
             }
         };
         let ended = tokio::time::timeout(END_TIME_MAX, all).await;
-        let receipts = std::mem::take(&mut *self.shared.receipts.lock().unwrap());
+        let receipts = std::mem::take(&mut *self.state.receipts.lock().unwrap());
         assert!(ended.is_ok() && receipts.len() == count, "{} of {count} came", receipts.len());
         receipts
     }

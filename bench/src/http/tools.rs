@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::load::{self, Requests};
-use super::{Measured, ROUNDS, measured, portico, stock};
+use super::{Measurement, ROUNDS, measured, portico, stock};
 use crate::report::Report;
 
 /// Tools that read, and their routes: one that asks no database, where the way there is all that costs, and one that does.
@@ -41,7 +41,7 @@ pub(crate) async fn measure(report: &mut Report) {
         for _ in 0..ROUNDS {
             rounds.push((measured(&server, &of_tool).await, measured(&server, &of_route).await));
         }
-        let ratio = |(tool, route): &(Measured, Measured)| tool.round.rate / route.round.rate;
+        let ratio = |(tool, route): &(Measurement, Measurement)| tool.round.rate / route.round.rate;
         rounds.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
         let (of_tool, of_route) = &rounds[ROUNDS / 2];
         let what = |figure: &str| format!("tools/call {tool}, against GET {route}: {figure}");

@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::handshake::{Host, Listening};
 use super::kind::{Kind, numbers};
-use super::place::Server;
+use super::setup::Server;
 
 /// What is read at once.
 const READ_BYTES: usize = 128 << 10;
@@ -35,7 +35,7 @@ pub(crate) struct Receipt {
 }
 
 #[derive(Default)]
-struct Shared {
+struct CrowdState {
     events: AtomicU64,
     bytes: AtomicU64,
     /// What came when; kept by those who ask.
@@ -44,7 +44,7 @@ struct Shared {
 
 /// Clients that read whatever comes. They hang up with whoever holds them.
 pub(crate) struct Crowd {
-    shared: Arc<Shared>,
+    shared: Arc<CrowdState>,
     tasks: Vec<JoinHandle<()>>,
     /// How many of them hear each event.
     pub(crate) fan: u32,
@@ -81,7 +81,7 @@ pub(crate) async fn begin(
 }
 
 /// Reads what is there; answers false when the server has hung up.
-fn take(listening: &mut Listening, kind: Kind, shared: &Shared, acks: &mut Vec<u8>) -> bool {
+fn take(listening: &mut Listening, kind: Kind, shared: &CrowdState, acks: &mut Vec<u8>) -> bool {
     SCRATCH.with_borrow_mut(|scratch| {
         let kept = listening.read.len();
         scratch[..kept].copy_from_slice(&listening.read);
@@ -106,7 +106,7 @@ fn take(listening: &mut Listening, kind: Kind, shared: &Shared, acks: &mut Vec<u
     })
 }
 
-async fn listen(mut listening: Listening, kind: Kind, shared: Arc<Shared>) {
+async fn listen(mut listening: Listening, kind: Kind, shared: Arc<CrowdState>) {
     let mut acks = Vec::new();
     loop {
         listening.stream.readable().await.unwrap();
@@ -121,7 +121,7 @@ async fn listen(mut listening: Listening, kind: Kind, shared: Arc<Shared>) {
 impl Crowd {
     /// Lets these read; `timed` keeps when each event came.
     pub(crate) fn new(all: Vec<Listening>, kind: Kind, fan: usize, timed: bool) -> Self {
-        let shared = Arc::new(Shared { receipts: timed.then(Mutex::default), ..Shared::default() });
+        let shared = Arc::new(CrowdState { receipts: timed.then(Mutex::default), ..CrowdState::default() });
         let listen = |listening| tokio::spawn(listen(listening, kind, shared.clone()));
         let tasks = all.into_iter().map(listen).collect();
         Self { shared, tasks, fan: u32::try_from(fan).unwrap() }

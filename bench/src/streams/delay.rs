@@ -7,7 +7,7 @@ use portico_testkit::Database;
 use super::crowd::Crowd;
 use super::kind::Kind;
 use super::load::{Load, delays};
-use super::place::Place;
+use super::setup::StreamSetup;
 use crate::report::Report;
 
 const ACCOUNTS: usize = 8;
@@ -22,13 +22,13 @@ pub(crate) fn load(together: u32, seconds: u32) -> Load {
 
 /// One client of each account, with one transport after the other.
 pub(crate) async fn measure(report: &mut Report, database: Database) {
-    let place = Place::create(database, ACCOUNTS).await;
-    let server = place.serve();
+    let setup = StreamSetup::create(database, ACCOUNTS).await;
+    let server = setup.serve();
     // PostgreSQL does not take so many commits on a small machine.
     let together = if database == Database::Sqlite { 1 } else { 4 };
     for kind in [Kind::Sse, Kind::Socket, Kind::Mqtt1] {
         let crowd = Arc::new(Crowd::begin(&server, kind, (ACCOUNTS, 1), true).await);
-        let delays = delays(&place.database, &server, load(together, SECONDS), &crowd).await;
+        let delays = delays(&setup.database, &server, load(together, SECONDS), &crowd).await;
         let us = |hundredth| delays.times.percentile_us(hundredth);
         let what = format!(
             "{database:?}: from commit to socket, {}, {EVENTS_PER_SECOND} events a second, {together} a commit",

@@ -11,7 +11,7 @@ use super::crowd::Crowd;
 use super::kind::Kind;
 use super::load::{Load, Making};
 use super::mosquitto::{Mosquitto, Publisher, Publishing};
-use super::place::{Place, Server};
+use super::setup::{Server, StreamSetup};
 use super::span::{Span, Spent};
 use crate::report::Report;
 
@@ -82,19 +82,19 @@ async fn count(span: Span<'_>, crowd: Option<&Arc<Crowd>>, made: impl Fn() -> u3
     Round { deliveries, events: now[2] - before[2], bytes: (now[1] - before[1]) / deliveries, spent }
 }
 
-async fn round(place: &Place, server: &Arc<Server>, crowd: Option<&Arc<Crowd>>, load: Load) -> Round {
+async fn round(setup: &StreamSetup, server: &Arc<Server>, crowd: Option<&Arc<Crowd>>, load: Load) -> Round {
     let making = Making::begin(server, load, crowd);
     SystemClock.sleep(WARM_UP).await;
-    let span = Span::begin(&server.process, place.cluster.as_ref());
+    let span = Span::begin(&server.process, setup.cluster.as_ref());
     let round = count(span, crowd, || making.made()).await;
     making.stop().await;
     round
 }
 
-async fn ours(place: &Place, server: &Arc<Server>, kind: Kind) -> Rounds {
+async fn ours(setup: &StreamSetup, server: &Arc<Server>, kind: Kind) -> Rounds {
     let crowd = Arc::new(Crowd::begin(server, kind, (ACCOUNTS, EACH), false).await);
-    let bursts = round(place, server, Some(&crowd), BURSTS).await;
-    let paced = round(place, server, Some(&crowd), PACED).await;
+    let bursts = round(setup, server, Some(&crowd), BURSTS).await;
+    let paced = round(setup, server, Some(&crowd), PACED).await;
     Rounds { kind, bursts, paced }
 }
 
@@ -118,9 +118,9 @@ async fn theirs(broker: &Mosquitto, ours: &Rounds) -> Rounds {
 }
 
 /// The same events with nobody who listens.
-async fn alone(place: &Place, server: &Arc<Server>, ours: &Round, load: Load) -> Round {
+async fn alone(setup: &StreamSetup, server: &Arc<Server>, ours: &Round, load: Load) -> Round {
     let commits = ours.events / ours.spent.seconds / f64::from(load.together);
-    round(place, server, None, Load { per_second: Some(commits), ..load }).await
+    round(setup, server, None, Load { per_second: Some(commits), ..load }).await
 }
 
 fn words(round: &Round) -> String {
@@ -166,11 +166,11 @@ fn report_broker(report: &mut Report, database: Database, ours: &Rounds, broker:
 
 /// A thousand clients, with one transport after the other.
 pub(crate) async fn measure(report: &mut Report, database: Database) {
-    let place = Place::create(database, ACCOUNTS).await;
-    let server = place.serve();
+    let setup = StreamSetup::create(database, ACCOUNTS).await;
+    let server = setup.serve();
     let mut all = Vec::new();
     for kind in KINDS {
-        all.push(ours(&place, &server, kind).await);
+        all.push(ours(&setup, &server, kind).await);
     }
     let mut brokers = Vec::new();
     if let Some(broker) = Mosquitto::start() {
@@ -179,9 +179,9 @@ pub(crate) async fn measure(report: &mut Report, database: Database) {
         }
     }
     SystemClock.sleep(SETTLE).await;
-    let quiet = alone(&place, &server, &all[0].paced, PACED).await;
+    let quiet = alone(&setup, &server, &all[0].paced, PACED).await;
     for ours in &all {
-        let busy = alone(&place, &server, &ours.bursts, BURSTS).await;
+        let busy = alone(&setup, &server, &ours.bursts, BURSTS).await;
         let like = if ours.kind == Kind::Mqtt1 { Kind::Mqtt1 } else { Kind::Mqtt0 };
         let broker = brokers.iter().find(|broker| broker.kind == like);
         let number = ACCOUNTS * EACH;

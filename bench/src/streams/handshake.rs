@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::kind::{Kind, TOPIC};
 use crate::http::process::Process;
 
-/// A place that was just given back is free a moment later: how often it is asked for again, and after how long.
+/// A slot that was just released is free a moment later: how often it is asked for again, and after how long.
 const TRIES_MAX: usize = 200;
 const RETRY_WAIT: Duration = Duration::from_millis(50);
 /// What a client that never reads takes all the same, with what the system adds.
@@ -209,6 +209,6 @@ impl Listening {
                 Err(Full) => SystemClock.sleep(RETRY_WAIT).await,
             }
         }
-        panic!("{} has no place for another", kind.name());
+        panic!("{} has no slot for another", kind.name());
     }
 }

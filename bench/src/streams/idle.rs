@@ -8,7 +8,7 @@ use portico_testkit::Database;
 
 use super::crowd;
 use super::kind::Kind;
-use super::place::Place;
+use super::setup::StreamSetup;
 use crate::report::Report;
 
 const ACCOUNTS: usize = 80;
@@ -32,11 +32,11 @@ fn files_max() -> usize {
 /// Each kind on a server that was just started, on the same database. Whatever the server needs once, for its first
 /// connections, counts among all of them; what each of the later ones takes is told beside it.
 pub(crate) async fn measure(report: &mut Report) {
-    let place = Place::create(Database::Sqlite, ACCOUNTS).await;
+    let setup = StreamSetup::create(Database::Sqlite, ACCOUNTS).await;
     let each = EACH.min(files_max().saturating_sub(FILES) / ACCOUNTS);
     let first = each / 5;
     for (kind, aim) in AIMS {
-        let server = place.serve();
+        let server = setup.serve();
         let (mut connections, mut resident) = (Vec::new(), vec![server.process.resident_mb()]);
         for more in [first, each - first] {
             connections.extend(crowd::begin(&server, kind, (ACCOUNTS, more), false).await);

@@ -16,9 +16,9 @@ pub(crate) const TOPIC: &str = "events/bench.happened";
 /// Before the number in an event.
 const NUMBER: &[u8] = b"\"number\":\"";
 
-/// What was read, as far as it is whole.
+/// The complete frames at the beginning of what was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Passed {
+pub(crate) struct CompleteFrames {
     /// Events in it.
     pub(crate) events: u32,
     /// Bytes of it; the rest is the beginning of something.
@@ -54,11 +54,11 @@ impl Kind {
     }
 
     /// Goes over what was read, and adds to `acks` what is to be answered.
-    pub(crate) fn pass(self, read: &[u8], acks: &mut Vec<u8>) -> Passed {
+    pub(crate) fn pass(self, read: &[u8], acks: &mut Vec<u8>) -> CompleteFrames {
         if self == Self::Sse {
             return pass_blocks(read);
         }
-        let mut passed = Passed { events: 0, bytes: 0 };
+        let mut passed = CompleteFrames { events: 0, bytes: 0 };
         while let Some(whole) = self.first(&read[passed.bytes..]) {
             passed.bytes += whole.length;
             passed.events += u32::from(whole.is_event);
@@ -81,10 +81,10 @@ impl Kind {
 }
 
 /// Blocks of server-sent events, in pieces of HTTP: each event has two objects, its envelope and what is in it.
-fn pass_blocks(read: &[u8]) -> Passed {
+fn pass_blocks(read: &[u8]) -> CompleteFrames {
     let bytes = read.windows(2).rposition(|two| two == b"\n\n").map_or(0, |at| at + 2);
     let objects: u32 = read[..bytes].iter().map(|byte| u32::from(*byte == b'{')).sum();
-    Passed { events: objects / 2, bytes }
+    CompleteFrames { events: objects / 2, bytes }
 }
 
 /// A WebSocket's frame. Events are text, and so is what comes before them; the rest is pings.

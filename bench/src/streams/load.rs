@@ -10,9 +10,9 @@ use portico_testkit::TestDatabase;
 use tokio::task::JoinHandle;
 
 use super::crowd::{Crowd, Receipt};
-use super::place::Server;
+use super::setup::Server;
 use crate::deliveries::load::Times;
-use crate::deliveries::place::commits;
+use crate::deliveries::setup::commits;
 use crate::http::load::Connection;
 
 /// Deliveries that are under way at once: few enough that the server has all of them in memory.
@@ -33,7 +33,7 @@ pub(crate) struct Load {
     pub(crate) most: u32,
 }
 
-struct Shared {
+struct LoadState {
     load: Load,
     watch: Stopwatch,
     made: AtomicU32,
@@ -44,11 +44,11 @@ struct Shared {
 
 /// Events in the making.
 pub(crate) struct Making {
-    shared: Arc<Shared>,
+    shared: Arc<LoadState>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Shared {
+impl LoadState {
     /// Waits until the event of that number is due.
     async fn due(&self, number: u32) {
         if let Some(per_second) = self.load.per_second {
@@ -79,7 +79,7 @@ impl Shared {
 impl Making {
     /// Begins; the events are numbered from 0.
     pub(crate) fn begin(server: &Arc<Server>, load: Load, crowd: Option<&Arc<Crowd>>) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LoadState {
             load,
             watch: Stopwatch::start(),
             made: AtomicU32::new(0),

@@ -17,7 +17,7 @@ use super::crowd::Crowd;
 use super::handshake::{Listening, publish};
 use super::kind::Kind;
 use super::load::BACKLOG;
-use super::place::Server;
+use super::setup::Server;
 use crate::http::process::Process;
 
 const LOOK_EVERY: Duration = Duration::from_millis(1);

@@ -11,7 +11,7 @@ use super::crowd::{self, Crowd};
 use super::delay;
 use super::kind::Kind;
 use super::load::{Delays, Load, Making, delays};
-use super::place::{Place, Server};
+use super::setup::{Server, StreamSetup};
 use crate::report::Report;
 
 const ACCOUNTS: usize = 8;
@@ -36,17 +36,17 @@ async fn fill(server: &Arc<Server>, readers: &Arc<Crowd>, each: u32) -> f64 {
     server.process.resident_mb()
 }
 
-async fn measure_kind(report: &mut Report, place: &Place, kind: Kind) {
-    let server = place.serve();
+async fn measure_kind(report: &mut Report, setup: &StreamSetup, kind: Kind) {
+    let server = setup.serve();
     let load = delay::load(1, SECONDS);
     let readers = Arc::new(Crowd::begin(&server, kind, (ACCOUNTS, 1), true).await);
     let before = fill(&server, &readers, WARM_EVENTS).await;
-    let alone = delays(&place.database, &server, load, &readers).await;
+    let alone = delays(&setup.database, &server, load, &readers).await;
     let stalled = crowd::begin(&server, kind, (ACCOUNTS, EACH), true).await;
     SystemClock.sleep(SETTLE).await;
     let idle = server.process.resident_mb();
     let full = fill(&server, &readers, EVENTS).await;
-    let beside = delays(&place.database, &server, load, &readers).await;
+    let beside = delays(&setup.database, &server, load, &readers).await;
     for connection in &stalled {
         assert!(connection.is_open().await, "the server hung up");
     }
@@ -69,8 +69,8 @@ async fn measure_kind(report: &mut Report, place: &Place, kind: Kind) {
 
 /// Each kind on a server that was just started, on the same database.
 pub(crate) async fn measure(report: &mut Report) {
-    let place = Place::create(Database::Sqlite, ACCOUNTS).await;
+    let setup = StreamSetup::create(Database::Sqlite, ACCOUNTS).await;
     for kind in [Kind::Sse, Kind::Socket, Kind::Mqtt1] {
-        measure_kind(report, &place, kind).await;
+        measure_kind(report, &setup, kind).await;
     }
 }

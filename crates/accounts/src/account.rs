@@ -1,6 +1,6 @@
 //! An account as its members and keys see it.
 
-use portico_kernel::{AccountId, Timestamp};
+use portico_kernel::{AccountId, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -36,12 +36,12 @@ impl From<AccountRow> for Account {
     fn from(row: AccountRow) -> Self {
         Self {
             id: row.id,
-            kind: row.kind,
+            kind: row.kind.name().to_owned(),
             slug: row.slug,
             name: row.name,
             plan: row.plan,
-            status: row.status,
-            role: row.role,
+            status: row.status.name().to_owned(),
+            role: row.role.map(Role::name).unwrap_or_default().to_owned(),
             created_at: row.created_at,
             // A required string that has no value is empty.
             erase_after: row.erase_after.map(|time| time.to_string()).unwrap_or_default(),

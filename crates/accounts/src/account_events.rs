@@ -1,9 +1,9 @@
 //! The account's events, to look back at.
 
 use portico_engine::{
-    Ctx, Cursor, Envelope, EventQuery, Operation, Page, Spec, Tool, event_sequence, events_before,
+    AccountRef, Ctx, Cursor, Envelope, EventQuery, Operation, Page, Spec, Tool, event_sequence, events_before,
 };
-use portico_kernel::{AccountId, Category, EventId, Problem, Scope};
+use portico_kernel::{Category, EventId, Problem, Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::Accounts;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListEvents {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// Only events of this type.
     #[serde(default, rename = "type")]
     event_type: Option<String>,
@@ -37,7 +37,7 @@ impl Operation for ListEvents {
     type Answer = Page<Envelope<Value>>;
 
     async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Page<Envelope<Value>>, Problem> {
-        let (account, page) = (self.org_id, ctx.page()?);
+        let (account, page) = (ctx.account(Some(self.org_id)).await?, ctx.page()?);
         let after = match self.after {
             None => 0,
             Some(id) => event_sequence(ctx.tx().await?, account, id)

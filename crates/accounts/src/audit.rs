@@ -1,7 +1,7 @@
 //! The audit log.
 
-use portico_engine::{Ctx, Cursor, Operation, Page, Spec, Tool, audit_after, audit_sequence};
-use portico_kernel::{AccountId, AuditId, Category, Problem, Role, Scope, Timestamp};
+use portico_engine::{AccountRef, Ctx, Cursor, Operation, Page, Spec, Tool, audit_after, audit_sequence};
+use portico_kernel::{AuditId, Category, Problem, Role, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::Accounts;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListAuditEntries {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The last audit entry seen; the list begins after it.
     #[serde(default)]
     after: Option<AuditId>,

@@ -1,6 +1,6 @@
 //! What an account's plan lets it use.
 
-use portico_engine::{Ctx, Operation, Spec};
+use portico_engine::{AccountRef, Ctx, Operation, Spec};
 use portico_kernel::{AccountId, Category, Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::{Accounts, sql};
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetEntitlements {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
 }
 
 /// What the account may use.
@@ -38,11 +38,12 @@ impl Operation for GetEntitlements {
     type Answer = Entitlements;
 
     async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Entitlements, Problem> {
-        let row = sql::account(ctx.tx().await?, self.org_id).await?;
-        let row = row.ok_or_else(|| Problem::not_found("account", self.org_id))?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let row = sql::account(ctx.tx().await?, account).await?;
+        let row = row.ok_or_else(|| Problem::not_found("account", account))?;
         let features = ctx.engine().plans.get_or_first(&row.plan).features.clone();
         Ok(Entitlements {
-            account_id: self.org_id,
+            account_id: account,
             plan: row.plan,
             features,
             extensions: Vec::new(),

@@ -1,7 +1,7 @@
 //! The operations on invitations, and how one is taken up.
 
 use portico_engine::ports::{MailMessage, PendingInvitation, account_closed};
-use portico_engine::{Ctx, Cursor, Done, LengthPrefixedHash, Operation, Page, Spec};
+use portico_engine::{AccountRef, Ctx, Cursor, Done, LengthPrefixedHash, Operation, Page, Spec};
 use portico_kernel::{AccountId, Category, Code, InvitationId, PersonId, Problem, Role, Timestamp, hex};
 use portico_store::{OnConflict, StoreError, Tx};
 use schemars::JsonSchema;
@@ -34,7 +34,7 @@ impl From<InvitationRow> for Invitation {
         Self {
             id: row.id,
             email: row.email,
-            role: row.role,
+            role: row.role.name().to_owned(),
             created_by: row.created_by,
             created_at: row.created_at,
             expires_at: row.expires_at,
@@ -42,11 +42,11 @@ impl From<InvitationRow> for Invitation {
     }
 }
 
-/// What is kept of the secret in an invitation's link.
+/// The hash that is kept of the secret in an invitation's link.
 fn hash(token: &str) -> Vec<u8> {
-    let mut pieces = LengthPrefixedHash::default();
-    pieces.add(b'i', token.as_bytes());
-    pieces.finish().to_vec()
+    let mut hash = LengthPrefixedHash::default();
+    hash.add(b'i', token.as_bytes());
+    hash.finish().to_vec()
 }
 
 /// List the invitations that nobody has taken up yet, newest first.
@@ -54,7 +54,7 @@ fn hash(token: &str) -> Vec<u8> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListInvitations {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
 }
 
 impl Operation for ListInvitations {
@@ -69,7 +69,8 @@ impl Operation for ListInvitations {
     async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Page<Invitation>, Problem> {
         let (page, now) = (ctx.page()?, ctx.now());
         let before = page.after.as_ref().map(|cursor| cursor.0.clone());
-        let rows = sql::invitations_before(ctx.tx().await?, self.org_id, now, before, page.rows()).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let rows = sql::invitations_before(ctx.tx().await?, account, now, before, page.rows()).await?;
         Ok(page.page(rows, |row| Cursor(row.id.to_string()), Invitation::from))
     }
 }
@@ -80,7 +81,7 @@ impl Operation for ListInvitations {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateInvitation {
     /// The team.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The e-mail address.
     email: String,
     /// The role that they will have: `owner`, `admin` or `member`, and none above your own.
@@ -115,42 +116,43 @@ impl Operation for CreateInvitation {
         let email = email.ok_or_else(|| Problem::field("email", "must be an e-mail address"))?;
         if accounts.mailer.is_configured() {
             let engine = ctx.engine().clone();
-            if let Err(wait) =
-                accounts.directory.take_mail_quota(&engine, &caller.to_string(), &email).await?
-            {
-                let words = "Too many invitations were sent to this address, or by you.";
-                return Err(Problem::new(Code::RateLimited, words).retry_after(wait));
+            let wait = accounts.directory.take_mail_quota(&engine, &caller.to_string(), &email).await?;
+            if let Some(wait) = wait {
+                let message = "Too many invitations were sent to this address, or by you.";
+                return Err(Problem::new(Code::RateLimited, message).retry_after(wait));
             }
         }
-        ctx.lock_active_account(self.org_id).await?;
-        let team = sql::account_of(ctx.tx().await?, self.org_id, caller).await?;
-        let team = team.ok_or_else(|| Problem::not_found("account", self.org_id))?;
-        if team.kind == AccountKind::Personal.name() {
-            let words = "A personal account has one member; make a team to invite others.";
-            return Err(Problem::failed_precondition("PERSONAL_ACCOUNT", "accounts", words, []));
+        let account = ctx.lock_account(self.org_id).await?.active()?;
+        let team = sql::account_of(ctx.tx().await?, account, caller).await?;
+        let team = team.ok_or_else(|| Problem::not_found("account", account))?;
+        if team.kind == AccountKind::Personal {
+            let message = "A personal account has one member; make a team to invite others.";
+            return Err(Problem::failed_precondition("PERSONAL_ACCOUNT", "accounts", message, []));
         }
-        if Role::parse(&team.role).is_none_or(|own| self.role > own) {
+        if team.role.is_none_or(|own| self.role > own) {
             return Err(Problem::field("role", "must not be above your own"));
         }
         let tx = ctx.tx().await?;
         if let Some(known) = accounts.directory.person_by_email(tx, &email).await?
-            && sql::member(tx, self.org_id, known.id).await?.is_some()
+            && sql::member(tx, account, known.id).await?.is_some()
         {
             return Err(Problem::new(Code::AlreadyExists, "This address is a member's already."));
         }
-        sql::prune_invitations(tx, self.org_id, now).await?;
-        let open =
-            sql::count_invitations(tx, self.org_id).await?.max(sql::count_invited_by(tx, caller).await?);
+        sql::prune_invitations(tx, account, now).await?;
+        let open = sql::count_invitations(tx, account).await?.max(sql::count_invited_by(tx, caller).await?);
         if open >= limits::INVITATIONS_MAX {
-            let words = "You, or the team, have as many open invitations as there may be.";
-            return Err(Problem::limit_reached("accounts", words, limits::INVITATIONS_MAX));
+            let message = format!(
+                "You or the team already have {} open invitations, the maximum.",
+                limits::INVITATIONS_MAX
+            );
+            return Err(Problem::limit_reached("accounts", message, limits::INVITATIONS_MAX));
         }
         let token = hex(&ctx.engine().entropy.bytes::<32>());
         let row = InvitationRow {
             id: ctx.new_id(),
-            account_id: self.org_id,
+            account_id: account,
             email,
-            role: self.role.name().to_owned(),
+            role: self.role,
             token_hash: hash(&token),
             mailed: accounts.mailer.is_configured(),
             created_by: caller.to_string(),
@@ -168,7 +170,7 @@ impl Operation for CreateInvitation {
 }
 
 impl Accounts {
-    /// Mails the link, or answers it where no mail is sent.
+    /// Mails the link and returns an empty string; returns the link where no mail is sent.
     async fn deliver(
         &self,
         ctx: &mut Ctx,
@@ -181,7 +183,7 @@ impl Accounts {
             return Ok(link);
         }
         let inviter = ctx.caller().name.clone().unwrap_or_else(|| "A member".to_owned());
-        let letter = MailMessage {
+        let message = MailMessage {
             to: row.email.clone(),
             // Nothing that a stranger wrote stands in a subject.
             subject: "You are invited to a team".to_owned(),
@@ -191,7 +193,7 @@ impl Accounts {
             ),
         };
         let engine = ctx.engine().clone();
-        self.mailer.post(&engine, ctx.tx().await?, &letter).await?;
+        self.mailer.post(&engine, ctx.tx().await?, &message).await?;
         Ok(String::new())
     }
 
@@ -203,15 +205,15 @@ impl Accounts {
     ) -> Result<Option<PendingInvitation>, StoreError> {
         let Some(row) = sql::invitation_by_token(tx, hash(token), now).await? else { return Ok(None) };
         let account = sql::account(tx, row.account_id).await?;
-        Ok(account.zip(Role::parse(&row.role)).map(|(account, role)| PendingInvitation {
+        Ok(account.map(|account| PendingInvitation {
             team: account.name,
             email: row.email,
-            role,
+            role: row.role,
             mailed: row.mailed,
         }))
     }
 
-    /// Takes up an invitation for `person`, whose address it must be bound to. It works once.
+    /// Accepts an invitation for `person`, whose address it must be bound to. It works once.
     pub(crate) async fn accept_invitation(
         &self,
         ctx: &mut Ctx,
@@ -226,10 +228,10 @@ impl Accounts {
         let row = sql::invitation_by_token(tx, hash(token), now).await?.ok_or_else(gone)?;
         let record = self.directory.person(tx, &person.to_string()).await?;
         if record.is_none_or(|record| record.email != row.email) {
-            let words = "The invitation is for another e-mail address.";
-            return Err(Problem::new(Code::Forbidden, words).with_info("OTHER_ADDRESS", "accounts", []));
+            let message = "The invitation is for another e-mail address.";
+            return Err(Problem::new(Code::Forbidden, message).with_info("OTHER_ADDRESS", "accounts", []));
         }
-        self.lock_room_for_team(ctx, person).await?;
+        self.lock_for_new_team(ctx, person).await?;
         let tx = ctx.tx().await?;
         match sql::lock_account(tx, row.account_id).await? {
             None => return Err(gone()),
@@ -239,9 +241,8 @@ impl Accounts {
         if !sql::delete_invitation(tx, row.account_id, row.id).await? {
             return Err(gone());
         }
-        let role = Role::parse(&row.role).ok_or_else(gone)?;
-        ctx.act_in(row.account_id);
-        self.add_member(ctx, row.account_id, person, role).await?;
+        ctx.set_account(row.account_id);
+        self.add_member(ctx, row.account_id, person, row.role).await?;
         Ok(row.account_id)
     }
 }
@@ -251,7 +252,7 @@ impl Accounts {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteInvitation {
     /// The team.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The invitation.
     invitation_id: InvitationId,
 }
@@ -265,9 +266,9 @@ impl Operation for DeleteInvitation {
     type Area = Accounts;
     type Answer = Done;
 
-    async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
-        accounts.lock(ctx, self.org_id).await?;
-        if !sql::delete_invitation(ctx.tx().await?, self.org_id, self.invitation_id).await? {
+    async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
+        let account = ctx.lock_account(self.org_id).await?.id;
+        if !sql::delete_invitation(ctx.tx().await?, account, self.invitation_id).await? {
             return Err(Problem::not_found("invitation", self.invitation_id));
         }
         ctx.audit("member.invitation_revoked", &self.invitation_id)?;

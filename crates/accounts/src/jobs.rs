@@ -1,4 +1,4 @@
-//! What happens to accounts by itself.
+//! The area's jobs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,17 +8,17 @@ use portico_kernel::{AccountId, PersonId, Problem, Role};
 
 use crate::{AccountKind, Accounts, limits, sql};
 
-/// Erases accounts whose grace is over: a few rows at a time, the account itself last, so that it may be interrupted
-/// anywhere and go on later.
+/// Erases accounts whose grace period is over: a few rows in each transaction, the account itself last, so that it may
+/// be interrupted anywhere and go on later.
 pub(crate) struct EraseAccounts {
     accounts: Arc<Accounts>,
-    /// The last account that could not be erased: one that fails does not hold up those after it.
-    passed: Mutex<Option<AccountId>>,
+    /// The last account that failed: the next run goes on with those after it.
+    failed: Mutex<Option<AccountId>>,
 }
 
 impl EraseAccounts {
     pub(crate) fn new(accounts: &Arc<Accounts>) -> Self {
-        Self { accounts: accounts.clone(), passed: Mutex::new(None) }
+        Self { accounts: accounts.clone(), failed: Mutex::new(None) }
     }
 
     async fn erase_some(&self, engine: &Arc<Engine>, account: AccountId) -> Result<(), Problem> {
@@ -26,10 +26,10 @@ impl EraseAccounts {
         let person = sql::person_of(&mut tx, account).await?;
         tx.rollback().await?;
         if let Some(person) = person {
-            self.see_off(engine, account, person).await?;
+            self.leave_teams(engine, account, person).await?;
         }
         let mut tx = engine.db.write().await?;
-        // Held, so that of several servers one erases at a time; and asked again, since another may be done.
+        // Locked, so that one server erases at a time; and checked again, since another may have finished.
         sql::lock_account(&mut tx, account).await?;
         if !sql::is_due_for_erasure(&mut tx, account, engine.clock.now()).await? {
             return Ok(tx.rollback().await?);
@@ -41,23 +41,28 @@ impl EraseAccounts {
         Ok(tx.commit().await?)
     }
 
-    /// Lets a person whose own account ends leave their teams, as if they had been removed. A team that they alone owned
-    /// ends too, after a grace of its own: nobody is left who could.
-    async fn see_off(&self, engine: &Arc<Engine>, own: AccountId, person: PersonId) -> Result<(), Problem> {
+    /// Removes a person whose own account ends from their teams. A team of which they were the last owner is erased too,
+    /// after a grace period of its own: nobody is left who could do that.
+    async fn leave_teams(
+        &self,
+        engine: &Arc<Engine>,
+        own: AccountId,
+        person: PersonId,
+    ) -> Result<(), Problem> {
         let accounts = &self.accounts;
         let mut ctx = Ctx::platform(engine);
         let now = ctx.now();
         sql::lock_account(ctx.tx().await?, own).await?;
         for row in sql::accounts_of(ctx.tx().await?, person).await? {
-            if row.kind == AccountKind::Personal.name() {
+            if row.kind == AccountKind::Personal {
                 continue;
             }
             let tx = ctx.tx().await?;
             sql::lock_account(tx, row.id).await?;
-            // What was read before the row was held may be another server's past.
+            // Read again under the lock: another server may have changed it.
             let Some(member) = sql::member(tx, row.id, person).await? else { continue };
-            let last = member.role()? == Role::Owner && sql::count_owners(tx, row.id).await? < 2;
-            ctx.act_in(row.id);
+            let last = member.role == Role::Owner && sql::count_owners(tx, row.id).await? < 2;
+            ctx.set_account(row.id);
             accounts.remove_member(&mut ctx, row.id, person).await?;
             let tx = ctx.tx().await?;
             if last && sql::erase_account(tx, row.id, now + limits::ERASURE_GRACE).await? {
@@ -79,23 +84,23 @@ impl Job for EraseAccounts {
     const EVERY: Duration = limits::ERASURE_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
-        let passed = *self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = *self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tx = engine.db.read().await?;
-        let due = sql::due_for_erasure(&mut tx, engine.clock.now(), passed).await?;
+        let due = sql::due_for_erasure(&mut tx, engine.clock.now(), failed).await?;
         tx.rollback().await?;
         let Some(account) = due else {
-            *self.passed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
             return Ok(JobOutcome::Idle);
         };
         if let Err(problem) = self.erase_some(engine, account).await {
-            *self.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(account);
-            tracing::error!(%account, %problem, cause = ?problem.cause(), "An account cannot be erased");
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(account);
+            tracing::error!(%account, %problem, cause = ?problem.cause(), "Failed to erase an account");
         }
         Ok(JobOutcome::MoreWork)
     }
 }
 
-/// Removes invitations that nobody took up in time.
+/// Removes expired invitations.
 pub(crate) struct PruneInvitations;
 
 impl Job for PruneInvitations {

@@ -31,7 +31,7 @@ use serde_json::json;
 
 pub use model::{AccountKind, AccountStatus};
 
-/// What the area holds.
+/// The state of the area.
 pub struct Accounts {
     directory: Arc<dyn Directory>,
     mailer: Arc<dyn Mailer>,
@@ -45,7 +45,7 @@ impl Accounts {
         Self { directory, mailer, auth_url: auth_url.into() }
     }
 
-    /// Makes an account and acts in it from here on. Without a slug one is made from the name.
+    /// Creates an account, and lets `ctx` act in it from here on. Without a slug one is made from the name.
     pub async fn create(
         &self,
         ctx: &mut Ctx,
@@ -62,7 +62,7 @@ impl Accounts {
         let (now, row) =
             (ctx.now(), model::NewAccount { id, kind, slug, name: name.to_owned(), plan: plan.to_owned() });
         sql::insert_account(ctx.tx().await?, &row, now).await.on_conflict(orgs::slug_taken)?;
-        ctx.act_in(id);
+        ctx.set_account(id);
         ctx.audit("account.created", &id)?;
         Ok(id)
     }
@@ -70,20 +70,20 @@ impl Accounts {
     /// Puts the account on another plan.
     pub async fn set_plan(&self, ctx: &mut Ctx, account: AccountId, plan: &str) -> Result<(), Problem> {
         check_plan(ctx, plan)?;
-        self.lock(ctx, account).await?;
+        ctx.lock_account(account).await?;
         sql::set_plan(ctx.tx().await?, account, plan).await?;
         ctx.audit_with("account.plan_set", &account, json!({ "plan": plan }))
     }
 
-    /// Refuses configuration that does not know the plan of some account: its limits could not be held.
+    /// Refuses to start when an account is on a plan that the configuration does not have: its limits would be unknown.
     pub async fn check_plans(&self, engine: &Engine) -> Result<(), Problem> {
-        let used = sql::plans(&mut engine.db.glance().await?).await?;
+        let used = sql::plans(&mut engine.db.query()).await?;
         match used.iter().find(|plan| engine.plans.get(plan).is_none()) {
             None => Ok(()),
             Some(plan) => {
-                let words =
-                    format!("There are accounts on the plan {plan}, which configuration does not know.");
-                Err(Problem::new(Code::FailedPrecondition, words))
+                let message =
+                    format!("There are accounts on the plan {plan}, which the configuration does not have.");
+                Err(Problem::new(Code::FailedPrecondition, message))
             }
         }
     }
@@ -109,26 +109,17 @@ impl Accounts {
         ctx.emit(&events::MemberJoined { user_id: person.to_string(), actor }).map(drop)
     }
 
-    /// Holds back other changes to the account until the commit, and asks again whether the caller may act in it; 404
-    /// where there is no such account. Answers whether it is in use.
-    pub async fn lock(&self, ctx: &mut Ctx, account: AccountId) -> Result<bool, Problem> {
-        let active = sql::lock_account(ctx.tx().await?, account).await?;
-        let active = active.ok_or_else(|| Problem::not_found("account", account))?;
-        ctx.confirm(account).await?;
-        Ok(active)
-    }
-
-    /// Holds the person's own account, so that the number of their teams holds too.
-    pub(crate) async fn lock_room_for_team(&self, ctx: &mut Ctx, person: PersonId) -> Result<(), Problem> {
+    /// Locks the person's own account until the commit, and refuses when they belong to the maximum of teams already.
+    pub(crate) async fn lock_for_new_team(&self, ctx: &mut Ctx, person: PersonId) -> Result<(), Problem> {
         let rows = sql::accounts_of(ctx.tx().await?, person).await?;
-        let own = rows.iter().find(|row| row.kind == AccountKind::Personal.name());
+        let own = rows.iter().find(|row| row.kind == AccountKind::Personal);
         let own = own.ok_or_else(|| Problem::not_found("person", person))?.id;
         if sql::lock_account(ctx.tx().await?, own).await? != Some(true) {
             return Err(account_closed());
         }
         if sql::accounts_of(ctx.tx().await?, person).await?.len() > limits::TEAMS_MAX {
-            let words = "You belong to as many teams as a person may.";
-            return Err(Problem::limit_reached("accounts", words, limits::TEAMS_MAX));
+            let message = format!("You already belong to {} teams, the maximum.", limits::TEAMS_MAX);
+            return Err(Problem::limit_reached("accounts", message, limits::TEAMS_MAX));
         }
         Ok(())
     }
@@ -172,7 +163,7 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .build()
 }
 
-/// Keeps who belongs where; a struct of its own, because the engine needs it before the area stands.
+/// The members of accounts, for the engine. A type of its own, because the engine needs it before the area is built.
 pub struct Members;
 
 impl Memberships for Members {
@@ -245,11 +236,11 @@ impl Enrolment for Accounts {
     ) -> BoxFuture<'a, Result<Vec<Membership>, StoreError>> {
         Box::pin(async move {
             let mut rows = sql::accounts_of(tx, person).await?;
-            rows.retain(|row| row.status == AccountStatus::Active.name());
-            rows.sort_by_key(|row| row.kind != AccountKind::Personal.name());
+            rows.retain(|row| row.status == AccountStatus::Active);
+            rows.sort_by_key(|row| row.kind != AccountKind::Personal);
             let membership = |row: sql::AccountRow| {
-                let personal = row.kind == AccountKind::Personal.name();
-                Some(Membership { account: row.id, name: row.name, personal, role: Role::parse(&row.role)? })
+                let personal = row.kind == AccountKind::Personal;
+                Some(Membership { account: row.id, name: row.name, personal, role: row.role? })
             };
             Ok(rows.into_iter().filter_map(membership).collect())
         })

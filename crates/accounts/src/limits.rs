@@ -1,4 +1,4 @@
-//! Every bound of the area.
+//! Every limit of the area.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ pub const SLUG_CHARACTERS_MAX: usize = 40;
 pub const CHOSEN_SLUG_CHARACTERS: std::ops::RangeInclusive<usize> = 2..=48;
 /// Teams that one person may belong to.
 pub const TEAMS_MAX: usize = 100;
-/// Invitations of a team that nobody has taken up yet.
+/// Open invitations of a team, and of a person over all their teams.
 pub const INVITATIONS_MAX: i64 = 100;
 /// How long an invitation can be taken up.
 pub const INVITATION_LIFE: Duration = Duration::from_hours(7 * 24);
-/// How long an account that is to be erased can still be kept.
+/// The grace period in which an erasure can still be cancelled.
 pub const ERASURE_GRACE: Duration = Duration::from_hours(30 * 24);
-/// How often accounts are looked for whose grace is over.
+/// How often the job looks for accounts whose grace period is over.
 pub const ERASURE_EVERY: Duration = Duration::from_mins(1);
-/// How often what is over is removed.
+/// How often expired invitations are removed.
 pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
 /// Rows that are erased in one transaction.
 pub const ERASURE_ROWS: i64 = 500;

@@ -59,7 +59,7 @@ impl Operation for GetAccountMe {
             let account = rows.iter().find(|row| row.id == account_id).cloned();
             // An app sees the account that the person chose for it, and no other.
             let seen = |row: &sql::AccountRow| caller.scopes.is_none() || row.id == account_id;
-            let teams = rows.into_iter().filter(|row| row.kind == AccountKind::Team.name() && seen(row));
+            let teams = rows.into_iter().filter(|row| row.kind == AccountKind::Team && seen(row));
             return Ok(AccountMe {
                 user_id: person.id.to_string(),
                 subject: caller.subject,

@@ -1,6 +1,8 @@
 //! The operations on the members of a team.
 
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, PageRequest, Spec};
+use std::collections::HashMap;
+
+use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, PageRequest, Spec};
 use portico_kernel::{AccountId, Category, Code, PersonId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,14 +26,21 @@ pub(crate) struct Member {
 }
 
 impl Accounts {
-    async fn member(&self, ctx: &mut Ctx, row: sql::MemberRow) -> Result<Member, Problem> {
-        let person = self.directory.person(ctx.tx().await?, &row.person_id.to_string()).await?;
-        let (email, name) = person.map(|person| (person.email, person.name)).unwrap_or_default();
-        Ok(Member { user_id: row.person_id, email, name, role: row.role()?, joined_at: row.created_at })
+    /// The members of these rows, in the same order, with the names and addresses of the people behind them.
+    async fn members(&self, ctx: &mut Ctx, rows: Vec<sql::MemberRow>) -> Result<Vec<Member>, Problem> {
+        let ids: Vec<_> = rows.iter().map(|row| row.person_id).collect();
+        let people = self.directory.people(ctx.tx().await?, &ids).await?;
+        let mut people: HashMap<_, _> = people.into_iter().map(|person| (person.id, person)).collect();
+        let member = |row: sql::MemberRow| {
+            let person = people.remove(&row.person_id);
+            let (email, name) = person.map(|person| (person.email, person.name)).unwrap_or_default();
+            Member { user_id: row.person_id, email, name, role: row.role, joined_at: row.created_at }
+        };
+        Ok(rows.into_iter().map(member).collect())
     }
 }
 
-/// The member of that id, in an account whose row is held; 404 for a stranger.
+/// The member of that id; 404 when there is none. The caller holds the lock of the account.
 async fn find(ctx: &mut Ctx, account: AccountId, person: PersonId) -> Result<sql::MemberRow, Problem> {
     let row = sql::member(ctx.tx().await?, account, person).await?;
     row.ok_or_else(|| Problem::not_found("member", person))
@@ -40,17 +49,17 @@ async fn find(ctx: &mut Ctx, account: AccountId, person: PersonId) -> Result<sql
 /// A team is never left without an owner.
 async fn check_owners(ctx: &mut Ctx, account: AccountId, leaving: Role) -> Result<(), Problem> {
     if leaving == Role::Owner && sql::count_owners(ctx.tx().await?, account).await? < 2 {
-        let words = "The last owner of an account cannot be removed or given another role.";
-        return Err(Problem::failed_precondition("LAST_OWNER", "accounts", words, []));
+        let message = "The last owner of an account cannot be removed or given another role.";
+        return Err(Problem::failed_precondition("LAST_OWNER", "accounts", message, []));
     }
     Ok(())
 }
 
-/// Where the page before ended; beyond every member at first.
+/// Where the previous page ended; for the first page, a time after every member.
 fn before(page: &PageRequest) -> Result<(Timestamp, String), Problem> {
     let Some(cursor) = &page.after else { return Ok((Timestamp::from_micros(i64::MAX), String::new())) };
     let parts = cursor.0.split_once(' ').and_then(|(at, person)| Some((at.parse().ok()?, person.to_owned())));
-    let (at, person) = parts.ok_or_else(|| Problem::internal("a cursor that is none"))?;
+    let (at, person) = parts.ok_or_else(|| Problem::internal("a cursor of members that does not parse"))?;
     Ok((Timestamp::from_micros(at), person))
 }
 
@@ -59,7 +68,7 @@ fn before(page: &PageRequest) -> Result<(Timestamp, String), Problem> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListMembers {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
 }
 
 impl Operation for ListMembers {
@@ -72,14 +81,11 @@ impl Operation for ListMembers {
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Page<Member>, Problem> {
         let page = ctx.page()?;
-        let before = before(&page)?;
-        let rows = sql::members_before(ctx.tx().await?, self.org_id, before, page.rows()).await?;
-        let mut members = Vec::with_capacity(rows.len());
-        for row in rows {
-            members.push(accounts.member(ctx, row).await?);
-        }
+        let (joined_at, person) = before(&page)?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let rows = sql::members_before(ctx.tx().await?, account, joined_at, person, page.rows()).await?;
         Ok(page.page(
-            members,
+            accounts.members(ctx, rows).await?,
             |member| Cursor(format!("{} {}", member.joined_at.as_micros(), member.user_id)),
             |member| member,
         ))
@@ -91,7 +97,7 @@ impl Operation for ListMembers {
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateMember {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The person.
     user_id: PersonId,
     /// `owner`, `admin` or `member`.
@@ -107,21 +113,22 @@ impl Operation for UpdateMember {
     type Answer = Member;
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Member, Problem> {
-        accounts.lock(ctx, self.org_id).await?;
-        let row = find(ctx, self.org_id, self.user_id).await?;
-        let was = row.role()?;
+        let account = ctx.lock_account(self.org_id).await?.id;
+        let row = find(ctx, account, self.user_id).await?;
+        let was = row.role;
         if was != self.role {
-            check_owners(ctx, self.org_id, was).await?;
-            sql::set_role(ctx.tx().await?, self.org_id, self.user_id, self.role).await?;
+            check_owners(ctx, account, was).await?;
+            sql::set_role(ctx.tx().await?, account, self.user_id, self.role).await?;
             if self.role < was {
-                // Whom they invited, perhaps to more than they may now, is invited no more.
-                sql::delete_invitations_by(ctx.tx().await?, self.org_id, self.user_id).await?;
+                // Their invitations may give a role that they can no longer give.
+                sql::delete_invitations_by(ctx.tx().await?, account, self.user_id).await?;
             }
             let roles = serde_json::json!({ "from": was.name(), "to": self.role.name() });
             ctx.audit_with("member.role_changed", &self.user_id, roles)?;
         }
-        let row = find(ctx, self.org_id, self.user_id).await?;
-        accounts.member(ctx, row).await
+        let row = find(ctx, account, self.user_id).await?;
+        let member = accounts.members(ctx, vec![row]).await?.pop();
+        member.ok_or_else(|| Problem::not_found("member", self.user_id))
     }
 }
 
@@ -131,7 +138,7 @@ impl Operation for UpdateMember {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteMember {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The person.
     user_id: PersonId,
 }
@@ -146,17 +153,17 @@ impl Operation for DeleteMember {
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
         let caller = person(ctx)?;
-        accounts.lock(ctx, self.org_id).await?;
-        let own = find(ctx, self.org_id, caller).await?.role()?;
+        let account = ctx.lock_account(self.org_id).await?.id;
+        let own = find(ctx, account, caller).await?.role;
         if self.user_id != caller && own < Role::Admin {
-            let words = "Only an owner or admin removes others.";
-            return Err(Problem::new(Code::Forbidden, words).with_info(
+            let message = "Only an owner or admin removes others.";
+            return Err(Problem::new(Code::Forbidden, message).with_info(
                 "ROLE_REQUIRED",
                 "accounts",
                 [("role", Role::Admin.name().to_owned())],
             ));
         }
-        let removed = find(ctx, self.org_id, self.user_id).await?.role()?;
+        let removed = find(ctx, account, self.user_id).await?.role;
         if removed > own {
             return Err(Problem::new(Code::Forbidden, "Only an owner removes an owner.").with_info(
                 "ROLE_REQUIRED",
@@ -164,14 +171,14 @@ impl Operation for DeleteMember {
                 [("role", Role::Owner.name().to_owned())],
             ));
         }
-        check_owners(ctx, self.org_id, removed).await?;
-        accounts.remove_member(ctx, self.org_id, self.user_id).await?;
+        check_owners(ctx, account, removed).await?;
+        accounts.remove_member(ctx, account, self.user_id).await?;
         Ok(Done {})
     }
 }
 
 impl Accounts {
-    /// Removes a member of the account that `ctx` acts in, and whatever would let them in again.
+    /// Removes a member of the account that `ctx` acts in, their invitations, and what apps may do there for them.
     pub(crate) async fn remove_member(
         &self,
         ctx: &mut Ctx,

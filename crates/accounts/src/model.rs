@@ -1,39 +1,25 @@
-//! What an account is.
+//! Kinds and states of accounts, and the rules for their names and slugs, without I/O.
 
-use portico_kernel::{AccountId, Problem, is_short_text};
+use portico_kernel::{AccountId, Problem, is_short_text, text_enum};
+use portico_store::text_value;
 
 use crate::limits;
 
-macro_rules! names {
-    ($($(#[doc = $meaning:literal])+ $type:ident { $($(#[doc = $what:literal])+ $variant:ident = $name:literal,)+ })+) => {$(
-        $(#[doc = $meaning])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $type {
-            $($(#[doc = $what])+ $variant,)+
-        }
-
-        impl $type {
-            /// Every value.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// The name on the wire and in the database.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-        }
-    )+};
-}
-
-names! {
+text_enum! {
     /// What kind of account it is.
-    AccountKind {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AccountKind {
         /// One person's own.
         Personal = "personal",
         /// With members and roles.
         Team = "team",
     }
+}
+
+text_enum! {
     /// Whether it may be used.
-    AccountStatus {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AccountStatus {
         /// In use.
         Active = "active",
         /// Stopped by the operator.
@@ -42,6 +28,8 @@ names! {
         Erasing = "erasing",
     }
 }
+
+text_value!(AccountKind, AccountStatus);
 
 /// An account that is to be made.
 pub(crate) struct NewAccount {
@@ -52,34 +40,34 @@ pub(crate) struct NewAccount {
     pub(crate) plan: String,
 }
 
-/// What a person changes about an account.
+/// A change of an account; `None` keeps what is there.
 pub(crate) struct AccountChange {
     pub(crate) name: Option<String>,
     pub(crate) slug: Option<String>,
 }
 
-/// A name has something to read in it.
+/// Refuses a name that is empty, too long or not printable.
 pub(crate) fn check_name(name: &str) -> Result<(), Problem> {
     if name.trim().is_empty() || !is_short_text(name, limits::NAME_CHARACTERS_MAX) {
-        let words = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
-        return Err(Problem::field("name", words));
+        let message = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
+        return Err(Problem::field("name", message));
     }
     Ok(())
 }
 
-/// A slug that a person chose.
+/// Refuses a slug that a person chose when it is too short, too long or has other characters.
 pub(crate) fn check_slug(slug: &str) -> Result<(), Problem> {
     let letters = slug.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     let ends = slug.starts_with('-') || slug.ends_with('-');
     if !letters || ends || !limits::CHOSEN_SLUG_CHARACTERS.contains(&slug.len()) {
-        let (least, most) = (limits::CHOSEN_SLUG_CHARACTERS.start(), limits::CHOSEN_SLUG_CHARACTERS.end());
-        let words = format!("must be {least} to {most} small letters, digits and inner hyphens");
-        return Err(Problem::field("slug", words));
+        let (min, max) = (limits::CHOSEN_SLUG_CHARACTERS.start(), limits::CHOSEN_SLUG_CHARACTERS.end());
+        let message = format!("must be {min} to {max} small letters, digits and inner hyphens");
+        return Err(Problem::field("slug", message));
     }
     Ok(())
 }
 
-/// A slug from the name, with the end of the id behind it so that two accounts may have one name.
+/// A slug made from the name. It ends with the last characters of the id, so that two accounts may share a name.
 pub(crate) fn slug(name: &str, id: AccountId) -> String {
     let letters = name.to_lowercase();
     let words = letters.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());

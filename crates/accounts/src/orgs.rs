@@ -1,6 +1,6 @@
 //! The operations on accounts: a person's own, and teams.
 
-use portico_engine::{Ctx, Cursor, Operation, Page, Spec};
+use portico_engine::{AccountRef, Ctx, Cursor, Operation, Page, Spec};
 use portico_kernel::{AccountId, Category, Code, PersonId, Plans, Problem, Role};
 use portico_store::OnConflict;
 use schemars::JsonSchema;
@@ -61,7 +61,7 @@ impl Operation for CreateOrg {
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Account, Problem> {
         let person = person(ctx)?;
-        accounts.lock_room_for_team(ctx, person).await?;
+        accounts.lock_for_new_team(ctx, person).await?;
         let id = accounts.create(ctx, AccountKind::Team, &self.name, self.slug, Plans::FIRST).await?;
         accounts.add_member(ctx, id, person, Role::Owner).await?;
         account(ctx, id).await
@@ -73,7 +73,7 @@ impl Operation for CreateOrg {
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateOrg {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// Its new name.
     #[serde(default)]
     name: Option<String>,
@@ -96,33 +96,33 @@ impl Operation for UpdateOrg {
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Account, Problem> {
         let now = ctx.now();
-        accounts.lock(ctx, self.org_id).await?;
+        let id = ctx.lock_account(self.org_id).await?.id;
         if let Some(name) = &self.name {
             model::check_name(name)?;
         }
         if let Some(slug) = &self.slug {
             model::check_slug(slug)?;
         }
-        let found = account(ctx, self.org_id).await?;
+        let found = account(ctx, id).await?;
         let renamed = self.name.as_ref().is_some_and(|name| *name != found.name);
         if renamed || self.slug.as_ref().is_some_and(|slug| *slug != found.slug) {
             let change = AccountChange { name: self.name, slug: self.slug };
-            sql::update_account(ctx.tx().await?, self.org_id, &change).await.on_conflict(slug_taken)?;
-            ctx.audit("account.updated", &self.org_id)?;
+            sql::update_account(ctx.tx().await?, id, &change).await.on_conflict(slug_taken)?;
+            ctx.audit("account.updated", &id)?;
         }
         match self.status.as_deref() {
             None => {}
             Some(status) if status == AccountStatus::Active.name() => {
-                if !sql::keep_account(ctx.tx().await?, self.org_id, now).await? {
-                    let words = "The account is not about to be erased.";
-                    return Err(Problem::failed_precondition("NOT_ERASING", "accounts", words, []));
+                if !sql::keep_account(ctx.tx().await?, id, now).await? {
+                    let message = "The account is not about to be erased.";
+                    return Err(Problem::failed_precondition("NOT_ERASING", "accounts", message, []));
                 }
-                accounts.directory.set_closed(ctx.tx().await?, self.org_id, false, now).await?;
-                ctx.audit("account.kept", &self.org_id)?;
+                accounts.directory.set_closed(ctx.tx().await?, id, false, now).await?;
+                ctx.audit("account.kept", &id)?;
             }
             Some(_) => return Err(Problem::field("status", "can only be set to `active`")),
         }
-        account(ctx, self.org_id).await
+        account(ctx, id).await
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn slug_taken() -> Problem {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteOrg {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
 }
 
 impl Operation for DeleteOrg {
@@ -150,19 +150,19 @@ impl Operation for DeleteOrg {
 
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Account, Problem> {
         let now = ctx.now();
-        accounts.lock(ctx, self.org_id).await?;
-        let (found, owner) = (account(ctx, self.org_id).await?, person(ctx)?);
+        let id = ctx.lock_account(self.org_id).await?.id;
+        let (found, owner) = (account(ctx, id).await?, person(ctx)?);
         if found.is_personal()
             && let Some(team) = sql::sole_owner_of(ctx.tx().await?, owner).await?
         {
-            let words = format!("You are the only owner of {}: hand it on or erase it first.", team.name);
+            let message = format!("You are the only owner of {}: hand it on or erase it first.", team.name);
             let team = [("account_id", team.id.to_string())];
-            return Err(Problem::failed_precondition("LAST_OWNER", "accounts", words, team));
+            return Err(Problem::failed_precondition("LAST_OWNER", "accounts", message, team));
         }
-        if sql::erase_account(ctx.tx().await?, self.org_id, now + limits::ERASURE_GRACE).await? {
-            accounts.directory.set_closed(ctx.tx().await?, self.org_id, true, now).await?;
-            ctx.audit("account.erasing", &self.org_id)?;
+        if sql::erase_account(ctx.tx().await?, id, now + limits::ERASURE_GRACE).await? {
+            accounts.directory.set_closed(ctx.tx().await?, id, true, now).await?;
+            ctx.audit("account.erasing", &id)?;
         }
-        account(ctx, self.org_id).await
+        account(ctx, id).await
     }
 }

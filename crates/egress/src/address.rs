@@ -7,7 +7,7 @@ const NOT_PUBLIC_V4: [(Ipv4Addr, u32); 16] = [
     // "This network"; 0.0.0.0 reaches the machine itself.
     (Ipv4Addr::UNSPECIFIED, 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
-    // Behind a protocol's address translation.
+    // Carrier-grade NAT.
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
     // Link-local; 169.254.169.254 tells a cloud machine its secrets.

@@ -1,4 +1,4 @@
-//! A connection, and whoever talks over it.
+//! A connection to a server.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -21,43 +21,43 @@ use tokio_rustls::TlsConnector;
 use crate::EgressError;
 use crate::target::Target;
 
-/// What the head of an answer may take; hyper would take more.
+/// The limit of a response's head; that of hyper is larger.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// A call as it goes over the wire.
+/// A request as it is sent.
 pub(crate) type Message = Request<Full<Bytes>>;
 
-/// Moves bytes between the socket and whoever waits for an answer.
+/// Moves bytes between the socket and the future that waits for a response.
 type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
-/// Why there is no answer.
-pub(crate) enum Unanswered {
-    /// Nothing of the message has left: it may be sent again.
-    Unsent(Box<Message>),
+/// Why there is no response.
+pub(crate) enum SendError {
+    /// Nothing of the message was written: it may be sent again.
+    NotSent(Box<Message>),
     /// The other side may have seen it.
     Failed(EgressError),
 }
 
-impl Unanswered {
-    /// For whoever does not try again.
+impl SendError {
+    /// The error for a caller that does not try again.
     pub(crate) fn into_error(self) -> EgressError {
         match self {
-            Self::Unsent(_) => EgressError::Connection,
+            Self::NotSent(_) => EgressError::Connection,
             Self::Failed(error) => error,
         }
     }
 }
 
-/// An open connection. It has no task of its own: whoever waits for an answer moves it, and when they give up and drop
-/// it, it is closed.
+/// An open connection. It has no task of its own: the future that waits for a response drives it, and dropping it closes
+/// the connection.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    /// None once it has come to its end.
+    /// `None` once the connection has ended.
     driver: Option<Driver>,
 }
 
 impl Connection {
-    /// To the first of `addresses` that takes it, and which one that was.
+    /// Connects to the first of `addresses` that accepts; also returns which one that was.
     pub(crate) async fn open(
         tls: &TlsConnector,
         target: &Target,
@@ -79,23 +79,23 @@ impl Connection {
     {
         let mut http = http1::Builder::new();
         http.max_header_size(HEAD_BYTES_MAX);
-        let shaken = http.handshake(TokioIo::new(stream)).await;
-        let (sender, driver) = shaken.map_err(|error| http_failure(&error))?;
+        let handshake = http.handshake(TokioIo::new(stream)).await;
+        let (sender, driver) = handshake.map_err(|error| http_failure(&error))?;
         Ok(Self { sender, driver: Some(Box::pin(driver)) })
     }
 
-    /// The head of the answer to `message`. What comes before it, such as "100 Continue", is skipped.
-    pub(crate) async fn send(&mut self, message: Message) -> Result<Response<Incoming>, Unanswered> {
+    /// Sends `message` and returns the head of the response. Interim responses, such as "100 Continue", are skipped.
+    pub(crate) async fn send(&mut self, message: Message) -> Result<Response<Incoming>, SendError> {
         let answer = self.sender.try_send_request(message);
         let answer = run(&mut self.driver, answer).await;
         answer.map_err(|mut error| match error.take_message() {
-            Some(message) => Unanswered::Unsent(Box::new(message)),
-            None => Unanswered::Failed(http_failure(error.error())),
+            Some(message) => SendError::NotSent(Box::new(message)),
+            None => SendError::Failed(http_failure(error.error())),
         })
     }
 
-    /// The next piece of an answer's body, until it ends.
-    pub(crate) async fn piece(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, EgressError> {
+    /// The next chunk of a response's body; `None` at its end.
+    pub(crate) async fn chunk(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, EgressError> {
         loop {
             let frame = run(&mut self.driver, body.frame()).await;
             match frame.transpose().map_err(|error| http_failure(&error))?.map(Frame::into_data) {
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// Could it take a message now? It looks at the socket, and so finds out whether the other side has hung up.
+    /// Could it take a message now? Polls the socket, and so notices when the other side has closed it.
     pub(crate) async fn is_idle(&mut self) -> bool {
         poll_fn(|cx| {
             let is_over = |driver: &mut Driver| driver.as_mut().poll(cx).is_ready();
@@ -121,7 +121,7 @@ impl Connection {
     }
 }
 
-/// Waits for `work`, and moves the connection meanwhile.
+/// Waits for `work`, and drives the connection meanwhile.
 async fn run<T>(driver: &mut Option<Driver>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(moving) = driver {

@@ -1,4 +1,4 @@
-//! One message and its answer.
+//! One request and its response.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use http::Response;
 use hyper::body::{Body, Incoming};
 use tokio_rustls::TlsConnector;
 
-use crate::connection::{Connection, Message, Unanswered};
-use crate::pool::{Place, Pool};
+use crate::connection::{Connection, Message, SendError};
+use crate::pool::{Pool, PoolKey};
 use crate::target::Target;
-use crate::{EgressError, Fetched, Limits, Posted};
+use crate::{EgressError, FetchResponse, Limits, PostResponse};
 
-/// Over a connection of their own. The caller bounds the whole by time, here and below.
+/// Sends the message over a new connection. The caller limits the time, here and below.
 pub(crate) async fn fetch(
     tls: &TlsConnector,
     target: &Target,
     addresses: &[SocketAddr],
     message: Message,
     limits: Limits,
-) -> Result<Fetched, EgressError> {
+) -> Result<FetchResponse, EgressError> {
     let (mut connection, _) = open(tls, target, addresses, limits.time).await?;
-    let answer = connection.send(message).await.map_err(Unanswered::into_error)?;
+    let answer = connection.send(message).await.map_err(SendError::into_error)?;
     let (head, body) = answer.into_parts();
     let body = read(&mut connection, body, limits.bytes).await?;
-    Ok(Fetched { status: head.status, headers: head.headers, body })
+    Ok(FetchResponse { status: head.status, headers: head.headers, body })
 }
 
-/// Over a connection that waits in `pool`, or over a new one that waits there afterwards.
+/// Sends the message over a connection of the pool, or over a new one that is put into the pool afterwards.
 pub(crate) async fn post(
     tls: &TlsConnector,
     pool: &Pool,
@@ -36,22 +36,22 @@ pub(crate) async fn post(
     addresses: &[SocketAddr],
     mut message: Message,
     limits: Limits,
-) -> Result<Posted, EgressError> {
-    if let Some((mut connection, place)) = pool.take(target, addresses).await {
+) -> Result<PostResponse, EgressError> {
+    if let Some((mut connection, key)) = pool.take(target, addresses).await {
         match connection.send(message).await {
-            Ok(answer) => return finish(pool, place, connection, answer, limits.bytes).await,
+            Ok(answer) => return finish(pool, key, connection, answer, limits.bytes).await,
             // The other side hung up before anything was written. Had it been written, sending it again might make it
             // count twice.
-            Err(Unanswered::Unsent(back)) => message = *back,
-            Err(Unanswered::Failed(error)) => return Err(error),
+            Err(SendError::NotSent(back)) => message = *back,
+            Err(SendError::Failed(error)) => return Err(error),
         }
     }
     let (mut connection, peer) = open(tls, target, addresses, limits.time).await?;
-    let answer = connection.send(message).await.map_err(Unanswered::into_error)?;
-    finish(pool, Place::new(target, peer), connection, answer, limits.bytes).await
+    let answer = connection.send(message).await.map_err(SendError::into_error)?;
+    finish(pool, PoolKey::new(target, peer), connection, answer, limits.bytes).await
 }
 
-/// Apart from the caller's future, which would carry the state of a TLS handshake around for good.
+/// Boxed, because the caller's future would otherwise be as large as the state of a TLS handshake.
 pub(crate) async fn open(
     tls: &TlsConnector,
     target: &Target,
@@ -61,24 +61,24 @@ pub(crate) async fn open(
     Box::pin(Connection::open(tls, target, addresses, time)).await
 }
 
-/// Reads the rest of the answer away, and keeps the connection if that was all of it.
+/// Discards the body, and puts the connection into the pool if it was read to its end.
 async fn finish(
     pool: &Pool,
-    place: Place,
+    key: PoolKey,
     mut connection: Connection,
     answer: Response<Incoming>,
     bytes_max: usize,
-) -> Result<Posted, EgressError> {
+) -> Result<PostResponse, EgressError> {
     let (head, body) = answer.into_parts();
-    // The status is the answer; whether what follows it came whole is nobody's concern.
+    // Only the head matters; a body that breaks off is no failure.
     let whole = skip(&mut connection, body, bytes_max).await.unwrap_or(false);
     if whole && connection.is_idle().await {
-        pool.keep(place, connection);
+        pool.put(key, connection);
     }
-    Ok(Posted { status: head.status, headers: head.headers })
+    Ok(PostResponse { status: head.status, headers: head.headers })
 }
 
-/// Reads the body and forgets it. Says whether it has ended within `bytes_max`; what is longer is left unread.
+/// Discards the body; returns whether it ended within `bytes_max`. A longer one is not read to its end.
 async fn skip(
     connection: &mut Connection,
     mut body: Incoming,
@@ -88,7 +88,7 @@ async fn skip(
     if declares_more(&body, left) {
         return Ok(false);
     }
-    while let Some(data) = connection.piece(&mut body).await? {
+    while let Some(data) = connection.chunk(&mut body).await? {
         match left.checked_sub(data.len()) {
             Some(less) => left = less,
             None => return Ok(false),
@@ -106,7 +106,7 @@ pub(crate) async fn read(
         return Err(EgressError::TooLarge);
     }
     let mut read = BytesMut::new();
-    while let Some(data) = connection.piece(&mut body).await? {
+    while let Some(data) = connection.chunk(&mut body).await? {
         if data.len() > bytes_max - read.len() {
             return Err(EgressError::TooLarge);
         }

@@ -20,13 +20,13 @@
 
 pub mod address;
 mod connection;
+mod dns;
 mod error;
 mod exchange;
-mod names;
 mod networks;
-mod opened;
 mod pool;
 mod resolve;
+mod streaming;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -45,30 +45,30 @@ use tokio_rustls::TlsConnector;
 
 pub use error::EgressError;
 pub use networks::{Networks, NetworksError};
-pub use opened::Opened;
+pub use streaming::StreamingResponse;
 
 use connection::Message;
-use names::{CACHE_LIFE, Names};
+use dns::{CACHE_LIFE, Resolver};
 use pool::Pool;
 use target::Target;
 
-/// How we call ourselves.
+/// The value of the `User-Agent` header.
 pub const OUR_NAME: &str = "Portico";
-/// The only protocol that we speak inside of TLS.
+/// The only protocol that is offered in TLS.
 const ALPN: &[u8] = b"http/1.1";
 
-/// What an exchange may take.
+/// The limits of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// From the lookup of the name to the last byte of the answer.
+    /// The time limit from the lookup of the name to the last byte of the response.
     pub time: Duration,
-    /// The body of the answer.
+    /// The limit of the response's body.
     pub bytes: usize,
 }
 
-/// An answer, whatever its status; a redirect is an answer too.
+/// The response to [`Egress::get`], whatever its status; a redirect is a response too.
 #[derive(Debug, Clone)]
-pub struct Fetched {
+pub struct FetchResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -77,7 +77,7 @@ pub struct Fetched {
     pub body: Bytes,
 }
 
-/// Something to be sent, as a POST.
+/// A POST request.
 #[derive(Debug, Clone)]
 pub struct Post<'a> {
     /// Where to.
@@ -86,13 +86,13 @@ pub struct Post<'a> {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// What the exchange may take. An answer that is longer is left unread from there on, and counts all the same.
+    /// The limits of the call. A longer body is not read to its end, and the response counts all the same.
     pub limits: Limits,
 }
 
-/// A call whose answer is read piece by piece.
+/// A request whose response is read chunk by chunk.
 #[derive(Debug, Clone)]
-pub struct Call<'a> {
+pub struct StreamingRequest<'a> {
     /// Where to.
     pub url: &'a str,
     /// The method.
@@ -101,23 +101,23 @@ pub struct Call<'a> {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// From the lookup of the name to the end of the answer's head.
+    /// The time limit from the lookup of the name to the end of the response's head.
     pub time: Duration,
 }
 
-/// What is kept of the answer to a [`Post`], whatever its status.
+/// The response to a [`Post`] without its body, whatever its status.
 #[derive(Debug, Clone)]
-pub struct Posted {
+pub struct PostResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
 }
 
-/// Calls the outside.
+/// The client for every call to the outside.
 pub struct Egress {
     allow: Networks,
-    names: Names,
+    resolver: Resolver,
     tls: TlsConnector,
     pool: Pool,
 }
@@ -125,30 +125,29 @@ pub struct Egress {
 impl Egress {
     /// Calls public addresses, and those in `allow`. The system says whom to ask for names.
     pub fn new(allow: Networks) -> Self {
-        Self::trusting(public_roots(), allow, Names::of_system())
+        Self::with_roots(public_roots(), allow, Resolver::of_system())
     }
 
     /// As [`Egress::new`], but `servers` are asked for names, after the hosts file of the system.
     pub fn with_name_servers(allow: Networks, servers: &[SocketAddr]) -> Self {
-        Self::trusting(public_roots(), allow, Names::of_servers(servers, CACHE_LIFE))
+        Self::with_roots(public_roots(), allow, Resolver::of_servers(servers, CACHE_LIFE))
     }
 
     #[expect(
         clippy::expect_used,
         reason = "the provider named here speaks every version that rustls asks for"
     )]
-    fn trusting(roots: RootCertStore, allow: Networks, names: Names) -> Self {
+    fn with_roots(roots: RootCertStore, allow: Networks, resolver: Resolver) -> Self {
         let mut tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("the versions of TLS")
             .with_root_certificates(roots)
             .with_no_client_auth();
         tls.alpn_protocols = vec![ALPN.to_vec()];
-        Self { allow, names, tls: Arc::new(tls).into(), pool: Pool::default() }
+        Self { allow, resolver, tls: Arc::new(tls).into(), pool: Pool::default() }
     }
 
-    /// Says of `url` what can be said without asking anybody. A call to it may still be refused: only then is it known
-    /// where a name leads.
+    /// Checks `url` without a lookup. A call to it may still be refused, when its name leads to a blocked address.
     pub fn check(&self, url: &str) -> Result<(), EgressError> {
         let target = Target::parse(url)?;
         if target.secure {
@@ -157,41 +156,41 @@ impl Egress {
         resolve::check(&target, &self.allow)
     }
 
-    /// Reads what is at `url`, as one of the media types in `accept`.
-    pub async fn get(&self, url: &str, accept: &str, limits: Limits) -> Result<Fetched, EgressError> {
+    /// Fetches `url`, as one of the media types in `accept`.
+    pub async fn get(&self, url: &str, accept: &str, limits: Limits) -> Result<FetchResponse, EgressError> {
         let accept = HeaderValue::from_str(accept).map_err(|_| EgressError::Protocol)?;
         let headers = HeaderMap::from_iter([(ACCEPT, accept)]);
         let target = Target::parse(url)?;
         let mut message = message(&target, Method::GET, headers, Bytes::new());
         message.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         let exchange = async {
-            let addresses = resolve::resolve(&target, &self.names, &self.allow).await?;
+            let addresses = resolve::resolve(&target, &self.resolver, &self.allow).await?;
             exchange::fetch(&self.tls, &target, &addresses, message, limits).await
         };
         tokio::time::timeout(limits.time, exchange).await.unwrap_or(Err(EgressError::Timeout))
     }
 
-    /// Sends a body, and reads the answer away. To drop the future is to hang up.
-    pub async fn post(&self, call: Post<'_>) -> Result<Posted, EgressError> {
+    /// Sends a POST and discards the body of the response. Dropping the future closes the connection.
+    pub async fn post(&self, call: Post<'_>) -> Result<PostResponse, EgressError> {
         let Post { url, headers, body, limits } = call;
         let target = Target::parse(url)?;
         let message = message(&target, Method::POST, headers, body);
         let exchange = async {
-            let addresses = resolve::resolve(&target, &self.names, &self.allow).await?;
+            let addresses = resolve::resolve(&target, &self.resolver, &self.allow).await?;
             exchange::post(&self.tls, &self.pool, &target, &addresses, message, limits).await
         };
         tokio::time::timeout(limits.time, exchange).await.unwrap_or(Err(EgressError::Timeout))
     }
 
-    /// Calls, and waits for the head of the answer. How long its body may be and take is for whoever reads it to say.
-    pub async fn open(&self, call: Call<'_>) -> Result<Opened, EgressError> {
-        let Call { url, method, headers, body, time } = call;
+    /// Sends a request and waits for the head of the response. The caller limits the body as they read it.
+    pub async fn open(&self, call: StreamingRequest<'_>) -> Result<StreamingResponse, EgressError> {
+        let StreamingRequest { url, method, headers, body, time } = call;
         let target = Target::parse(url)?;
         let mut message = message(&target, method, headers, body);
         message.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         let exchange = async {
-            let addresses = resolve::resolve(&target, &self.names, &self.allow).await?;
-            Opened::open(&self.tls, &target, &addresses, message, time).await
+            let addresses = resolve::resolve(&target, &self.resolver, &self.allow).await?;
+            StreamingResponse::open(&self.tls, &target, &addresses, message, time).await
         };
         tokio::time::timeout(time, exchange).await.unwrap_or(Err(EgressError::Timeout))
     }

@@ -1,4 +1,4 @@
-//! Connections that wait for the next call to the same place.
+//! The pool of idle connections.
 
 use std::collections::HashMap;
 use std::mem;
@@ -12,47 +12,47 @@ use url::Host;
 use crate::connection::Connection;
 use crate::target::Target;
 
-/// How many wait for one place.
-const IDLE_PER_PLACE: usize = 16;
-/// How many wait altogether. What comes later is not kept: those that wait are as likely to be of use.
+/// Idle connections with one key.
+const IDLE_PER_KEY: usize = 16;
+/// Idle connections altogether. A further one is closed: those in the pool are as likely to be of use.
 const IDLE_MAX: usize = 512;
-/// How often the old ones are looked for.
+/// How often expired connections are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// How many times a connection is passed over before it is closed: thirty seconds of waiting.
+/// After how many sweeps a connection is closed: thirty seconds.
 const SWEEPS: u64 = 30;
 
-/// What a connection is good for: one name, proven where it had to be, at one address.
+/// What a connection can be used for: one name, proven by its certificate where there is TLS, at one address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct PoolKey {
     secure: bool,
     host: Host<String>,
     /// With the port.
     peer: SocketAddr,
 }
 
-impl Place {
+impl PoolKey {
     pub(crate) fn new(target: &Target, peer: SocketAddr) -> Self {
         Self { secure: target.secure, host: target.host.clone(), peer }
     }
 }
 
-struct Idle {
+struct IdleConnection {
     connection: Connection,
-    /// How many sweeps there had been when it came.
+    /// The number of sweeps before it was put into the pool.
     since: u64,
 }
 
 #[derive(Default)]
-struct Room {
-    idle: HashMap<Place, Vec<Idle>>,
+struct PoolState {
+    idle: HashMap<PoolKey, Vec<IdleConnection>>,
     total: usize,
     sweeps: u64,
     sweeper: Option<AbortHandle>,
 }
 
-/// Connections that wait for the next call to the same place. Whoever takes one has just had the address checked.
+/// Idle connections that wait for the next call with the same key. The caller has just checked the addresses.
 #[derive(Default)]
-pub(crate) struct Pool(Arc<Mutex<Room>>);
+pub(crate) struct Pool(Arc<Mutex<PoolState>>);
 
 impl Pool {
     /// A connection that the other side has not closed, to one of `addresses`.
@@ -60,52 +60,52 @@ impl Pool {
         &self,
         target: &Target,
         addresses: &[SocketAddr],
-    ) -> Option<(Connection, Place)> {
-        let (mut idle, mut place) = self.pick(target, addresses)?;
-        // The reactor gets a turn, so that it tells of whoever has hung up in between.
+    ) -> Option<(Connection, PoolKey)> {
+        let (mut idle, mut key) = self.pick(target, addresses)?;
+        // The reactor gets a turn, so that a connection that was closed in between is noticed.
         tokio::task::yield_now().await;
         while !idle.is_idle().await {
-            (idle, place) = self.pick(target, addresses)?;
+            (idle, key) = self.pick(target, addresses)?;
         }
-        Some((idle, place))
+        Some((idle, key))
     }
 
-    /// The one that has waited least, since it is the least likely to be closed.
-    fn pick(&self, target: &Target, addresses: &[SocketAddr]) -> Option<(Connection, Place)> {
-        let mut place = Place::new(target, *addresses.first()?);
-        let mut room = lock(&self.0);
+    /// The one that was used last, since it is the least likely to be closed.
+    fn pick(&self, target: &Target, addresses: &[SocketAddr]) -> Option<(Connection, PoolKey)> {
+        let mut key = PoolKey::new(target, *addresses.first()?);
+        let mut state = lock(&self.0);
         for address in addresses {
-            place.peer = *address;
-            let Some(waiting) = room.idle.get_mut(&place) else { continue };
+            key.peer = *address;
+            let Some(waiting) = state.idle.get_mut(&key) else { continue };
             let Some(idle) = waiting.pop() else { continue };
-            room.total -= 1;
-            return Some((idle.connection, place));
+            state.total -= 1;
+            return Some((idle.connection, key));
         }
         None
     }
 
-    /// Lets `connection` wait, if there is room. It must have nothing left to say.
-    pub(crate) fn keep(&self, place: Place, connection: Connection) {
-        let mut room = lock(&self.0);
-        if room.total >= IDLE_MAX {
+    /// Adds `connection`, if the pool is not full. Its last response must have ended.
+    pub(crate) fn put(&self, key: PoolKey, connection: Connection) {
+        let mut state = lock(&self.0);
+        if state.total >= IDLE_MAX {
             return;
         }
-        let since = room.sweeps;
-        let waiting = room.idle.entry(place).or_default();
-        if waiting.len() >= IDLE_PER_PLACE {
+        let since = state.sweeps;
+        let waiting = state.idle.entry(key).or_default();
+        if waiting.len() >= IDLE_PER_KEY {
             return;
         }
-        waiting.push(Idle { connection, since });
-        room.total += 1;
-        if room.sweeper.as_ref().is_none_or(AbortHandle::is_finished) {
-            room.sweeper = Some(tokio::spawn(sweep(Arc::downgrade(&self.0))).abort_handle());
+        waiting.push(IdleConnection { connection, since });
+        state.total += 1;
+        if state.sweeper.as_ref().is_none_or(AbortHandle::is_finished) {
+            state.sweeper = Some(tokio::spawn(sweep(Arc::downgrade(&self.0))).abort_handle());
         }
     }
 
     /// As the sweeper does when it comes round.
     #[cfg(test)]
     pub(crate) fn sweep(&self) {
-        lock(&self.0).old();
+        lock(&self.0).take_expired();
     }
 
     #[cfg(test)]
@@ -114,7 +114,7 @@ impl Pool {
     }
 }
 
-impl Drop for Room {
+impl Drop for PoolState {
     fn drop(&mut self) {
         if let Some(sweeper) = &self.sweeper {
             sweeper.abort();
@@ -122,13 +122,13 @@ impl Drop for Room {
     }
 }
 
-impl Room {
-    /// Takes out those that have waited for too long.
-    fn old(&mut self) -> Vec<Idle> {
+impl PoolState {
+    /// Removes expired connections, and returns them to be closed.
+    fn take_expired(&mut self) -> Vec<IdleConnection> {
         self.sweeps += 1;
         let mut old = Vec::new();
         for waiting in self.idle.values_mut() {
-            // They wait in the order in which they came.
+            // They are in the order in which they were added.
             let young = waiting.iter().position(|idle| self.sweeps - idle.since < SWEEPS);
             let kept = waiting.split_off(young.unwrap_or(waiting.len()));
             old.append(&mut mem::replace(waiting, kept));
@@ -139,22 +139,22 @@ impl Room {
     }
 }
 
-/// Closes what has waited for too long, until nothing waits any more.
-async fn sweep(room: Weak<Mutex<Room>>) {
+/// Closes expired connections, until the pool is empty.
+async fn sweep(state: Weak<Mutex<PoolState>>) {
     let mut turns = tokio::time::interval(SWEEP_EVERY);
     // The first comes at once.
     turns.tick().await;
     loop {
         turns.tick().await;
-        let Some(room) = room.upgrade() else { return };
-        let mut room = lock(&room);
-        let old = room.old();
-        let is_done = room.total == 0;
+        let Some(state) = state.upgrade() else { return };
+        let mut state = lock(&state);
+        let old = state.take_expired();
+        let is_done = state.total == 0;
         if is_done {
-            room.sweeper = None;
+            state.sweeper = None;
         }
-        // Closing takes time, which nobody shall spend waiting for the room.
-        drop(room);
+        // Closing takes time, and must not happen under the lock.
+        drop(state);
         drop(old);
         if is_done {
             return;
@@ -162,6 +162,6 @@ async fn sweep(room: Weak<Mutex<Room>>) {
     }
 }
 
-fn lock(room: &Mutex<Room>) -> MutexGuard<'_, Room> {
-    room.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<PoolState>) -> MutexGuard<'_, PoolState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

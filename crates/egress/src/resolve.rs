@@ -5,15 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use url::Host;
 
 use crate::address::is_public;
-use crate::names::Names;
+use crate::dns::Resolver;
 use crate::target::Target;
 use crate::{EgressError, Networks};
 
-/// Asks once where `target` is. The caller connects to what this answers and to nothing else, so that a name cannot
-/// lead elsewhere between the check and the call.
+/// Looks `target` up once. The caller connects to the returned addresses and to no others, so that a name cannot lead
+/// elsewhere between the check and the call.
 pub(crate) async fn resolve(
     target: &Target,
-    names: &Names,
+    resolver: &Resolver,
     allow: &Networks,
 ) -> Result<Vec<SocketAddr>, EgressError> {
     check(target, allow)?;
@@ -21,37 +21,41 @@ pub(crate) async fn resolve(
         Host::Ipv4(address) => vec![(*address).into()],
         Host::Ipv6(address) => vec![(*address).into()],
         // Apart from the caller's future, which most calls would carry it around in for nothing.
-        Host::Domain(name) => Box::pin(names.addresses(name)).await?,
+        Host::Domain(name) => Box::pin(resolver.addresses(name)).await?,
     };
-    let addresses = good(found, target.only_if_allowed(), allow)?;
+    let addresses = check_all(found, target.only_if_allowed(), allow)?;
     Ok(addresses.into_iter().map(|address| SocketAddr::new(address, target.port)).collect())
 }
 
-/// What can be said before anybody is asked.
+/// The checks that need no lookup.
 pub(crate) fn check(target: &Target, allow: &Networks) -> Result<(), EgressError> {
     let only_if_allowed = target.only_if_allowed();
     // Nothing can come of it, and nobody shall learn from us which names the inside knows.
     if only_if_allowed && allow.is_empty() {
         return Err(EgressError::Blocked);
     }
-    let is_good = match &target.host {
-        Host::Ipv4(address) => is_good((*address).into(), only_if_allowed, allow),
-        Host::Ipv6(address) => is_good((*address).into(), only_if_allowed, allow),
+    let is_allowed = match &target.host {
+        Host::Ipv4(address) => is_allowed((*address).into(), only_if_allowed, allow),
+        Host::Ipv6(address) => is_allowed((*address).into(), only_if_allowed, allow),
         Host::Domain(_) => true,
     };
-    if is_good { Ok(()) } else { Err(EgressError::Blocked) }
+    if is_allowed { Ok(()) } else { Err(EgressError::Blocked) }
 }
 
-fn is_good(address: IpAddr, only_if_allowed: bool, allow: &Networks) -> bool {
+fn is_allowed(address: IpAddr, only_if_allowed: bool, allow: &Networks) -> bool {
     allow.contains(address) || (!only_if_allowed && is_public(address))
 }
 
-/// All of them must be good: one that is not shows what the name is for.
-fn good(found: Vec<IpAddr>, only_if_allowed: bool, allow: &Networks) -> Result<Vec<IpAddr>, EgressError> {
+/// All addresses must be allowed: one that is not shows what the name is for.
+fn check_all(
+    found: Vec<IpAddr>,
+    only_if_allowed: bool,
+    allow: &Networks,
+) -> Result<Vec<IpAddr>, EgressError> {
     if found.is_empty() {
         return Err(EgressError::Dns);
     }
-    if found.iter().all(|address| is_good(*address, only_if_allowed, allow)) {
+    if found.iter().all(|address| is_allowed(*address, only_if_allowed, allow)) {
         // What is called is what was looked at: the short form, without a zone.
         Ok(found.into_iter().map(|address| address.to_canonical()).collect())
     } else {
@@ -65,7 +69,7 @@ mod tests {
 
     fn checked(found: &[&str], only_if_allowed: bool, allow: &str) -> Result<Vec<IpAddr>, EgressError> {
         let found = found.iter().map(|address| address.parse().unwrap()).collect();
-        good(found, only_if_allowed, &allow.parse().unwrap())
+        check_all(found, only_if_allowed, &allow.parse().unwrap())
     }
 
     #[test]

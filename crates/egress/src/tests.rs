@@ -2,10 +2,10 @@
 
 pub(crate) mod dns;
 mod lookups;
-mod opened;
 mod posts;
 mod receiver;
 mod registry;
+mod streaming;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -105,14 +105,14 @@ fn egress(allow: &str) -> Egress {
     Egress::new(allow.parse().unwrap())
 }
 
-async fn get(allow: &str, url: &str) -> Result<Fetched, EgressError> {
+async fn get(allow: &str, url: &str) -> Result<FetchResponse, EgressError> {
     egress(allow).get(url, "application/json", LIMITS).await
 }
 
 #[track_caller]
-fn assert_failed(fetched: Result<Fetched, EgressError>, error: EgressError, what: &str) {
-    match fetched {
-        Ok(fetched) => panic!("{what}: answered {}", fetched.status),
+fn assert_failed(response: Result<FetchResponse, EgressError>, error: EgressError, what: &str) {
+    match response {
+        Ok(response) => panic!("{what}: answered {}", response.status),
         Err(other) => assert_eq!(other, error, "{what}"),
     }
 }
@@ -121,9 +121,9 @@ fn assert_failed(fetched: Result<Fetched, EgressError>, error: EgressError, what
 async fn an_answer_comes_back_whole() {
     let mut server = Server::saying("HTTP/1.1 418 Odd\r\nx-a: b\r\ncontent-length: 5\r\n\r\nhello").await;
     let url = format!("http://{}/a/b?c=d&e", server.address);
-    let fetched = get(LOOPBACK, &url).await.unwrap();
-    assert_eq!((fetched.status.as_u16(), &fetched.body[..]), (418, &b"hello"[..]));
-    assert_eq!(fetched.headers["x-a"], "b");
+    let response = get(LOOPBACK, &url).await.unwrap();
+    assert_eq!((response.status.as_u16(), &response.body[..]), (418, &b"hello"[..]));
+    assert_eq!(response.headers["x-a"], "b");
     let head = server.heads.recv().await.unwrap();
     assert!(head.starts_with("GET /a/b?c=d&e HTTP/1.1\r\n"), "{head}");
     let host = format!("host: {}\r\n", server.address);
@@ -148,7 +148,7 @@ async fn a_certificate_is_checked() {
     let mut server = Server::with_tls("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(CERTIFICATE)).unwrap();
-    let trusting = Egress::trusting(roots, LOOPBACK.parse().unwrap(), Names::of_system());
+    let trusting = Egress::with_roots(roots, LOOPBACK.parse().unwrap(), Resolver::of_system());
     let url = format!("https://localhost:{}/", server.address.port());
     assert_eq!(&trusting.get(&url, "*/*", LIMITS).await.unwrap().body[..], b"ok");
     assert!(server.heads.recv().await.unwrap().contains("host: localhost:"));
@@ -163,8 +163,8 @@ async fn a_certificate_is_checked() {
         // Whoever hangs up with something unread takes back what it has said.
         let _ = stream.read_to_end(&mut Vec::new()).await;
     };
-    let (fetched, ()) = tokio::join!(get(LOOPBACK, &url), greeting);
-    assert_failed(fetched, EgressError::Tls, "that is no TLS");
+    let (response, ()) = tokio::join!(get(LOOPBACK, &url), greeting);
+    assert_failed(response, EgressError::Tls, "that is no TLS");
 }
 
 /// Every spelling of this machine and of other places that are nobody's business; a server does listen there.
@@ -240,9 +240,9 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
     let inner = Server::saying("HTTP/1.1 200 OK\r\n\r\nsecret").await;
     let answer = format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", inner.url());
     let server = Server::saying(answer.leak()).await;
-    let fetched = get(LOOPBACK, &server.url()).await.unwrap();
-    assert_eq!(fetched.status, StatusCode::FOUND);
-    assert_eq!(fetched.headers["location"], inner.url());
+    let response = get(LOOPBACK, &server.url()).await.unwrap();
+    assert_eq!(response.status, StatusCode::FOUND);
+    assert_eq!(response.headers["location"], inner.url());
     assert_eq!((server.calls(), inner.calls()), (1, 0));
 }
 
@@ -255,8 +255,8 @@ async fn a_body_ends_at_its_limit() {
         "HTTP/1.1 200 OK\r\n\r\nhello",
     ] {
         let server = Server::saying(fits).await;
-        let fetched = egress(LOOPBACK).get(&server.url(), "*/*", limits).await.unwrap();
-        assert_eq!(&fetched.body[..], b"hello", "{fits}");
+        let response = egress(LOOPBACK).get(&server.url(), "*/*", limits).await.unwrap();
+        assert_eq!(&response.body[..], b"hello", "{fits}");
     }
     for too_large in [
         "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n",
@@ -264,8 +264,8 @@ async fn a_body_ends_at_its_limit() {
         "HTTP/1.1 200 OK\r\n\r\nhello!",
     ] {
         let server = Server::saying(too_large).await;
-        let fetched = egress(LOOPBACK).get(&server.url(), "*/*", limits).await;
-        assert_failed(fetched, EgressError::TooLarge, too_large);
+        let response = egress(LOOPBACK).get(&server.url(), "*/*", limits).await;
+        assert_failed(response, EgressError::TooLarge, too_large);
     }
 }
 

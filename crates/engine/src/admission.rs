@@ -5,7 +5,7 @@ use std::sync::Arc;
 use portico_kernel::{AccountId, Caller, CallerKind, Code, Problem, Role, Scope};
 use portico_store::Tx;
 
-use crate::input::{Fault, Fields, Node};
+use crate::input::{Fields, InputError, Node};
 use crate::{ACCOUNT_VARIABLE, Access, Engine, Spec, timed_out};
 
 /// A caller that may make the call, and the account that it acts in.
@@ -77,13 +77,13 @@ impl Engine {
             None => caller.org,
         };
         if let Some(account) = account {
-            self.belongs(&caller, account, spec.role, None).await?;
+            self.check_access(&caller, account, spec.role, None).await?;
         }
         Ok(Admission { caller, account })
     }
 
     /// Refuses a caller that does not belong to `account`, or not with that role.
-    pub(crate) async fn belongs(
+    pub(crate) async fn check_access(
         &self,
         caller: &Caller,
         account: AccountId,
@@ -133,10 +133,10 @@ impl Engine {
     }
 }
 
-fn account_id(node: &Node) -> Result<AccountId, Fault> {
-    let malformed = |description: String| Fault::of(ACCOUNT_VARIABLE, description);
+fn account_id(node: &Node) -> Result<AccountId, InputError> {
+    let malformed = |description: String| InputError::of(ACCOUNT_VARIABLE, description);
     match node {
-        Node::Words(words) if words.len() == 1 => words[0].parse().map_err(malformed),
+        Node::Texts(words) if words.len() == 1 => words[0].parse().map_err(malformed),
         _ => Err(malformed("must be one account id".to_owned())),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{Entry, Event, EventType, Job, Offer, Operation, Service, jobs};
+use crate::queue::{Queue, Worker};
+use crate::{Entry, Event, EventType, Job, Metric, Metrics, Offer, Operation, Service, jobs};
 
 /// Lists what an area has, one line each.
 pub struct AreaBuilder<S> {
@@ -18,6 +19,9 @@ pub struct Area {
     pub(crate) events: Vec<EventType>,
     pub(crate) jobs: Vec<jobs::Entry>,
     pub(crate) services: Vec<Arc<dyn Service>>,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) metrics: Vec<Metrics>,
+    pub(crate) instructions: Option<&'static str>,
     pub(crate) probe: Option<&'static str>,
     pub(crate) erasures: Vec<&'static str>,
     pub(crate) offers: Vec<Arc<dyn Offer>>,
@@ -32,6 +36,9 @@ impl Area {
             events: Vec::new(),
             jobs: Vec::new(),
             services: Vec::new(),
+            queues: Vec::new(),
+            metrics: Vec::new(),
+            instructions: None,
             probe: None,
             erasures: Vec::new(),
             offers: Vec::new(),
@@ -66,6 +73,27 @@ impl<S: Send + Sync + 'static> AreaBuilder<S> {
     #[must_use]
     pub fn service(mut self, service: Arc<dyn Service>) -> Self {
         self.area.services.push(service);
+        self
+    }
+
+    /// Adds a queue and the worker that does its items.
+    #[must_use]
+    pub fn worker<W: Worker>(mut self, worker: Arc<W>) -> Self {
+        self.area.queues.push(Queue::new(worker));
+        self
+    }
+
+    /// Adds what the area counts of itself.
+    #[must_use]
+    pub fn metrics(mut self, metrics: impl Fn() -> Vec<Metric> + Send + Sync + 'static) -> Self {
+        self.area.metrics.push(Box::new(metrics));
+        self
+    }
+
+    /// Tells assistants what the area's tools are for, before they choose among them.
+    #[must_use]
+    pub fn instructions(mut self, text: &'static str) -> Self {
+        self.area.instructions = Some(text);
         self
     }
 

@@ -10,13 +10,13 @@ use futures_util::FutureExt;
 use portico_kernel::{Code, Problem, Secret};
 use tokio::sync::oneshot;
 
-use crate::idempotency::{Claim, Claimed, is_kept};
-use crate::input::Fields;
+use crate::idempotency::{Claim, ClaimOutcome, is_kept};
+use crate::input::{Attachment, Fields};
 use crate::operation::Ready;
 use crate::paging::Paging;
 use crate::ports::{Charge, Progress};
 use crate::{
-    ANSWER_BYTES_MAX, Admission, Answered, Ctx, Engine, Entry, IdempotencyKey, Method, PageSize, within,
+    ANSWER_BYTES_MAX, Admission, Body, Ctx, Engine, Entry, IdempotencyKey, Method, Output, PageSize, within,
 };
 
 /// The longest that an operation may run. Shorter than the lease of an Idempotency-Key.
@@ -32,24 +32,26 @@ pub struct Call {
     pub request_id: String,
     /// The message.
     pub fields: Fields,
+    /// What comes beside the message: the raw request, or an upload.
+    pub attachment: Option<Attachment>,
     /// The caller's Idempotency-Key, if the operation takes one.
     pub idempotency_key: Option<IdempotencyKey>,
     /// What it costs, if it counts against an account.
     pub charge: Option<Arc<dyn Charge>>,
-    /// How whoever calls takes the answer.
+    /// What the transport asks for.
     pub options: CallOptions,
 }
 
-/// How whoever calls takes the answer.
+/// What a transport asks for beside the call itself.
 pub struct CallOptions {
-    /// How many items a page has when nobody says how many.
+    /// The number of items of a page when the caller names none.
     pub page_size: u16,
-    /// What a page may take; it ends before the item that is too much, unless that is its first.
+    /// Byte budget of a page; a page always holds at least one item.
     pub page_bytes: usize,
-    /// Hears how far it is.
+    /// Is told how far the operation is.
     pub progress: Option<Arc<dyn Progress>>,
-    /// Ends, with whatever, when nobody waits for the answer any more: then what is not done yet is taken back. Without
-    /// it, a write that was begun is done whether somebody waits or not.
+    /// Resolves when the client disconnects; uncommitted work is then rolled back. Without it, a write that was begun is
+    /// finished whether or not the client waits.
     pub gone: Option<oneshot::Receiver<()>>,
 }
 
@@ -59,11 +61,11 @@ impl Default for CallOptions {
     }
 }
 
-/// What goes back.
+/// What goes back to the caller.
 #[derive(Debug)]
 pub struct Reply {
-    /// The JSON text: the answer, or the `Problem` of a refusal that was kept.
-    pub body: Bytes,
+    /// The answer, or the `Problem` of a refusal that was kept.
+    pub body: Body,
     /// The code and the `Retry-After` of a refusal that was kept.
     pub refused: Option<(Code, Option<i64>)>,
     /// Is this an answer that was kept?
@@ -75,10 +77,15 @@ pub struct Reply {
 }
 
 impl Reply {
-    fn new(answered: Answered, queries: u32) -> Self {
-        let Answered { body, next_page_token, refused } = answered;
+    fn new(output: Output, queries: u32) -> Self {
+        let Output { body, next_page_token, refused } = output;
         let refused = refused.map(|code| (code, None));
-        Self { body: body.into(), refused, replayed: false, next_page_token, queries }
+        Self { body, refused, replayed: false, next_page_token, queries }
+    }
+
+    /// The text of an answer that is JSON; any other answer cannot be given where this is asked.
+    pub fn into_json(self) -> Result<Bytes, Problem> {
+        self.body.into_json()
     }
 
     /// How an answer is kept: a line that says how it ended, then the text as it went out.
@@ -95,7 +102,7 @@ impl Reply {
                 Some((*Code::ALL.iter().find(|known| known.name() == code)?, retry.parse().ok()))
             }
         };
-        let body = Bytes::copy_from_slice(&kept[end + 1..]);
+        let body = Body::Json(Bytes::copy_from_slice(&kept[end + 1..]));
         Some(Self { body, refused, replayed: true, next_page_token: None, queries: 0 })
     }
 }
@@ -104,7 +111,7 @@ impl Reply {
 pub async fn dispatch(engine: &Arc<Engine>, entry: &Arc<Entry>, call: Call) -> Result<Reply, Problem> {
     // Beyond the operation's own time only a database that does not answer takes so long. What is dropped then is
     // taken back by the database, and a claim ends with its lease.
-    let limit = engine.operation_time_max + SETTLE_TIME_MAX;
+    let limit = engine.time_limit(&entry.spec) + SETTLE_TIME_MAX;
     if entry.spec.method == Method::Get {
         return within(limit, pin!(run(engine, entry, call))).await.unwrap_or_else(|| Err(timed_out()));
     }
@@ -144,7 +151,8 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
     let CallOptions { page_bytes, progress, gone, .. } = call.options;
     let ctx = Ctx::new(engine, spec, call.admitted, &call.request_id, now)
         .with_paging(paging.map(|paging| (paging, page_bytes)))
-        .with_progress(progress);
+        .with_progress(progress)
+        .with_attachment(call.attachment);
     let step = Step { ready, charge: call.charge.clone(), gone };
     let result = match (call.idempotency_key, whole) {
         // Boxed, because it is large and seldom taken.
@@ -154,7 +162,7 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
         _ => run_always(ctx, step).await,
     };
     if let Some(charge) = call.charge {
-        charge.ended(match &result {
+        charge.settle(match &result {
             Ok(reply) => reply.refused.map(|(code, _)| code),
             Err(problem) => Some(problem.code()),
         });
@@ -181,16 +189,16 @@ struct Step {
 
 async fn run_always(mut ctx: Ctx, step: Step) -> Result<Reply, Problem> {
     let result = match attempt(&mut ctx, step).await {
-        Ok(answered) => match ctx.write_records().await {
-            Ok(()) => Ok(answered),
+        Ok(output) => match ctx.write_records().await {
+            Ok(()) => Ok(output),
             Err(error) => Err(error.into()),
         },
         Err(problem) => Err(problem),
     };
     match result {
-        Ok(answered) => {
+        Ok(output) => {
             ctx.commit().await?;
-            Ok(Reply::new(answered, ctx.queries()))
+            Ok(Reply::new(output, ctx.queries()))
         }
         Err(problem) => {
             ctx.rollback().await;
@@ -209,11 +217,15 @@ async fn run_once(
 ) -> Result<Reply, Problem> {
     let spec = ctx.spec().clone();
     let claim = match Claim::take(engine, &spec, &ctx, key, fields).await? {
-        Claimed::Ours(claim) => claim,
-        Claimed::Kept(reply) => return Ok(reply),
+        ClaimOutcome::Ours(claim, steps) => {
+            let claim = Arc::new(claim);
+            ctx.set_claim(claim.clone(), steps);
+            claim
+        }
+        ClaimOutcome::Kept(reply) => return Ok(reply),
     };
     let problem = match attempt(&mut ctx, step).await {
-        Ok(answered) => match keep_answer(engine, &mut ctx, &claim, answered).await {
+        Ok(output) => match keep_answer(engine, &mut ctx, &claim, output).await {
             Ok(reply) => return Ok(reply),
             Err(problem) => problem,
         },
@@ -235,12 +247,16 @@ async fn keep_answer(
     engine: &Engine,
     ctx: &mut Ctx,
     claim: &Claim,
-    answered: Answered,
+    output: Output,
 ) -> Result<Reply, Problem> {
-    claim.keep(engine, ctx, &Reply::keep("ok", &answered.body)).await?;
+    // The registry takes no operation that accepts a key and answers with anything but JSON.
+    let Body::Json(text) = &output.body else {
+        return Err(Problem::internal("an answer that cannot be kept"));
+    };
+    claim.keep(engine, ctx, &Reply::keep("ok", text)).await?;
     ctx.write_records().await?;
     ctx.commit().await?;
-    Ok(Reply::new(answered, ctx.queries()))
+    Ok(Reply::new(output, ctx.queries()))
 }
 
 /// A refusal by the operation is an answer too. It is kept in a transaction of its own, since its own was taken back.
@@ -258,11 +274,11 @@ async fn keep_refusal(
 }
 
 /// Takes the price and runs the operation itself, within its time, and turns a panic into a refusal.
-async fn attempt(ctx: &mut Ctx, step: Step) -> Result<Answered, Problem> {
+async fn attempt(ctx: &mut Ctx, step: Step) -> Result<Output, Problem> {
     if let Some(paying) = step.charge.as_ref().and_then(|charge| charge.pay()) {
         paying.await?;
     }
-    let limit = ctx.engine().operation_time_max;
+    let limit = ctx.engine().time_limit(ctx.spec());
     let running = pin!(AssertUnwindSafe(step.ready.run(ctx)).catch_unwind());
     let ended = match step.gone {
         None => within(limit, running).await,
@@ -275,9 +291,9 @@ async fn attempt(ctx: &mut Ctx, step: Step) -> Result<Answered, Problem> {
     match ended {
         Some(Ok(result)) => result,
         Some(Err(panic)) => {
-            let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
-            let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            Err(Problem::internal(format!("a panic: {words}")))
+            let message = panic.downcast_ref::<&str>().map(|message| (*message).to_owned());
+            let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            Err(Problem::internal(format!("a panic: {message}")))
         }
         None => Err(timed_out()),
     }

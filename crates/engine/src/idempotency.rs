@@ -2,13 +2,20 @@
 //!
 //! The running record is committed before the operation runs, so that every process sees it; it is a lease, so that a
 //! crash never wedges a key. The answer is kept in the operation's own transaction: either both are there or neither.
+//!
+//! An operation that commits more than once ([`Ctx::step`]) keeps the result of each step in the same record, in the
+//! step's own transaction. Should the server die after it, a repeat with the key is given the result instead of running
+//! the step again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portico_kernel::{Code, Problem, Secret, Timestamp, hex, seconds};
 use portico_store::{Context, StoreError};
 
 use crate::input::{Fields, fingerprint};
+use serde_json::Value;
+
 use crate::sql::{self, RecordKey};
 use crate::{Ctx, Engine, Reply, Spec};
 
@@ -37,9 +44,9 @@ impl IdempotencyKey {
 }
 
 /// What came of asking for a key.
-pub(crate) enum Claimed {
-    /// The call is the first; it runs under this claim.
-    Ours(Claim),
+pub(crate) enum ClaimOutcome {
+    /// The call runs under this claim; an earlier try may have committed these steps.
+    Ours(Claim, StepResults),
     /// An earlier call's answer.
     Kept(Reply),
 }
@@ -51,6 +58,9 @@ pub(crate) struct Claim {
     fingerprint: [u8; 32],
 }
 
+/// The results of the steps that a call has committed, by name.
+pub(crate) type StepResults = BTreeMap<String, Value>;
+
 impl Claim {
     /// Claims the key for this call.
     pub(crate) async fn take(
@@ -59,10 +69,10 @@ impl Claim {
         ctx: &Ctx,
         key: &IdempotencyKey,
         fields: &Fields,
-    ) -> Result<Claimed, Problem> {
+    ) -> Result<ClaimOutcome, Problem> {
         let caller = ctx.caller();
         let at = RecordKey {
-            account: ctx.acting_in().map(|account| account.to_string()).unwrap_or_default(),
+            account: ctx.current_account().map(|account| account.to_string()).unwrap_or_default(),
             caller: caller.actor().into_owned(),
             operation: spec.name,
             key: key.0.clone(),
@@ -72,21 +82,17 @@ impl Claim {
         let mut tx = engine.db.write().await?;
         // Counted from here: the wait for the database may have been long.
         let now = engine.clock.now();
-        let ours = sql::claim_record(
-            &mut tx,
-            &claim.at,
-            claim.fingerprint,
-            &claim.id,
-            now,
-            now + seconds(LEASE_SECONDS),
-        );
-        if ours.await? {
+        let lease_ends = now + seconds(LEASE_SECONDS);
+        let ours = sql::claim_record(&mut tx, &claim.at, claim.fingerprint, &claim.id, now, lease_ends);
+        if let Some(row) = ours.await? {
             tx.commit().await?;
-            return Ok(Claimed::Ours(claim));
+            let steps =
+                row.steps.map_or(Ok(StepResults::new()), |sealed| claim.open_steps(engine, &sealed))?;
+            return Ok(ClaimOutcome::Ours(claim, steps));
         }
         let record = sql::record(&mut tx, &claim.at).await?;
         tx.rollback().await?;
-        claim.meet(engine, record).map(Claimed::Kept)
+        claim.meet(engine, record).map(ClaimOutcome::Kept)
     }
 
     /// Another call came first.
@@ -96,14 +102,15 @@ impl Claim {
             Problem::new(Code::Conflict, "A call with this Idempotency-Key is still running.")
                 .retry_after(seconds(1))
         };
-        let record = record.filter(|record| record.state == "kept").ok_or_else(running)?;
+        let committed = |record: &sql::KeptRow| record.state == "kept" || record.steps.is_some();
+        let record = record.filter(committed).ok_or_else(running)?;
         if record.fingerprint != self.fingerprint {
             return Err(Problem::new(
                 Code::Unprocessable,
                 "This Idempotency-Key was used for another request; a key belongs to one request.",
             ));
         }
-        let sealed = record.answer.ok_or_else(|| Problem::internal("a kept record without an answer"))?;
+        let sealed = record.answer.ok_or_else(running)?;
         let plain = engine.keyring.open(self.context(&self.row()), &sealed).map_err(Problem::internal)?;
         Reply::from_kept(plain.expose()).ok_or_else(|| Problem::internal("a kept answer that does not read"))
     }
@@ -114,6 +121,29 @@ impl Claim {
 
     fn context<'a>(&'a self, row: &'a str) -> Context<'a> {
         Context { account: &self.at.account, row, purpose: "kept answer" }
+    }
+
+    fn steps_context<'a>(&'a self, row: &'a str) -> Context<'a> {
+        Context { purpose: "steps", ..self.context(row) }
+    }
+
+    fn open_steps(&self, engine: &Engine, sealed: &[u8]) -> Result<StepResults, Problem> {
+        let plain =
+            engine.keyring.open(self.steps_context(&self.row()), sealed).map_err(Problem::internal)?;
+        serde_json::from_slice(plain.expose()).map_err(Problem::internal)
+    }
+
+    /// Keeps the results of the steps in the transaction of `ctx`. They may hold secrets, so they are sealed.
+    pub(crate) async fn save_steps(&self, ctx: &mut Ctx, steps: &StepResults) -> Result<(), Problem> {
+        let engine = ctx.engine().clone();
+        let plain = serde_json::to_vec(steps).map_err(Problem::internal)?;
+        let sealed = engine.keyring.seal(engine.entropy.as_ref(), self.steps_context(&self.row()), &plain);
+        let now = engine.clock.now();
+        let (lease_ends, expires_at) = (now + seconds(LEASE_SECONDS), now + seconds(KEPT_SECONDS));
+        if sql::save_steps(ctx.tx().await?, &self.at, &self.id, sealed, lease_ends, expires_at).await? {
+            return Ok(());
+        }
+        Err(taken_over())
     }
 
     /// Keeps the answer in the transaction of `ctx`. It may hold a one-time secret, so it is sealed.
@@ -128,9 +158,7 @@ impl Claim {
         if sql::keep_answer(ctx.tx().await?, &self.at, &self.id, sealed, until).await? {
             return Ok(());
         }
-        // The lease ran out and another call took the key: what this one did must not stand beside what that one does.
-        Err(Problem::new(Code::Conflict, "Another call with this Idempotency-Key took over.")
-            .retry_after(seconds(1)))
+        Err(taken_over())
     }
 
     /// Lets the key go, so that a repeat runs.
@@ -144,6 +172,11 @@ impl Claim {
             tracing::warn!(%error, "An Idempotency-Key could not be let go; its lease will end it");
         }
     }
+}
+
+/// The lease ran out and another call took the key: what this one did must not stand beside what that one does.
+fn taken_over() -> Problem {
+    Problem::new(Code::Conflict, "Another call with this Idempotency-Key took over.").retry_after(seconds(1))
 }
 
 /// Is a refusal kept? Not those that say nothing about the request: that the caller may not make it, that there are too

@@ -1,4 +1,7 @@
 //! Jobs: loops that look at state, take no input, and may always run again.
+//!
+//! A job that looks after the database is shared: it is an item of a queue, and one server runs it at a time. One that
+//! looks after what a server holds in memory runs on every server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +9,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use portico_kernel::{EventId, Problem};
+use portico_store::StoreError;
 use tokio::sync::watch;
 
+use crate::queue::{NewItem, Queue, WorkResult};
 use crate::{Engine, idempotency, sql, timed_out};
 
 /// How a run of a job ended.
@@ -19,10 +24,19 @@ pub enum JobOutcome {
     MoreWork,
 }
 
+impl JobOutcome {
+    /// After a run that handles at most `limit` rows: a full batch means that there may be more.
+    pub fn after_batch(rows: u64, limit: i64) -> Self {
+        if rows >= limit.unsigned_abs() { Self::MoreWork } else { Self::Idle }
+    }
+}
+
 /// A job.
 pub trait Job: Send + Sync + 'static {
     /// `area.what`.
     const NAME: &'static str;
+    /// Does every server run it, because it looks after what the server holds in memory?
+    const ON_EVERY_SERVER: bool = false;
     /// How long to wait after an idle run.
     const EVERY: Duration;
 
@@ -35,8 +49,9 @@ type RunOnce = Box<dyn Fn(Arc<Engine>) -> BoxFuture<'static, Result<JobOutcome, 
 /// A job as the registry holds it.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
+    pub(crate) on_every_server: bool,
     every: Duration,
-    pub(crate) run_once: RunOnce,
+    run_once: RunOnce,
 }
 
 impl Entry {
@@ -46,33 +61,91 @@ impl Entry {
             let job = job.clone();
             async move { job.run_once(&engine).await }.boxed()
         };
-        Self { name: J::NAME, every: J::EVERY, run_once: Box::new(run_once) }
+        let (name, every, on_every_server) = (J::NAME, J::EVERY, J::ON_EVERY_SERVER);
+        Self { name, on_every_server, every, run_once: Box::new(run_once) }
     }
 
-    /// Runs until `stop` says so. A run that fails or takes too long is tried again after the usual wait.
+    /// Runs it once, within the time that an operation may take.
+    pub(crate) async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
+        let running = tokio::time::timeout(engine.operation_time_max, (self.run_once)(engine.clone()));
+        running.await.unwrap_or_else(|_| Err(timed_out()))
+    }
+
+    /// Runs it once; returns how long to wait before the next run. One that fails is tried again after the usual wait.
+    pub(crate) async fn run_and_log(&self, engine: &Arc<Engine>) -> Duration {
+        match self.run_once(engine).await {
+            Ok(JobOutcome::MoreWork) => Duration::ZERO,
+            Ok(JobOutcome::Idle) => self.every,
+            Err(problem) => {
+                tracing::error!(job = self.name, %problem, cause = ?problem.cause(), "A job failed");
+                self.every
+            }
+        }
+    }
+
+    /// Runs on this server until `stop` turns true.
     pub(crate) async fn run(&self, engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
-            let running = (self.run_once)(engine.clone());
-            let running = tokio::time::timeout(engine.operation_time_max, running).await;
-            match running.unwrap_or_else(|_| Err(timed_out())) {
-                Ok(JobOutcome::MoreWork) => continue,
-                Ok(JobOutcome::Idle) => {}
-                Err(problem) => {
-                    tracing::error!(job = self.name, %problem, cause = ?problem.cause(), "A job failed");
-                }
+            let wait = self.run_and_log(&engine).await;
+            if wait.is_zero() {
+                continue;
             }
             tokio::select! {
-                () = engine.clock.sleep(self.every) => {}
+                () = engine.clock.sleep(wait) => {}
                 _ = stop.changed() => {}
             }
         }
     }
 }
 
+/// Puts every shared job into its queue, due at once, unless it is there already.
+pub(crate) async fn enqueue(engine: &Engine, jobs: &[Arc<Entry>]) -> Result<(), StoreError> {
+    let now = engine.clock.now();
+    let mut tx = engine.db.write().await?;
+    for job in jobs {
+        let item = NewItem { id: format!("job:{}", job.name), account: None, payload: &[], due_at: now };
+        sql::queue::insert(&mut tx, job.name, &item, now).await?;
+    }
+    tx.commit().await
+}
+
+/// The queue of a shared job: its one item is due again after each run.
+pub(crate) fn queue(job: Arc<Entry>) -> Arc<Queue> {
+    Arc::new(Queue::repeating(job.name, move |engine| {
+        let job = job.clone();
+        async move {
+            let wait = job.run_and_log(&engine).await;
+            WorkResult::RepeatAt(engine.clock.now() + wait)
+        }
+        .boxed()
+    }))
+}
+
 /// Work that goes on as long as the server does: it is started with the jobs, told to stop, and waited for.
 pub trait Service: Send + Sync + 'static {
     /// Runs until `stop` turns true, and then ends in order, within seconds.
     fn run(&self, engine: Arc<Engine>, stop: watch::Receiver<bool>) -> BoxFuture<'_, ()>;
+}
+
+/// Removes queue items that were given up, once they have been on record for a month.
+pub(crate) struct PruneQueues;
+
+impl PruneQueues {
+    const BATCH_MAX: i64 = 500;
+    const LIFE: Duration = Duration::from_hours(30 * 24);
+}
+
+impl Job for PruneQueues {
+    const NAME: &'static str = "engine.prune_queues";
+    const EVERY: Duration = Duration::from_hours(1);
+
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
+        let before = engine.clock.now() - Self::LIFE;
+        let mut tx = engine.db.write().await?;
+        let removed = sql::queue::prune_failed(&mut tx, before, Self::BATCH_MAX).await?;
+        tx.commit().await?;
+        Ok(JobOutcome::after_batch(removed, Self::BATCH_MAX))
+    }
 }
 
 /// Removes events whose time is over.
@@ -93,7 +166,7 @@ impl Job for PruneEvents {
         let mut tx = engine.db.write().await?;
         let removed = sql::prune_events(&mut tx, before, Self::BATCH_MAX).await?;
         tx.commit().await?;
-        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { JobOutcome::MoreWork } else { JobOutcome::Idle })
+        Ok(JobOutcome::after_batch(removed, Self::BATCH_MAX))
     }
 }
 
@@ -110,6 +183,6 @@ impl Job for PruneIdempotency {
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let removed = idempotency::prune(engine, engine.clock.now(), Self::BATCH_MAX).await?;
-        Ok(if removed == Self::BATCH_MAX.unsigned_abs() { JobOutcome::MoreWork } else { JobOutcome::Idle })
+        Ok(JobOutcome::after_batch(removed, Self::BATCH_MAX))
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Invariant: nothing here knows HTTP.
 
+mod account_ref;
 mod admission;
 mod answer;
 mod area;
@@ -20,21 +21,24 @@ mod idempotency;
 pub mod input;
 mod jobs;
 mod length_prefixed_hash;
+mod metric;
 mod offer;
 mod operation;
 mod page;
 mod paging;
 pub mod ports;
+pub mod queue;
 mod registry;
 mod spec;
 mod sql;
 mod tool;
 mod within;
 
+pub use account_ref::AccountRef;
 pub use admission::{Admission, EntryPoint};
-pub use answer::{ANSWER_BYTES_MAX, Answer, Answered, Done};
+pub use answer::{ANSWER_BYTES_MAX, Answer, AnswerKind, Body, ByteSource, BytesAnswer, Done, Output};
 pub use area::{Area, AreaBuilder};
-pub use ctx::Ctx;
+pub use ctx::{Ctx, LockedAccount};
 pub use dispatch::{
     Call, CallOptions, OPERATION_TIME_MAX, Reply, cancelled, dispatch, log_failure, timed_out,
 };
@@ -43,12 +47,13 @@ pub use event::{Envelope, Event, EventType, envelope_text, example_id};
 pub use idempotency::{IdempotencyKey, release_stale_claims};
 pub use jobs::{Job, JobOutcome, Service};
 pub use length_prefixed_hash::LengthPrefixedHash;
+pub use metric::{Metric, MetricValue, Metrics};
 pub use offer::{Assistant, Offer, OfferFault, OfferRequest};
 pub use operation::{Entry, Operation};
 pub use page::{Cursor, Page, PageRequest, PageSize};
 pub use paging::{PAGE_FIELDS, next_query};
 pub use registry::{Registry, RegistryError};
-pub use spec::{ACCOUNT_VARIABLE, Access, Method, Protocol, Spec};
+pub use spec::{ACCOUNT_VARIABLE, Access, Method, Protocol, RequestBody, Spec};
 pub use sql::{
     AuditRow, EventQuery, EventRow, audit_after, audit_sequence, event_sequence, events_after, events_before,
 };

@@ -7,9 +7,9 @@ use portico_kernel::{Code, Problem};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 
-use crate::answer::{Answer, Answered};
-use crate::input::{self, Fault, Fields};
-use crate::{Ctx, Spec};
+use crate::answer::{Answer, AnswerKind, Output};
+use crate::input::{self, Fields, InputError};
+use crate::{Ctx, RequestBody, Spec};
 
 /// An operation: its type is its input, its `SPEC` says all else, and `run` does it.
 ///
@@ -32,7 +32,7 @@ pub trait Operation: DeserializeOwned + JsonSchema + Send + 'static {
 
 /// An input that was read and may run.
 pub(crate) trait Ready: Send {
-    fn run(self: Box<Self>, ctx: &mut Ctx) -> BoxFuture<'_, Result<Answered, Problem>>;
+    fn run(self: Box<Self>, ctx: &mut Ctx) -> BoxFuture<'_, Result<Output, Problem>>;
 }
 
 struct Prepared<O: Operation> {
@@ -41,12 +41,12 @@ struct Prepared<O: Operation> {
 }
 
 impl<O: Operation> Ready for Prepared<O> {
-    fn run(self: Box<Self>, ctx: &mut Ctx) -> BoxFuture<'_, Result<Answered, Problem>> {
+    fn run(self: Box<Self>, ctx: &mut Ctx) -> BoxFuture<'_, Result<Output, Problem>> {
         Box::pin(async move { self.input.run(&self.area, ctx).await?.write(ctx) })
     }
 }
 
-type Prepare = dyn Fn(Fields) -> Result<Box<dyn Ready>, Fault> + Send + Sync;
+type Prepare = dyn Fn(Fields) -> Result<Box<dyn Ready>, InputError> + Send + Sync;
 
 /// An operation as the registry holds it, its types erased.
 pub struct Entry {
@@ -54,6 +54,8 @@ pub struct Entry {
     pub spec: Spec,
     /// The area it belongs to.
     pub area: &'static str,
+    /// What kind of answer it gives.
+    pub answer_kind: AnswerKind,
     /// Codes whose status may come with the answer itself.
     pub also: &'static [Code],
     prepare: Box<Prepare>,
@@ -66,6 +68,7 @@ impl Entry {
         Self {
             spec: O::SPEC,
             area: area_name,
+            answer_kind: O::Answer::KIND,
             also: O::Answer::ALSO,
             prepare: Box::new(move |fields| {
                 let input = input::read::<O>(fields)?;
@@ -76,13 +79,20 @@ impl Entry {
         }
     }
 
+    /// Can it be called by its name, on a socket, over MQTT or as a tool? Only what takes JSON and answers JSON can.
+    pub fn is_callable(&self) -> bool {
+        self.spec.protocol.is_none()
+            && self.spec.body == RequestBody::Json
+            && self.answer_kind == AnswerKind::Json
+    }
+
     /// Refuses a message that the operation would not take; nothing is done.
     pub fn check(&self, fields: Fields) -> Result<(), Problem> {
         self.prepare(fields)?;
         Ok(())
     }
 
-    pub(crate) fn prepare(&self, fields: Fields) -> Result<Box<dyn Ready>, Fault> {
+    pub(crate) fn prepare(&self, fields: Fields) -> Result<Box<dyn Ready>, InputError> {
         (self.prepare)(fields)
     }
 

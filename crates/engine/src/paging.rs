@@ -4,7 +4,7 @@ use portico_kernel::{AccountId, Caller, Entropy, Problem, Timestamp, hex, second
 use portico_store::{Context, Keyring};
 use serde::Deserialize;
 
-use crate::input::{Fault, Fields, Node, fingerprint, read};
+use crate::input::{Fields, InputError, Node, fingerprint, read};
 use crate::{Cursor, PageRequest, PageSize, Spec};
 
 /// How long a token can be used.
@@ -42,7 +42,7 @@ impl Paging {
         default: u16,
         keyring: &Keyring,
         now: Timestamp,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, InputError> {
         let token = fields.remove("page_token");
         let binding = Binding {
             operation: spec.name,
@@ -54,7 +54,7 @@ impl Paging {
         paging.extend(token.map(|token| ("page_token".to_owned(), token)));
         let asked: PageFields = read(paging)?;
         let size = |name, size| {
-            PageSize::asked(size, default).ok_or_else(|| Fault::of(name, "must not be negative"))
+            PageSize::asked(size, default).ok_or_else(|| InputError::of(name, "must not be negative"))
         };
         let (page_size, limit) = (size("page_size", asked.page_size)?, size("limit", asked.limit)?);
         // `limit` is the older name of `page_size`, which wins.
@@ -87,12 +87,13 @@ impl Binding {
     }
 
     /// A token that is damaged, foreign, too old, or of a list with other parameters is one and the same refusal.
-    fn open(&self, token: &str, keyring: &Keyring, now: Timestamp) -> Result<Cursor, Fault> {
+    fn open(&self, token: &str, keyring: &Keyring, now: Timestamp) -> Result<Cursor, InputError> {
         let open = || {
             let cursor = keyring.open_token(self.context(&self.row()), now, token).ok()?;
             String::from_utf8(cursor).ok().map(Cursor)
         };
-        open().ok_or_else(|| Fault::of("page_token", "does not continue this list with these parameters"))
+        open()
+            .ok_or_else(|| InputError::of("page_token", "does not continue this list with these parameters"))
     }
 }
 
@@ -114,7 +115,7 @@ fn flatten(prefix: &str, fields: &Fields, pairs: &mut Vec<(String, String)>) {
     for (name, value) in fields {
         let name = format!("{prefix}{name}");
         match value {
-            Node::Words(words) => pairs.extend(words.iter().map(|word| (name.clone(), word.clone()))),
+            Node::Texts(words) => pairs.extend(words.iter().map(|word| (name.clone(), word.clone()))),
             Node::Object(fields) => flatten(&format!("{name}."), fields, pairs),
             // Only words and their groups come out of a query.
             _ => {}

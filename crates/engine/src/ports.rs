@@ -100,6 +100,13 @@ pub trait Directory: Send + Sync {
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
 
+    /// The people of these ids, in any order; an id that nobody has is left out.
+    fn people<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        ids: &'a [PersonId],
+    ) -> BoxFuture<'a, Result<Vec<PersonRecord>, StoreError>>;
+
     /// The person with that e-mail address, in the form in which people are known.
     fn person_by_email<'a>(
         &'a self,
@@ -107,14 +114,14 @@ pub trait Directory: Send + Sync {
         email: &'a str,
     ) -> BoxFuture<'a, Result<Option<PersonRecord>, StoreError>>;
 
-    /// Takes one of the letters that `from` may have sent, and that `to` may be sent, in an hour; answers how long to wait
-    /// when there are none left. Before any transaction: it has one of its own.
+    /// Consumes one unit of both hourly mail limits, the sender's and the recipient's; returns the time to wait when one
+    /// is used up. Opens its own transaction, so none may be open.
     fn take_mail_quota<'a>(
         &'a self,
         engine: &'a Engine,
         from: &'a str,
         to: &'a str,
-    ) -> BoxFuture<'a, Result<Result<(), Duration>, Problem>>;
+    ) -> BoxFuture<'a, Result<Option<Duration>, Problem>>;
 
     /// The form of an e-mail address in which people are known; nothing when it is none.
     fn canonical_email(&self, email: &str) -> Option<String>;
@@ -269,12 +276,12 @@ pub trait Progress: Send + Sync {
 
 /// What a call costs its account. Kept by metering.
 pub trait Charge: Send + Sync {
-    /// Takes the price of the call, just before its operation runs. Nothing when that was done at once; otherwise it has
-    /// to be asked for, and may be refused.
+    /// Takes the price of the call, just before its operation runs. Returns `None` when that was possible in memory;
+    /// otherwise the future asks the database, and may refuse.
     fn pay(&self) -> Option<BoxFuture<'_, Result<(), Problem>>>;
 
-    /// The operation ended, with that refusal if it was one. What was paid for a fault of ours is given back.
-    fn ended(&self, code: Option<Code>);
+    /// The operation ended, with the code of its refusal if it was one. Refunds the price of a fault of ours.
+    fn settle(&self, code: Option<Code>);
 }
 
 /// A letter to one person. It may hold a one-time link, so it has no `Debug`.

@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::event::AuditWritten;
-use crate::jobs::{PruneEvents, PruneIdempotency};
-use crate::{Area, Engine, Entry, EventType, JobOutcome, Method, Offer, Service, jobs, sql};
+use crate::jobs::{PruneEvents, PruneIdempotency, PruneQueues};
+use crate::queue::{self, Queue};
+use crate::{Area, Engine, Entry, EventType, JobOutcome, Method, Metric, Metrics, Offer, Service, jobs, sql};
 
 /// Every operation, event and job there is. All transports and documents walk it.
 pub struct Registry {
@@ -19,6 +20,10 @@ pub struct Registry {
     events: Vec<EventType>,
     jobs: Vec<Arc<jobs::Entry>>,
     services: Vec<Arc<dyn Service>>,
+    queues: Vec<Arc<Queue>>,
+    metrics: Vec<Metrics>,
+    areas: Vec<&'static str>,
+    instructions: Vec<&'static str>,
     probes: BTreeMap<&'static str, &'static str>,
     erasures: Vec<&'static str>,
     offers: Vec<Arc<dyn Offer>>,
@@ -43,6 +48,7 @@ impl Registry {
             .event::<AuditWritten>()
             .job(PruneEvents)
             .job(PruneIdempotency)
+            .job(PruneQueues)
             .probe(sql::PROBE)
             .erases(&sql::ERASE)
             .build();
@@ -51,6 +57,10 @@ impl Registry {
             events: Vec::new(),
             jobs: Vec::new(),
             services: Vec::new(),
+            queues: Vec::new(),
+            metrics: Vec::new(),
+            areas: Vec::new(),
+            instructions: Vec::new(),
             probes: BTreeMap::new(),
             erasures: Vec::new(),
             offers: Vec::new(),
@@ -63,6 +73,10 @@ impl Registry {
             registry.events.extend(area.events);
             registry.jobs.extend(area.jobs.into_iter().map(Arc::new));
             registry.services.extend(area.services);
+            registry.queues.extend(area.queues.into_iter().map(Arc::new));
+            registry.metrics.extend(area.metrics);
+            registry.instructions.extend(area.instructions);
+            registry.areas.push(area.name);
         }
         registry.entries.sort_by_key(|entry| (entry.spec.path, entry.spec.method));
         registry.events.sort_by_key(|event| event.r#type);
@@ -74,7 +88,8 @@ impl Registry {
         let mut names = BTreeSet::new();
         let mut routes = BTreeSet::new();
         let mut tools = BTreeSet::new();
-        for spec in self.entries.iter().map(|entry| &entry.spec) {
+        for entry in &self.entries {
+            let spec = &entry.spec;
             if !names.insert(spec.name) {
                 return Err(RegistryError(format!("two operations are named {}", spec.name)));
             }
@@ -85,8 +100,17 @@ impl Registry {
                     spec.path
                 )));
             }
-            if let Some(fault) = spec.tool_fault() {
-                return Err(RegistryError(format!("{} {fault}", spec.name)));
+            if let Some(error) = spec.tool_error() {
+                return Err(RegistryError(format!("{} {error}", spec.name)));
+            }
+            if spec.tool.is_some() && !entry.is_callable() {
+                return Err(RegistryError(format!("{} is a tool, and cannot be called by name", spec.name)));
+            }
+            if spec.idempotency_key && (!entry.is_callable() || spec.time_limit.is_some()) {
+                return Err(RegistryError(format!(
+                    "{} takes an Idempotency-Key; its request and answer must be JSON, within the usual time",
+                    spec.name
+                )));
             }
             if let Some(tool) = spec.tool.filter(|tool| !tools.insert(tool.name)) {
                 return Err(RegistryError(format!("two tools are named {}", tool.name)));
@@ -112,6 +136,24 @@ impl Registry {
         &self.events
     }
 
+    /// The names of the areas, the engine's own first.
+    pub fn areas(&self) -> &[&'static str] {
+        &self.areas
+    }
+
+    /// What areas tell assistants of their tools.
+    pub fn instructions(&self) -> &[&'static str] {
+        &self.instructions
+    }
+
+    /// What the areas and the queues count of themselves, as it stands now. Numbers of one name follow each other.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let queues = self.queues.iter().flat_map(|queue| queue.metrics());
+        let mut metrics: Vec<_> = self.metrics.iter().flat_map(|metrics| metrics()).chain(queues).collect();
+        metrics.sort_by_key(|metric| metric.name);
+        metrics
+    }
+
     /// What areas offer to assistants beside their operations.
     pub fn offers(&self) -> &[Arc<dyn Offer>] {
         &self.offers
@@ -126,7 +168,7 @@ impl Registry {
     pub async fn probe(&self, engine: &Engine, area: &str) -> Result<(), StoreError> {
         let Some(statement) = self.probes.get(area) else { return Ok(()) };
         let mut tx = engine.db.read().await?;
-        tx.execute(statement, args![]).await?;
+        tx.run(statement, args![]).await?;
         tx.rollback().await
     }
 
@@ -141,21 +183,34 @@ impl Registry {
         Ok(0)
     }
 
-    /// Runs the job of that name once, whether or not it is due; `None` if there is no such job.
-    pub async fn run_job(&self, engine: &Arc<Engine>, job: &str) -> Option<Result<JobOutcome, Problem>> {
-        let job = self.jobs.iter().find(|known| known.name == job)?;
-        Some((job.run_once)(engine.clone()).await)
+    /// Runs the job of that name once, or what is due of the queue of that name, whether or not it is its time; `None` if
+    /// there is neither.
+    pub async fn run_job(&self, engine: &Arc<Engine>, name: &str) -> Option<Result<JobOutcome, Problem>> {
+        if let Some(job) = self.jobs.iter().find(|known| known.name == name) {
+            return Some(job.run_once(engine).await);
+        }
+        let queue = self.queues.iter().find(|known| known.name == name)?;
+        Some(queue.run_due(engine).await)
     }
 
-    /// Starts every job and every service; they end when `stop` turns true.
-    pub fn start_jobs(&self, engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> JoinSet<()> {
+    /// Starts every job, every queue and every service; they end when `stop` turns true.
+    pub async fn start_jobs(
+        &self,
+        engine: &Arc<Engine>,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<JoinSet<()>, StoreError> {
         let mut tasks = JoinSet::new();
-        for job in &self.jobs {
-            let (job, engine, stop) = (job.clone(), engine.clone(), stop.clone());
+        let (local, shared): (Vec<_>, Vec<_>) =
+            self.jobs.iter().cloned().partition(|job| job.on_every_server);
+        for job in local {
+            let (engine, stop) = (engine.clone(), stop.clone());
             tasks.spawn(async move { job.run(engine, stop).await });
         }
+        jobs::enqueue(engine, &shared).await?;
+        let queues = self.queues.iter().cloned().chain(shared.into_iter().map(jobs::queue)).collect();
+        tasks.spawn(queue::run(engine.clone(), queues, stop.clone()));
         self.start_services(engine, stop, &mut tasks);
-        tasks
+        Ok(tasks)
     }
 
     /// Starts every service alone.

@@ -1,36 +1,29 @@
 //! Everything about an operation that is not its shape, said once.
 
-use portico_kernel::{Category, Role, Scope};
+use std::time::Duration;
+
+use portico_kernel::{Category, Role, Scope, text_enum};
 
 use crate::Tool;
 
-/// How an operation is called over HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Method {
-    /// Reads.
-    Get,
-    /// Makes, or does.
-    Post,
-    /// Replaces.
-    Put,
-    /// Changes.
-    Patch,
-    /// Removes.
-    Delete,
+text_enum! {
+    /// How an operation is called over HTTP.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Method {
+        /// Reads.
+        Get = "GET",
+        /// Makes, or does.
+        Post = "POST",
+        /// Replaces.
+        Put = "PUT",
+        /// Changes.
+        Patch = "PATCH",
+        /// Removes.
+        Delete = "DELETE",
+    }
 }
 
 impl Method {
-    /// The name, in capitals.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-
     /// Does the request come in a body? Otherwise it comes in the query.
     pub const fn takes_body(self) -> bool {
         matches!(self, Self::Post | Self::Put | Self::Patch)
@@ -50,7 +43,19 @@ pub enum Access {
     Person,
 }
 
-/// What carries something else than one call and its answer.
+/// What the body of a request is to an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestBody {
+    /// A JSON message, whose members are fields.
+    Json,
+    /// Anything at all: the operation reads [`Ctx::raw_request`](crate::Ctx::raw_request).
+    Raw,
+    /// Bytes, which the operation reads from [`Ctx::upload`](crate::Ctx::upload) as they arrive; its fields come in path
+    /// and query.
+    Upload,
+}
+
+/// A protocol that carries more than one call and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// Server-sent events.
@@ -84,8 +89,12 @@ pub struct Spec {
     pub list: Option<&'static str>,
     /// Does the answer carry an `ETag`?
     pub etag: bool,
-    /// Does it take whatever is posted, up to so many bytes, instead of a JSON message?
-    pub anything: Option<usize>,
+    /// What the body of its request is.
+    pub body: RequestBody,
+    /// The largest body that it takes, in bytes.
+    pub body_limit: u64,
+    /// The longest that it may run, where that is not the limit of every operation.
+    pub time_limit: Option<Duration>,
     /// Does it open a connection that stays, and of which kind?
     pub protocol: Option<Protocol>,
     /// Does it stand in the OpenAPI document?
@@ -98,6 +107,9 @@ pub struct Spec {
 pub const ACCOUNT_VARIABLE: &str = "org_id";
 
 impl Spec {
+    /// The largest body that an operation takes unless it says otherwise (SPEC.md, Limits).
+    pub const BODY_LIMIT: u64 = 2 << 20;
+
     const fn new(method: Method, name: &'static str, path: &'static str) -> Self {
         Self {
             name,
@@ -109,7 +121,9 @@ impl Spec {
             idempotency_key: false,
             list: None,
             etag: false,
-            anything: None,
+            body: RequestBody::Json,
+            body_limit: Self::BODY_LIMIT,
+            time_limit: None,
             protocol: None,
             documented: true,
             tool: None,
@@ -197,10 +211,33 @@ impl Spec {
         self
     }
 
-    /// Takes whatever is posted, up to `most` bytes, as a field [`Posted::FIELD`](crate::input::Posted::FIELD).
+    /// Takes JSON of at most this many bytes.
     #[must_use]
-    pub const fn takes_anything(mut self, most: usize) -> Self {
-        self.anything = Some(most);
+    pub const fn body_limit(mut self, bytes: u64) -> Self {
+        self.body_limit = bytes;
+        self
+    }
+
+    /// Takes whatever is posted, of at most this many bytes, as [`Ctx::raw_request`](crate::Ctx::raw_request).
+    #[must_use]
+    pub const fn raw_body(mut self, limit: u64) -> Self {
+        self.body = RequestBody::Raw;
+        self.body_limit = limit;
+        self
+    }
+
+    /// Takes an upload of at most this many bytes, which [`Ctx::upload`](crate::Ctx::upload) reads as it arrives.
+    #[must_use]
+    pub const fn upload(mut self, limit: u64) -> Self {
+        self.body = RequestBody::Upload;
+        self.body_limit = limit;
+        self
+    }
+
+    /// May run so long, instead of as long as every operation.
+    #[must_use]
+    pub const fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
         self
     }
 
@@ -214,11 +251,6 @@ impl Spec {
     /// Is it a document for everybody? Then pages of every origin may read it: it holds nothing of whoever asks.
     pub const fn is_public_document(&self) -> bool {
         matches!(self.access, Access::Open) && self.etag
-    }
-
-    /// Can it be called by its name, on a socket or over MQTT? What opens a connection and what takes any bytes cannot.
-    pub const fn callable(&self) -> bool {
-        self.protocol.is_none() && self.anything.is_none()
     }
 
     /// Leaves it out of the OpenAPI document.

@@ -1,7 +1,9 @@
 //! Every statement of the engine: the sequence of an account, events, audit entries, kept answers.
 
-use portico_kernel::{AccountId, AuditId, EventId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+pub(crate) mod queue;
+
+use portico_kernel::{AccountId, AuditId, CallerKind, EventId, Timestamp};
+use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, delete_some, from_row};
 
 use crate::ctx::{AuditRecord, Record};
 
@@ -9,49 +11,40 @@ use crate::ctx::{AuditRecord, Record};
 pub(crate) const PROBE: &str = "select account_id from account_sequences limit 1";
 
 /// Erases the engine's own rows of an account.
-pub(crate) const ERASE: [&str; 4] = [
-    "delete from events where account_id = $1 and sequence in \
-     (select sequence from events where account_id = $1 order by sequence limit $2)",
-    "delete from audit_entries where account_id = $1 and sequence in \
-     (select sequence from audit_entries where account_id = $1 order by sequence limit $2)",
-    "delete from idempotency_records where account_id = $1 and (caller, operation, key) in \
-     (select caller, operation, key from idempotency_records where account_id = $1 limit $2)",
+pub(crate) const ERASE: [&str; 5] = [
+    delete_some!("queue_items", "id", "account_id = $1"),
+    delete_some!("events", "sequence", "account_id = $1 order by sequence", also "account_id = $1"),
+    delete_some!("audit_entries", "sequence", "account_id = $1 order by sequence", also "account_id = $1"),
+    delete_some!("idempotency_records", "caller, operation, key", "account_id = $1", also "account_id = $1"),
     "delete from account_sequences where account_id = $1 and $2 > 0",
 ];
 
 /// Who wrote an audit entry.
 pub(crate) struct Actor {
     pub(crate) subject: String,
-    pub(crate) kind: &'static str,
+    pub(crate) kind: CallerKind,
     pub(crate) request_id: String,
 }
 
-/// Takes `count` numbers of the account's sequence; answers the last. Its row stays locked until the commit, so
+/// Takes `count` numbers of the account's sequence; returns the last. Its row stays locked until the commit, so
 /// numbers become visible in their order.
 pub(crate) async fn take_sequence(tx: &mut Tx, account: AccountId, count: usize) -> Result<i64, StoreError> {
-    let (last,) = tx
-        .one(
-            "insert into account_sequences (account_id, last) values ($1, $2) \
+    tx.value(
+        "insert into account_sequences (account_id, last) values ($1, $2) \
              on conflict (account_id) do update set last = account_sequences.last + excluded.last \
              returning last as value",
-            args![account, i64::try_from(count).unwrap_or(i64::MAX)],
-        )
-        .await?;
-    Ok(last)
+        args![account, i64::try_from(count).unwrap_or(i64::MAX)],
+    )
+    .await
 }
 
-macro_rules! insert_events {
-    ($($rows:literal)+) => {
-        concat!("insert into events (account_id, sequence, id, type, occurred_at, data) values ", $($rows),+)
-    };
-}
-
-/// Inserts of one, two and three events: most changes make two, and a statement costs far more than a row.
-const INSERT_EVENTS: [&str; 3] = [
-    insert_events!("($1, $2, $3, $4, $5, $6)"),
-    insert_events!("($1, $2, $3, $4, $5, $6), " "($7, $8, $9, $10, $11, $12)"),
-    insert_events!("($1, $2, $3, $4, $5, $6), " "($7, $8, $9, $10, $11, $12), " "($13, $14, $15, $16, $17, $18)"),
-];
+/// Most changes make two events.
+static INSERT_EVENTS: BulkStatement = BulkStatement::new(
+    "insert into events (account_id, sequence, id, type, occurred_at, data) values",
+    "($a, $b, $c, $d, $e, $f)",
+    "",
+)
+.every_size_up_to(3);
 
 /// Inserts the events of one account, numbered from `first`.
 pub(crate) async fn insert_events(
@@ -60,14 +53,10 @@ pub(crate) async fn insert_events(
     first: i64,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let mut sequence = first..;
-    for some in records.chunks(INSERT_EVENTS.len()) {
-        let rows = some.iter().zip(&mut sequence).flat_map(|(record, sequence)| {
-            args![record.account, sequence, record.id, record.event_type.to_owned(), now, record.data.clone()]
-        });
-        tx.execute(INSERT_EVENTS[some.len() - 1], rows.collect()).await?;
-    }
-    Ok(())
+    let rows = records.iter().zip(first..).map(|(record, sequence)| {
+        args![record.account, sequence, record.id, record.event_type.to_owned(), now, record.data.clone()]
+    });
+    INSERT_EVENTS.run(tx, args![], rows.collect()).await
 }
 
 pub(crate) async fn insert_audit(
@@ -78,7 +67,7 @@ pub(crate) async fn insert_audit(
     actor: &Actor,
     audit: &AuditRecord,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into audit_entries (account_id, sequence, id, at, action, actor, actor_kind, request_id, target, \
          metadata) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         args![
@@ -88,14 +77,13 @@ pub(crate) async fn insert_audit(
             now,
             audit.action.to_owned(),
             actor.subject,
-            actor.kind.to_owned(),
+            actor.kind,
             actor.request_id,
             audit.target,
             audit.metadata.to_string(),
         ],
     )
     .await
-    .map(drop)
 }
 
 /// An audit entry as it is kept.
@@ -125,13 +113,11 @@ from_row!(AuditRow { sequence, id, at, action, actor, actor_kind, request_id, ta
 
 /// The number of an audit entry of the account.
 pub async fn audit_sequence(tx: &mut Tx, account: AccountId, id: AuditId) -> Result<Option<i64>, StoreError> {
-    let row: Option<(i64,)> = tx
-        .first(
-            "select sequence as value from audit_entries where account_id = $1 and id = $2",
-            args![account, id],
-        )
-        .await?;
-    Ok(row.map(|(sequence,)| sequence))
+    tx.first_value(
+        "select sequence as value from audit_entries where account_id = $1 and id = $2",
+        args![account, id],
+    )
+    .await
 }
 
 /// The audit entries of the account after the number `after`, oldest first.
@@ -139,12 +125,12 @@ pub async fn audit_after(
     tx: &mut Tx,
     account: AccountId,
     after: i64,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<AuditRow>, StoreError> {
     tx.all(
         "select sequence, id, at, action, actor, actor_kind, request_id, target, metadata from audit_entries \
          where account_id = $1 and sequence > $2 order by sequence limit $3",
-        args![account, after, most],
+        args![account, after, limit],
     )
     .await
 }
@@ -179,10 +165,11 @@ pub struct EventQuery {
 
 /// The number of an event of the account.
 pub async fn event_sequence(tx: &mut Tx, account: AccountId, id: EventId) -> Result<Option<i64>, StoreError> {
-    let row: Option<(i64,)> = tx
-        .first("select sequence as value from events where account_id = $1 and id = $2", args![account, id])
-        .await?;
-    Ok(row.map(|(sequence,)| sequence))
+    tx.first_value(
+        "select sequence as value from events where account_id = $1 and id = $2",
+        args![account, id],
+    )
+    .await
 }
 
 /// The account's events, newest first.
@@ -190,7 +177,7 @@ pub async fn events_before(
     tx: &mut Tx,
     account: AccountId,
     query: &EventQuery,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<EventRow>, StoreError> {
     let before = query.before.unwrap_or(i64::MAX);
     match &query.event_type {
@@ -198,7 +185,7 @@ pub async fn events_before(
             tx.all(
                 "select sequence, id, type as event_type, occurred_at, data from events \
                  where account_id = $1 and sequence > $2 and sequence < $3 order by sequence desc limit $4",
-                args![account, query.after, before, most],
+                args![account, query.after, before, limit],
             )
             .await
         }
@@ -207,7 +194,7 @@ pub async fn events_before(
                 "select sequence, id, type as event_type, occurred_at, data from events \
                  where account_id = $1 and type = $5 and sequence > $2 and sequence < $3 \
                  order by sequence desc limit $4",
-                args![account, query.after, before, most, event_type.clone()],
+                args![account, query.after, before, limit, event_type.clone()],
             )
             .await
         }
@@ -216,17 +203,18 @@ pub async fn events_before(
 
 /// The account's events after a number, oldest first.
 pub async fn events_after(
-    tx: &mut Tx,
+    query: &mut Query<'_>,
     account: AccountId,
     after: i64,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<EventRow>, StoreError> {
-    tx.all(
-        "select sequence, id, type as event_type, occurred_at, data from events \
+    query
+        .all(
+            "select sequence, id, type as event_type, occurred_at, data from events \
          where account_id = $1 and sequence > $2 order by sequence limit $3",
-        args![account, after, most],
-    )
-    .await
+            args![account, after, limit],
+        )
+        .await
 }
 
 /// Where a kept answer is found: account, caller, operation and key.
@@ -242,11 +230,20 @@ pub(crate) struct KeptRow {
     pub(crate) fingerprint: Vec<u8>,
     pub(crate) state: String,
     pub(crate) answer: Option<Vec<u8>>,
+    pub(crate) steps: Option<Vec<u8>>,
 }
 
-from_row!(KeptRow { fingerprint, state, answer });
+from_row!(KeptRow { fingerprint, state, answer, steps });
 
-/// Makes a running record, or takes over one whose time is up; answers whether it did.
+/// What a call that claimed its key goes on with: the sealed results of the steps that an earlier try committed.
+pub(crate) struct ClaimRow {
+    pub(crate) steps: Option<Vec<u8>>,
+}
+
+from_row!(ClaimRow { steps });
+
+/// Makes a running record, or takes over one whose time is up; `None` when another call holds the key. Steps that were
+/// committed stay, and then the key is only for a request of the same fingerprint.
 pub(crate) async fn claim_record(
     tx: &mut Tx,
     at: &RecordKey,
@@ -254,23 +251,56 @@ pub(crate) async fn claim_record(
     claim: &str,
     now: Timestamp,
     lease_ends: Timestamp,
+) -> Result<Option<ClaimRow>, StoreError> {
+    tx.first(
+        "insert into idempotency_records (account_id, caller, operation, key, fingerprint, claim, state, \
+         expires_at, claimed_until, answer, steps) values ($1, $2, $3, $4, $5, $6, 'running', $7, $7, null, null) \
+         on conflict (account_id, caller, operation, key) do update set fingerprint = excluded.fingerprint, \
+         claim = excluded.claim, state = excluded.state, claimed_until = excluded.claimed_until, answer = null, \
+         expires_at = case when idempotency_records.steps is not null and idempotency_records.expires_at > $8 \
+         then idempotency_records.expires_at else excluded.expires_at end, \
+         steps = case when idempotency_records.expires_at > $8 then idempotency_records.steps end \
+         where coalesce(idempotency_records.claimed_until, idempotency_records.expires_at) <= $8 \
+         and (idempotency_records.steps is null or idempotency_records.expires_at <= $8 \
+         or idempotency_records.fingerprint = excluded.fingerprint) \
+         returning steps",
+        args![
+            at.account,
+            at.caller,
+            at.operation.to_owned(),
+            at.key,
+            fingerprint.to_vec(),
+            claim.to_owned(),
+            lease_ends,
+            now
+        ],
+    )
+    .await
+}
+
+/// Keeps the results of the steps so far and renews the lease, if the claim is still ours.
+pub(crate) async fn save_steps(
+    tx: &mut Tx,
+    at: &RecordKey,
+    claim: &str,
+    steps: Vec<u8>,
+    lease_ends: Timestamp,
+    expires_at: Timestamp,
 ) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
-            "insert into idempotency_records (account_id, caller, operation, key, fingerprint, claim, state, \
-             expires_at, answer) values ($1, $2, $3, $4, $5, $6, 'running', $7, null) \
-             on conflict (account_id, caller, operation, key) do update set fingerprint = excluded.fingerprint, \
-             claim = excluded.claim, state = excluded.state, expires_at = excluded.expires_at, answer = null \
-             where idempotency_records.expires_at <= $8",
+            "update idempotency_records set steps = $6, claimed_until = $7, expires_at = $8 \
+             where account_id = $1 and caller = $2 and operation = $3 and key = $4 and claim = $5 \
+             and state = 'running'",
             args![
                 at.account,
                 at.caller,
                 at.operation.to_owned(),
                 at.key,
-                fingerprint.to_vec(),
                 claim.to_owned(),
+                steps,
                 lease_ends,
-                now
+                expires_at
             ],
         )
         .await?;
@@ -279,7 +309,7 @@ pub(crate) async fn claim_record(
 
 pub(crate) async fn record(tx: &mut Tx, at: &RecordKey) -> Result<Option<KeptRow>, StoreError> {
     tx.first(
-        "select fingerprint, state, answer from idempotency_records \
+        "select fingerprint, state, answer, steps from idempotency_records \
          where account_id = $1 and caller = $2 and operation = $3 and key = $4",
         args![at.account, at.caller, at.operation.to_owned(), at.key],
     )
@@ -296,7 +326,8 @@ pub(crate) async fn keep_answer(
 ) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
-            "update idempotency_records set state = 'kept', answer = $6, expires_at = $7 \
+            "update idempotency_records set state = 'kept', answer = $6, expires_at = $7, claimed_until = null, \
+             steps = null \
              where account_id = $1 and caller = $2 and operation = $3 and key = $4 and claim = $5",
             args![
                 at.account,
@@ -312,37 +343,46 @@ pub(crate) async fn keep_answer(
     Ok(rows == 1)
 }
 
-/// Lets go of a claim without an answer.
+/// Lets go of a claim without an answer. What steps have committed stays on record for a repeat.
 pub(crate) async fn release_claim(tx: &mut Tx, at: &RecordKey, claim: &str) -> Result<(), StoreError> {
-    tx.execute(
-        "delete from idempotency_records \
-         where account_id = $1 and caller = $2 and operation = $3 and key = $4 and claim = $5 and state = 'running'",
-        args![at.account, at.caller, at.operation.to_owned(), at.key, claim.to_owned()],
-    )
-    .await
-    .map(drop)
+    let key = || args![at.account, at.caller, at.operation.to_owned(), at.key, claim.to_owned()];
+    let released = tx
+        .execute(
+            "delete from idempotency_records where account_id = $1 and caller = $2 and operation = $3 and key = $4 \
+             and claim = $5 and state = 'running' and steps is null",
+            key(),
+        )
+        .await?;
+    if released == 0 {
+        tx.run(
+            "update idempotency_records set claimed_until = 0 where account_id = $1 and caller = $2 \
+             and operation = $3 and key = $4 and claim = $5 and state = 'running'",
+            key(),
+        )
+        .await?;
+    }
+    Ok(())
 }
 
 /// Lets go of every claim; right only where no other process can hold one.
 pub(crate) async fn release_all_claims(tx: &mut Tx) -> Result<u64, StoreError> {
-    tx.execute("delete from idempotency_records where state = 'running'", args![]).await
+    let paused =
+        "update idempotency_records set claimed_until = 0 where state = 'running' and steps is not null";
+    let paused = tx.execute(paused, args![]).await?;
+    let removed = "delete from idempotency_records where state = 'running' and steps is null";
+    Ok(paused + tx.execute(removed, args![]).await?)
 }
 
-/// Removes up to `most` events that are older than `before`, which is no real event's id.
-pub(crate) async fn prune_events(tx: &mut Tx, before: EventId, most: i64) -> Result<u64, StoreError> {
-    tx.execute(
-        "delete from events where id in (select id from events where id < $1 order by id limit $2)",
-        args![before, most],
-    )
-    .await
+/// Removes up to `limit` events that are older than `before`, which is no real event's id.
+pub(crate) async fn prune_events(tx: &mut Tx, before: EventId, limit: i64) -> Result<u64, StoreError> {
+    tx.execute(delete_some!("events", "id", "id < $1 order by id"), args![before, limit]).await
 }
 
-/// Removes up to `most` records whose time is up.
-pub(crate) async fn prune_records(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
+/// Removes up to `limit` records whose time is up.
+pub(crate) async fn prune_records(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
-        "delete from idempotency_records where expires_at <= $1 and (account_id, caller, operation, key) in \
-         (select account_id, caller, operation, key from idempotency_records where expires_at <= $1 limit $2)",
-        args![now, most],
+        delete_some!("idempotency_records", "account_id, caller, operation, key", "expires_at <= $1", also "expires_at <= $1"),
+        args![now, limit],
     )
     .await
 }

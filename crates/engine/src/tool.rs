@@ -79,7 +79,7 @@ impl Spec {
     }
 
     /// What keeps it from being the tool that it says it is.
-    pub(crate) fn tool_fault(&self) -> Option<&'static str> {
+    pub(crate) fn tool_error(&self) -> Option<&'static str> {
         let tool = self.tool?;
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
         if tool.name.len() > Tool::NAME_CHARACTERS_MAX || !tool.name.bytes().all(plain) {
@@ -88,6 +88,6 @@ impl Spec {
         if matches!(self.access, Access::Open | Access::Person) {
             return Some("is a tool, and not for tokens");
         }
-        (!self.callable()).then_some("is a tool, and cannot be called by name")
+        None
     }
 }

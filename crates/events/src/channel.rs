@@ -1,53 +1,52 @@
-//! The newest events of one account, for everyone who listens to it on this server.
+//! The newest events of one account, shared by every stream of it on this server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use portico_engine::clock::SystemClock;
 use portico_engine::{Engine, events_after};
-use portico_kernel::{AccountId, Clock};
+use portico_kernel::AccountId;
 use portico_store::StoreError;
 use tokio::sync::{OnceCell, Semaphore, watch};
 
 use crate::limits::{
-    BATCH_BYTES_MAX, BATCH_FRAMES_MAX, EARLY_MAX, ORDER_WAIT, PAGE_ROWS, RETRY_WAIT, TAIL_BYTES_MAX,
+    BATCH_BYTES_MAX, BATCH_FRAMES_MAX, ORDER_WAIT, OUT_OF_ORDER_MAX, PAGE_ROWS, RETRY_WAIT, TAIL_BYTES_MAX,
 };
-use crate::{Filter, Frame, sql};
+use crate::{Filter, Frame, pause, sql};
 
-/// What everyone shares who listens to an account here. It is there as long as somebody does.
+/// What all streams of an account share on this server. It lives as long as one of them does.
 pub(crate) struct Channel {
     pub(crate) account: AccountId,
-    begun: OnceCell<()>,
+    started: OnceCell<()>,
     tail: Mutex<Tail>,
-    /// Up to which number everything is known; listeners wait for it to move.
+    /// The number up to which all events are known; streams wait for it to change.
     head: watch::Sender<i64>,
 }
 
 /// The end of the log, as far as it is in memory.
 #[derive(Default)]
 struct Tail {
-    /// The number of the last event that is known with all before it. Nothing is known before it was read.
+    /// The number of the last event that is known with all before it; `None` until it was read.
     head: Option<i64>,
     /// The newest events up to `head`, without a gap.
     frames: VecDeque<Arc<Frame>>,
     bytes: usize,
-    /// Events beyond a gap: those before them are committed, and come at any moment.
-    early: BTreeMap<i64, Arc<Frame>>,
-    /// The account has come this far, by what others say.
-    wanted: i64,
-    /// Is the log being read to close a gap?
+    /// Events after a gap: those before them are committed, and come at any moment.
+    out_of_order: BTreeMap<i64, Arc<Frame>>,
+    /// The last number of the account, as another server or a poll reported it.
+    reported: i64,
+    /// Is the log being read to fill a gap?
     filling: bool,
-    /// What was there already when the tail was last swept.
-    swept: i64,
+    /// The head when the tail was last evicted.
+    evicted_at: i64,
 }
 
-/// What a listener finds after its cursor.
-pub(crate) enum Found {
-    /// Nothing new yet.
-    Nothing,
-    /// These events, which may be none of its types, and where it stands then.
+/// What the tail has after a cursor.
+pub(crate) enum TailRead {
+    /// No newer event.
+    UpToDate,
+    /// The events that pass the filter, perhaps none, and the cursor after them.
     Frames(Vec<Arc<Frame>>, i64),
-    /// What comes next is not in memory any more.
+    /// The next event is no longer in memory.
     Behind,
 }
 
@@ -72,19 +71,21 @@ impl Tail {
             match self.head {
                 Some(head) if frame.sequence <= head => {}
                 Some(head) if frame.sequence == head + 1 => self.push(frame),
-                _ => drop(self.early.insert(frame.sequence, frame)),
+                _ => drop(self.out_of_order.insert(frame.sequence, frame)),
             }
         }
-        self.close_gap();
-        if self.early.len() > EARLY_MAX {
-            self.wanted = self.wanted.max(self.early.last_key_value().map_or(0, |(last, _)| *last));
-            self.early.clear();
+        self.take_in_order();
+        if self.out_of_order.len() > OUT_OF_ORDER_MAX {
+            self.reported =
+                self.reported.max(self.out_of_order.last_key_value().map_or(0, |(last, _)| *last));
+            self.out_of_order.clear();
         }
     }
 
-    fn close_gap(&mut self) {
+    /// Takes the events that follow without a gap.
+    fn take_in_order(&mut self) {
         let Some(mut head) = self.head else { return };
-        while let Some(first) = self.early.first_entry().filter(|first| *first.key() <= head + 1) {
+        while let Some(first) = self.out_of_order.first_entry().filter(|first| *first.key() <= head + 1) {
             let frame = first.remove();
             if frame.sequence > head {
                 self.push(frame);
@@ -93,16 +94,17 @@ impl Tail {
         }
     }
 
-    /// Is there more than is known without a gap?
+    /// Returns whether there are events that are not known without a gap.
     fn has_gap(&self) -> bool {
-        self.head.is_some_and(|head| head < self.wanted) || (self.head.is_some() && !self.early.is_empty())
+        self.head.is_some_and(|head| head < self.reported)
+            || (self.head.is_some() && !self.out_of_order.is_empty())
     }
 }
 
 impl Channel {
     pub(crate) fn new(account: AccountId) -> Self {
-        let (begun, tail) = (OnceCell::new(), Mutex::default());
-        Self { account, begun, tail, head: watch::Sender::new(0) }
+        let (started, tail) = (OnceCell::new(), Mutex::default());
+        Self { account, started, tail, head: watch::Sender::new(0) }
     }
 
     fn tail(&self) -> MutexGuard<'_, Tail> {
@@ -113,20 +115,20 @@ impl Channel {
         self.head.subscribe()
     }
 
-    /// Learns where the account stands. What is committed meanwhile comes to the tail by itself.
-    pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), StoreError> {
+    /// Reads the number of the account's last event, once. Events that are committed meanwhile come to the tail anyway.
+    pub(crate) async fn start(&self, engine: &Engine) -> Result<(), StoreError> {
         let reading = async {
-            let last = sql::last(&mut engine.db.glance().await?, self.account).await?;
+            let last = sql::last(&mut engine.db.query(), self.account).await?;
             let mut tail = self.tail();
             tail.head = Some(last);
-            tail.close_gap();
+            tail.take_in_order();
             self.head.send_replace(tail.head.unwrap_or(last));
             Ok::<_, StoreError>(())
         };
-        self.begun.get_or_try_init(|| Box::pin(reading)).await.map(drop)
+        self.started.get_or_try_init(|| Box::pin(reading)).await.map(drop)
     }
 
-    /// These events were committed here.
+    /// Adds events that were committed on this server.
     pub(crate) fn committed(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
@@ -139,10 +141,10 @@ impl Channel {
         self.fill_gap(tail, engine, readers);
     }
 
-    /// The account has come to `last`, by what somebody else says.
-    pub(crate) fn hint(self: &Arc<Self>, engine: &Arc<Engine>, readers: &Arc<Semaphore>, last: i64) {
+    /// Notes that the account's last event has the number `last`, as another server or a poll reported it.
+    pub(crate) fn report_last(self: &Arc<Self>, engine: &Arc<Engine>, readers: &Arc<Semaphore>, last: i64) {
         let mut tail = self.tail();
-        tail.wanted = tail.wanted.max(last);
+        tail.reported = tail.reported.max(last);
         self.fill_gap(tail, engine, readers);
     }
 
@@ -164,9 +166,9 @@ impl Channel {
         }
     }
 
-    /// Closes the gap, for everyone at once. Mostly it closes by itself while this waits.
+    /// Fills the gap from the database, once for all streams. Mostly the missing events come while this waits.
     async fn fill(&self, engine: &Engine, readers: &Semaphore) {
-        SystemClock.sleep(ORDER_WAIT).await;
+        pause(ORDER_WAIT).await;
         loop {
             let after = {
                 let mut tail = self.tail();
@@ -177,83 +179,83 @@ impl Channel {
                 };
                 head
             };
-            let page = read(engine, readers, self.account, after).await;
+            let page = read_page(engine, readers, self.account, after).await;
             let mut tail = self.tail();
             match page {
-                // Numbers become visible in their order, so what is not there was never committed: a word that was
-                // wrong, or an account that was erased.
+                // Numbers become visible in their order, so what is not there was never committed: the report was wrong,
+                // or the account was erased.
                 Ok(frames) if frames.is_empty() => {
-                    tail.wanted = 0;
-                    tail.early.clear();
+                    tail.reported = 0;
+                    tail.out_of_order.clear();
                 }
                 Ok(frames) => {
-                    // What is missing before it was removed after its time.
+                    // What is missing before the first one has expired.
                     tail.head = frames.first().map(|frame| frame.sequence - 1).max(tail.head);
                     tail.add(frames);
                     self.publish(&tail);
                 }
                 Err(error) => {
                     drop(tail);
-                    tracing::warn!(%error, "The log of events could not be read; trying again");
-                    SystemClock.sleep(RETRY_WAIT).await;
+                    tracing::warn!(%error, "Failed to read the event log; will try again");
+                    pause(RETRY_WAIT).await;
                 }
             }
         }
     }
 
-    /// What comes after `cursor`, as far as it passes the filter and is one piece.
-    pub(crate) fn find(&self, cursor: i64, filter: &Filter) -> Found {
+    /// Reads a batch of the events after `cursor` that pass the filter.
+    pub(crate) fn read_tail(&self, cursor: i64, filter: &Filter) -> TailRead {
         let tail = self.tail();
-        let Some(head) = tail.head.filter(|head| *head > cursor) else { return Found::Nothing };
+        let Some(head) = tail.head.filter(|head| *head > cursor) else { return TailRead::UpToDate };
         let first = tail.frames.front().map_or(head + 1, |frame| frame.sequence);
         if first > cursor + 1 {
-            return Found::Behind;
+            return TailRead::Behind;
         }
         let skip = usize::try_from(cursor + 1 - first).unwrap_or(usize::MAX);
-        let (frames, last) = piece(tail.frames.iter().skip(skip), filter);
-        Found::Frames(frames, last.unwrap_or(head))
+        let (frames, last) = batch(tail.frames.iter().skip(skip), filter);
+        TailRead::Frames(frames, last.unwrap_or(head))
     }
 
-    /// Lets go of what everybody had a second to take.
-    pub(crate) fn sweep(&self) {
+    /// Evicts the events that were in memory at the last call: every stream had a second to take them.
+    pub(crate) fn evict(&self) {
         let mut tail = self.tail();
-        while tail.frames.front().is_some_and(|frame| frame.sequence <= tail.swept) {
+        while tail.frames.front().is_some_and(|frame| frame.sequence <= tail.evicted_at) {
             tail.pop();
         }
         if tail.frames.is_empty() {
             tail.frames.shrink_to_fit();
         }
-        tail.swept = tail.head.unwrap_or(0);
+        tail.evicted_at = tail.head.unwrap_or(0);
     }
 }
 
-/// The next piece of what passes the filter, and the last event that was looked at.
-pub(crate) fn piece<'a>(
+/// Returns the next batch of events that pass the filter, and the number of the last event that was considered.
+pub(crate) fn batch<'a>(
     frames: impl Iterator<Item = &'a Arc<Frame>>,
     filter: &Filter,
 ) -> (Vec<Arc<Frame>>, Option<i64>) {
-    let (mut piece, mut bytes, mut last) = (Vec::new(), 0, None);
+    let (mut batch, mut bytes, mut last) = (Vec::new(), 0, None);
     for frame in frames {
         if filter.passes(&frame.event_type) {
             bytes += frame.size();
-            if !piece.is_empty() && (bytes > BATCH_BYTES_MAX || piece.len() == BATCH_FRAMES_MAX) {
+            if !batch.is_empty() && (bytes > BATCH_BYTES_MAX || batch.len() == BATCH_FRAMES_MAX) {
                 break;
             }
-            piece.push(frame.clone());
+            batch.push(frame.clone());
         }
         last = Some(frame.sequence);
     }
-    (piece, last)
+    (batch, last)
 }
 
-/// A page of the log.
-pub(crate) async fn read(
+/// Reads a page of the log from the database.
+pub(crate) async fn read_page(
     engine: &Engine,
     readers: &Semaphore,
     account: AccountId,
     after: i64,
 ) -> Result<Vec<Arc<Frame>>, StoreError> {
-    let _place = readers.acquire().await.map_err(|_| StoreError::unavailable("the streams are closed"))?;
-    let rows = events_after(&mut engine.db.glance().await?, account, after, PAGE_ROWS).await?;
-    Ok(rows.iter().map(|row| Frame::kept(account, row)).collect())
+    let _permit = readers.acquire().await.map_err(|_| StoreError::unavailable("the streams are closed"))?;
+    let rows = events_after(&mut engine.db.query(), account, after, PAGE_ROWS).await?;
+    Ok(rows.iter().map(|row| Frame::from_row(account, row)).collect())
 }

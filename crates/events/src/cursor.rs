@@ -5,16 +5,16 @@ use std::str::FromStr;
 
 use portico_kernel::EventId;
 
-/// The letters of the event's id that a cursor holds.
-const CHECK_LETTERS: usize = 8;
-/// A cursor that stands at no event of its own.
+/// The characters of the event's id that a cursor holds.
+const CHECK_CHARACTERS: usize = 8;
+/// The check of a cursor that belongs to no event.
 const UNCHECKED: &str = "0";
 
-/// A place in an account's log: after the event of that number. It also holds a piece of the event's id, so that one
-/// from before the database was restored from a backup is known as foreign. Opaque to whoever holds it.
+/// A position in an account's log: after the event of that number. It also holds a part of the event's id, so that a
+/// cursor from before the database was restored from a backup is recognised. Opaque to clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
-    /// The number of the last event that was taken.
+    /// The number of the last event that was read.
     pub sequence: i64,
     check: String,
 }
@@ -23,7 +23,7 @@ impl Cursor {
     /// After that event.
     pub fn after(sequence: i64, id: EventId) -> Self {
         let id = id.to_string();
-        Self { sequence, check: id[id.len() - CHECK_LETTERS..].to_owned() }
+        Self { sequence, check: id[id.len() - CHECK_CHARACTERS..].to_owned() }
     }
 
     /// After that number, whichever event it belongs to.
@@ -31,8 +31,8 @@ impl Cursor {
         Self { sequence, check: UNCHECKED.to_owned() }
     }
 
-    /// Was it given for that event?
-    pub(crate) fn fits(&self, id: EventId) -> bool {
+    /// Returns whether it was made for that event.
+    pub(crate) fn matches(&self, id: EventId) -> bool {
         self.check == UNCHECKED || id.to_string().ends_with(&self.check)
     }
 }
@@ -49,7 +49,7 @@ impl FromStr for Cursor {
     fn from_str(text: &str) -> Result<Self, ()> {
         let (sequence, check) = text.split_once('-').ok_or(())?;
         let number: i64 = sequence.parse().map_err(|_| ())?;
-        let checked = check.len() == CHECK_LETTERS
+        let checked = check.len() == CHECK_CHARACTERS
             && check.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
         // A number has one spelling only.
         if number < 0 || number.to_string() != sequence || !(checked || check == UNCHECKED) {
@@ -62,10 +62,10 @@ impl FromStr for Cursor {
 /// Where a stream begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Start {
-    /// With what comes from now on.
+    /// With the events from now on.
     #[default]
     Now,
-    /// After that place.
+    /// After that position.
     After(Cursor),
     /// After that event.
     AfterEvent(EventId),
@@ -96,8 +96,8 @@ mod tests {
         let other = EventId::from_parts(Timestamp::from_seconds(1_775_000_000), [8; 10]);
         let cursor = Cursor::after(42, id);
         assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
-        assert!(cursor.fits(id) && !cursor.fits(other));
-        assert!(Cursor::at(0).fits(other));
+        assert!(cursor.matches(id) && !cursor.matches(other));
+        assert!(Cursor::at(0).matches(other));
         assert_eq!(cursor.to_string().parse(), Ok(Start::After(cursor)));
         assert_eq!(id.to_string().parse(), Ok(Start::AfterEvent(id)));
     }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::channel::{self, Channel, Found};
+use crate::channel::{self, Channel, TailRead};
 use crate::limits::{TYPE_BYTES_MAX, TYPES_MAX};
 use crate::{Cursor, Frame, Hub, Start, sql};
 
@@ -52,8 +52,8 @@ pub struct Resync {
     pub oldest: String,
 }
 
-/// Reads an account's events in order, from memory while it keeps up and from the database when it does not. Whoever
-/// is slow costs nobody anything but the reading.
+/// Reads an account's events in order, from memory while it keeps up and from the database when it does not. A slow
+/// reader costs others nothing but its reads.
 pub struct Feed {
     hub: Arc<Hub>,
     channel: Arc<Channel>,
@@ -63,7 +63,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Opens the account's log at `start`. Also answers a resync when that is not there any more.
+    /// Opens the account's log at `start`. Also returns a resync when that position is no longer in the log.
     pub async fn open(
         hub: &Arc<Hub>,
         engine: &Arc<Engine>,
@@ -73,49 +73,51 @@ impl Feed {
     ) -> Result<(Self, Option<Resync>), Problem> {
         let channel = hub.channel(account);
         let head = channel.watch();
-        channel.begin(engine).await?;
+        channel.start(engine).await?;
         // Boxed, because it is large and soon over.
-        let place = Box::pin(find(engine, account, start)).await?;
-        let cursor = place.unwrap_or_else(|oldest| oldest);
-        let resync =
-            place.err().map(|oldest| Resync { recovered: false, oldest: Cursor::at(oldest).to_string() });
+        let (cursor, resync) = match Box::pin(locate(engine, account, start)).await? {
+            Position::Known(sequence) => (sequence, None),
+            Position::Lost { oldest } => {
+                (oldest, Some(Resync { recovered: false, oldest: Cursor::at(oldest).to_string() }))
+            }
+        };
         Ok((Self { hub: hub.clone(), channel, head, cursor, filter }, resync))
     }
 
-    /// The number of the last event that was given out or passed over.
+    /// The number of the last event that was returned or filtered out.
     pub fn position(&self) -> i64 {
         self.cursor
     }
 
-    /// Another filter, from here on.
+    /// Changes the filter, from here on.
     pub fn set_filter(&mut self, filter: Filter) {
         self.filter = filter;
     }
 
-    /// Goes back or on to that number.
+    /// Continues after the event of that number.
     pub fn seek(&mut self, sequence: i64) {
         self.cursor = sequence;
     }
 
-    /// Waits for the next events, at most about 32 KiB of them. Given up half-way, nothing is lost.
+    /// Waits for the next events, at most about 32 KiB of them. Cancel safe: no event is lost when the future is dropped.
     pub async fn next(&mut self, engine: &Engine) -> Result<Vec<Arc<Frame>>, StoreError> {
         loop {
-            // Before the look: what comes after it then wakes us.
+            // Before the read, so that an event that comes after it wakes us.
             self.head.mark_unchanged();
-            match self.channel.find(self.cursor, &self.filter) {
-                Found::Nothing => {
+            match self.channel.read_tail(self.cursor, &self.filter) {
+                TailRead::UpToDate => {
                     // It lives as long as we hold the channel.
                     let _ = self.head.changed().await;
                 }
-                Found::Frames(frames, last) => {
+                TailRead::Frames(frames, last) => {
                     self.cursor = last;
                     if !frames.is_empty() {
                         return Ok(frames);
                     }
                 }
-                // Boxed, because the way through the database is large and a connection that keeps up has none of it.
-                Found::Behind => {
-                    let (frames, last) = Box::pin(self.read(engine)).await?;
+                // Boxed, because this future is large and a stream that keeps up never needs it.
+                TailRead::Behind => {
+                    let (frames, last) = Box::pin(self.read_log(engine)).await?;
                     self.cursor = last;
                     if !frames.is_empty() {
                         return Ok(frames);
@@ -125,34 +127,43 @@ impl Feed {
         }
     }
 
-    async fn read(&self, engine: &Engine) -> Result<(Vec<Arc<Frame>>, i64), StoreError> {
-        // Before the page is read: what is committed meanwhile must not be passed over.
+    async fn read_log(&self, engine: &Engine) -> Result<(Vec<Arc<Frame>>, i64), StoreError> {
+        // Before the page is read: what is committed meanwhile must not be skipped.
         let known = *self.head.borrow();
-        let frames = channel::read(engine, &self.hub.readers, self.channel.account, self.cursor).await?;
-        let (piece, last) = channel::piece(frames.iter(), &self.filter);
-        // Nothing is there although more was known: it was removed after its time.
-        Ok((piece, last.unwrap_or(known)))
+        let frames = channel::read_page(engine, &self.hub.readers, self.channel.account, self.cursor).await?;
+        let (batch, last) = channel::batch(frames.iter(), &self.filter);
+        // An empty page although more was known: those events have expired.
+        Ok((batch, last.unwrap_or(known)))
     }
 }
 
-/// Where `start` is in the log; or else the place before the oldest event that is there.
-async fn find(engine: &Engine, account: AccountId, start: &Start) -> Result<Result<i64, i64>, StoreError> {
-    let mut tx = match start {
-        Start::Now => engine.db.glance().await?,
-        _ => engine.db.read().await?,
-    };
+/// Where a stream begins in the log.
+enum Position {
+    /// After the event of that number.
+    Known(i64),
+    /// The position is not in the log: the stream begins before the oldest event, after the number `oldest`.
+    Lost { oldest: i64 },
+}
+
+/// Finds the position of `start` in the log.
+async fn locate(engine: &Engine, account: AccountId, start: &Start) -> Result<Position, StoreError> {
+    if matches!(start, Start::Now) {
+        return Ok(Position::Known(sql::last(&mut engine.db.query(), account).await?));
+    }
+    let mut tx = engine.db.read().await?;
     let last = sql::last(&mut tx, account).await?;
     let known = match start {
-        Start::Now => return Ok(Ok(last)),
+        Start::Now => Some(last),
         Start::AfterEvent(id) => event_sequence(&mut tx, account, *id).await?,
         Start::After(cursor) if cursor.sequence > last => None,
         Start::After(cursor) => {
             let id = sql::event_at(&mut tx, account, cursor.sequence).await?;
-            // The event itself may be gone, as long as the next one is there.
-            id.is_none_or(|id| cursor.fits(id)).then_some(cursor.sequence)
+            // The event itself may have expired, as long as the next one is there.
+            id.is_none_or(|id| cursor.matches(id)).then_some(cursor.sequence)
         }
     };
     let before_oldest = sql::oldest(&mut tx, account).await?.map_or(last, |oldest| oldest - 1);
     tx.rollback().await?;
-    Ok(known.filter(|sequence| before_oldest <= *sequence).ok_or(before_oldest))
+    let known = known.filter(|sequence| before_oldest <= *sequence);
+    Ok(known.map_or(Position::Lost { oldest: before_oldest }, Position::Known))
 }

@@ -9,7 +9,7 @@ use portico_kernel::{AccountId, EventId, Timestamp};
 
 use crate::Cursor;
 
-/// The forms in which transports send a frame.
+/// The forms in which protocols send a frame.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
     /// A block of server-sent events.
@@ -22,7 +22,7 @@ pub enum Shape {
 
 const SHAPES: usize = 3;
 
-/// An event, written once and shared by everyone who is sent it.
+/// An event, serialised once and shared by every stream that sends it.
 #[derive(Debug)]
 pub struct Frame {
     /// Its number within the account.
@@ -49,25 +49,27 @@ impl Frame {
         Arc::new(Self { sequence, id, event_type: event_type.into(), envelope, shapes: Default::default() })
     }
 
-    pub(crate) fn made(account: AccountId, now: Timestamp, event: &StoredEvent) -> Arc<Self> {
+    /// An event that was just committed.
+    pub(crate) fn from_stored(account: AccountId, now: Timestamp, event: &StoredEvent) -> Arc<Self> {
         Self::new(account, event.sequence, event.id, event.event_type, now, &event.data)
     }
 
-    pub(crate) fn kept(account: AccountId, row: &EventRow) -> Arc<Self> {
+    /// An event that was read from the log.
+    pub(crate) fn from_row(account: AccountId, row: &EventRow) -> Arc<Self> {
         Self::new(account, row.sequence, row.id, &row.event_type, row.occurred_at, &row.data)
     }
 
-    /// The place after this event.
+    /// The cursor after this event.
     pub fn cursor(&self) -> Cursor {
         Cursor::after(self.sequence, self.id)
     }
 
-    /// About what it takes in memory, and on the wire.
+    /// Its size in memory and on the wire, roughly.
     pub fn size(&self) -> usize {
         self.envelope.len() + 64
     }
 
-    /// The frame in that form, which is made at its first use and then shared.
+    /// The frame in that form, which is serialised at its first use and then shared.
     pub fn shape(&self, shape: Shape, make: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.shapes[shape as usize].get_or_init(|| make(self)).clone()
     }

@@ -1,10 +1,10 @@
-//! Events on their way to whoever listens, and the catalogue of their types.
+//! Streams of events, and the catalogue of event types.
 //!
-//! There is one log, which every transport reads: a [`Feed`] is a cursor and a filter over the events of an account. The
-//! [`Hub`] wakes it when something was committed, here or on another server, and keeps the newest events in memory, each
-//! written once for everyone. Whoever does not keep up reads pages from the database until it does: nobody is cut off for
-//! being slow, and nothing is dropped. [`Slots`] bounds how many streams there are, [`Session`] is what an MQTT client
-//! leaves when it goes.
+//! There is one log, which every protocol reads: a [`Feed`] is a cursor and a filter over the events of an account. The
+//! [`Hub`] wakes it when an event was committed, here or on another server, and keeps the newest events in memory, each
+//! serialised once for all streams. A stream that does not keep up reads pages from the database until it does: nobody is
+//! disconnected for being slow, and nothing is dropped. [`Slots`] limits the number of streams, [`Session`] is the state
+//! of an MQTT client that may come back.
 //!
 //! An event type belongs to the area that sends it. The ones declared here are promised by the specification and move
 //! to their own area's crate, unchanged, when that area is built: a receiver can be written against them today.
@@ -25,38 +25,48 @@ mod sql;
 mod types;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, Service};
+use portico_kernel::{Clock, Sleep};
 use tokio::sync::watch;
 
 pub use cursor::{Cursor, Start};
 pub use feed::{Feed, Filter, Resync};
 pub use frame::{Frame, Shape};
 pub use hub::Hub;
-pub use open::Opening;
+pub use open::StreamParams;
 pub use sessions::{Session, SessionState};
 pub use slots::{Slot, Slots};
 
-/// What the area holds.
+/// Waits between the background steps of streams: before a gap is filled, a notification sent, a poll repeated. On the
+/// machine's clock and not on the engine's, since a test's clock stands still until it is advanced, and events would then
+/// not arrive. No event and no limit depends on these waits.
+fn pause(wait: Duration) -> Sleep {
+    SystemClock.sleep(wait)
+}
+
+/// The area's state.
 pub struct Events {
-    /// Who listens to what.
+    /// The streams' source of events.
     pub hub: Arc<Hub>,
-    /// How many may.
-    pub places: Arc<Slots>,
+    /// The limit on the number of streams.
+    pub slots: Arc<Slots>,
 }
 
 impl Events {
     /// The area's state; `shared` says that other servers may use the same database.
     pub fn new(shared: bool) -> Arc<Self> {
-        Arc::new(Self { hub: Arc::new(Hub::new(shared)), places: Arc::new(Slots::new(shared)) })
+        Arc::new(Self { hub: Arc::new(Hub::new(shared)), slots: Arc::new(Slots::new(shared)) })
     }
 }
 
 impl Service for Events {
     fn run(&self, engine: Arc<Engine>, stop: watch::Receiver<bool>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            tokio::join!(self.hub.run(&engine, stop.clone()), self.places.run(&engine, stop));
+            tokio::join!(self.hub.run(&engine, stop.clone()), self.slots.run(&engine, stop));
         })
     }
 }

@@ -1,29 +1,29 @@
-//! What opens a stream. Whoever carries it calls these like any operation, so that opening one is admitted, counted and
-//! charged like a call, and then goes on with what they answer.
+//! The operations that open a stream. The gateway calls them like any operation, so that opening one is admitted, counted
+//! and charged like a call, and then serves the stream that they return.
 
-use portico_engine::{Answer, Answered, Ctx, Operation, Protocol, Spec};
+use portico_engine::{AccountRef, Answer, AnswerKind, Body, Ctx, Operation, Output, Protocol, Spec};
 use portico_kernel::{AccountId, Category, Problem, Scope};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::{Events, Filter, Start};
 
-/// A stream that may be opened.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Opening {
+/// The stream that a caller may open.
+#[derive(Debug)]
+pub struct StreamParams {
     /// The account whose events it carries.
     pub account_id: AccountId,
-    /// The types that it is narrowed to; none for all of them.
-    #[serde(default)]
+    /// The types that it is filtered by; empty for all of them.
     pub types: Vec<String>,
     /// Where it begins: a cursor or the id of an event; empty for now.
-    #[serde(default)]
     pub after: String,
 }
 
-impl Answer for Opening {
+impl Answer for StreamParams {
+    const KIND: AnswerKind = AnswerKind::Connection;
+
     fn schema(spec: &Spec, _: &mut SchemaGenerator) -> Schema {
-        let words = match spec.protocol {
+        let description = match spec.protocol {
             Some(Protocol::Sse) => {
                 "Blocks of server-sent events. The first sets `retry` and `id`. Then one for each event: `id` is the \
                  cursor to resume from, `event` the type, `data` the envelope. `event: resync` with \
@@ -32,12 +32,11 @@ impl Answer for Opening {
             }
             _ => "The connection becomes a WebSocket.",
         };
-        json_schema!({ "type": "string", "description": words })
+        json_schema!({ "type": "string", "description": description })
     }
 
-    fn write(self, _: &Ctx) -> Result<Answered, Problem> {
-        let body = serde_json::to_vec(&self).map_err(Problem::internal)?;
-        Ok(Answered { body, next_page_token: None, refused: None })
+    fn write(self, _: &Ctx) -> Result<Output, Problem> {
+        Ok(Body::Connection(Box::new(self)).into())
     }
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct OpenStream {
     after: Option<String>,
     /// The account: a team that the person belongs to; left out, the caller's own.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
 }
 
 impl Operation for OpenStream {
@@ -65,16 +64,16 @@ impl Operation for OpenStream {
         .category(Category::Read)
         .opens(Protocol::Sse);
     type Area = Events;
-    type Answer = Opening;
+    type Answer = StreamParams;
 
-    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Opening, Problem> {
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<StreamParams, Problem> {
         Filter::types(&self.types)?;
         let after = self.after.unwrap_or_default();
         if !after.is_empty() {
-            after.parse::<Start>().map_err(|words| Problem::field("after", words))?;
+            after.parse::<Start>().map_err(|message| Problem::field("after", message))?;
         }
         let account_id = ctx.account(self.account_id).await?;
-        Ok(Opening { account_id, types: self.types, after })
+        Ok(StreamParams { account_id, types: self.types, after })
     }
 }
 
@@ -85,7 +84,7 @@ impl Operation for OpenStream {
 pub(crate) struct OpenSocket {
     /// The account whose events to stream: a team that the person belongs to; left out, the caller's own.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
 }
 
 impl Operation for OpenSocket {
@@ -95,11 +94,11 @@ impl Operation for OpenSocket {
         .opens(Protocol::Socket)
         .undocumented();
     type Area = Events;
-    type Answer = Opening;
+    type Answer = StreamParams;
 
-    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Opening, Problem> {
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<StreamParams, Problem> {
         let account_id = ctx.account(self.account_id).await?;
-        Ok(Opening { account_id, types: Vec::new(), after: String::new() })
+        Ok(StreamParams { account_id, types: Vec::new(), after: String::new() })
     }
 }
 
@@ -115,10 +114,10 @@ impl Operation for OpenMqtt {
         .opens(Protocol::Mqtt)
         .undocumented();
     type Area = Events;
-    type Answer = Opening;
+    type Answer = StreamParams;
 
-    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Opening, Problem> {
+    async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<StreamParams, Problem> {
         let account_id = ctx.account(None).await?;
-        Ok(Opening { account_id, types: Vec::new(), after: String::new() })
+        Ok(StreamParams { account_id, types: Vec::new(), after: String::new() })
     }
 }

@@ -1,4 +1,4 @@
-//! MQTT sessions: what a client left when it went. The log keeps its messages; a session is a place in it.
+//! MQTT sessions: the state of a client that may come back. Its messages are in the log; a session is a position in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use portico_store::StoreError;
 use crate::limits::{SESSION_LIFE_MAX, SESSIONS_PER_ACCOUNT};
 use crate::sql::{self, SessionKey, SessionRow};
 
-/// A session that its client holds, on this server or no more.
+/// A session of an MQTT client. Another connection of the same client takes it over.
 #[derive(Debug, Clone)]
 pub struct Session {
     key: SessionKey,
     holder: String,
 }
 
-/// What a session has come to.
+/// The state of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionState {
     /// The filters that the client subscribed, and with which quality of service.
     pub filters: Vec<(String, u8)>,
-    /// The number of the last event that the client has taken, with all before it.
+    /// The number of the last event that the client has acknowledged, with all before it.
     pub taken: i64,
     /// The number of the last event that was sent to it.
     pub sent: i64,
@@ -41,8 +41,8 @@ impl SessionState {
 }
 
 impl Session {
-    /// Begins a session of that client, which is known by the name that it gave itself within its credential. Answers
-    /// what was left of an earlier one, unless the client wants none of it. Whoever held it before has it no more.
+    /// Begins a session of the client, which is known by its credential and the client id that it chose. Returns the state
+    /// of an earlier session, unless the client wants a clean one. A connection that held that session loses it.
     pub async fn begin(
         engine: &Engine,
         account: AccountId,
@@ -56,19 +56,20 @@ impl Session {
         let holder: RequestId = engine.entropy.id(now);
         let session = Self { key, holder: holder.to_string() };
         let mut tx = engine.db.write().await?;
-        let left = sql::session(&mut tx, &session.key, now).await?;
-        if left.is_none() && sql::count_sessions(&mut tx, account, now).await? >= SESSIONS_PER_ACCOUNT {
-            let words = format!("There are {SESSIONS_PER_ACCOUNT} MQTT sessions of this account already.");
-            return Err(Problem::new(Code::RateLimited, words));
+        let earlier = sql::session(&mut tx, &session.key, now).await?;
+        if earlier.is_none() && sql::count_sessions(&mut tx, account, now).await? >= SESSIONS_PER_ACCOUNT {
+            let message =
+                format!("The account already has {SESSIONS_PER_ACCOUNT} MQTT sessions, the maximum.");
+            return Err(Problem::new(Code::RateLimited, message));
         }
-        let left = left.filter(|_| !clean).and_then(|row| SessionState::from_row(&row));
-        let state = left.as_ref().unwrap_or(first).row();
+        let earlier = earlier.filter(|_| !clean).and_then(|row| SessionState::from_row(&row));
+        let state = earlier.as_ref().unwrap_or(first).row();
         sql::begin_session(&mut tx, &session.key, &session.holder, &state, now + SESSION_LIFE_MAX).await?;
         tx.commit().await?;
-        Ok((session, left))
+        Ok((session, earlier))
     }
 
-    /// Keeps what the session has come to, for `life` from now; answers false when another connection has taken it.
+    /// Stores the state for `life` from now; returns false when another connection has taken the session over.
     pub async fn keep(
         &self,
         engine: &Engine,
@@ -82,14 +83,14 @@ impl Session {
         Ok(ours)
     }
 
-    /// Ends the session, unless another connection has taken it.
+    /// Ends the session, unless another connection has taken it over.
     pub async fn end(&self, engine: &Engine) -> Result<(), StoreError> {
         let mut tx = engine.db.write().await?;
         sql::end_session(&mut tx, &self.key, Some(&self.holder)).await?;
         tx.commit().await
     }
 
-    /// Forgets whatever an earlier connection of that client left.
+    /// Removes any earlier session of that client.
     pub async fn forget(
         engine: &Engine,
         account: AccountId,
@@ -97,7 +98,7 @@ impl Session {
         client_id: &str,
     ) -> Result<(), StoreError> {
         let key = SessionKey { account, credential: credential.to_owned(), client_id: client_id.to_owned() };
-        if sql::session(&mut engine.db.glance().await?, &key, engine.clock.now()).await?.is_none() {
+        if sql::session(&mut engine.db.query(), &key, engine.clock.now()).await?.is_none() {
             return Ok(());
         }
         let mut tx = engine.db.write().await?;
@@ -106,7 +107,7 @@ impl Session {
     }
 }
 
-/// Removes sessions whose clients did not come back.
+/// Removes expired sessions.
 pub(crate) struct PruneSessions;
 
 impl PruneSessions {

@@ -1,24 +1,24 @@
 //! Every statement of the area.
 
 use portico_kernel::{AccountId, EventId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Query, Select, StoreError, Tx, args, delete_some, from_row};
 
 /// Runs when the area can serve.
 pub(crate) const PROBE: &str = "select id from events limit 1";
 
 /// Erases what the area keeps of an account.
 pub(crate) const ERASE: [&str; 3] = [
-    "delete from mqtt_sessions where account_id = $1 and (credential, client_id) in \
-     (select credential, client_id from mqtt_sessions where account_id = $1 limit $2)",
+    delete_some!("mqtt_sessions", "credential, client_id", "account_id = $1", also "account_id = $1"),
     "delete from stream_places where account_id = $1 and $2 > 0",
     "delete from stream_accounts where account_id = $1 and $2 > 0",
 ];
 
 /// The number of the account's last event.
-pub(crate) async fn last(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
-    let row: Option<(i64,)> =
-        tx.first("select last as value from account_sequences where account_id = $1", args![account]).await?;
-    Ok(row.map_or(0, |(last,)| last))
+pub(crate) async fn last(tx: &mut impl Select, account: AccountId) -> Result<i64, StoreError> {
+    let last: Option<i64> = tx
+        .first_value("select last as value from account_sequences where account_id = $1", args![account])
+        .await?;
+    Ok(last.unwrap_or(0))
 }
 
 /// How many accounts one statement looks at.
@@ -32,15 +32,18 @@ struct LastRow {
 from_row!(LastRow { account_id, last });
 
 /// The numbers of the last events of some accounts, at most [`LASTS_MAX`].
-pub(crate) async fn lasts(tx: &mut Tx, accounts: &[AccountId]) -> Result<Vec<(AccountId, i64)>, StoreError> {
+pub(crate) async fn lasts(
+    query: &mut Query<'_>,
+    accounts: &[AccountId],
+) -> Result<Vec<(AccountId, i64)>, StoreError> {
     let Some(any) = accounts.first() else { return Ok(Vec::new()) };
-    // One text for every number of accounts; the places that are left name one twice.
-    let places = (0..LASTS_MAX).map(|at| *accounts.get(at).unwrap_or(any));
-    let rows: Vec<LastRow> = tx
+    // One text for every number of accounts; unused parameters repeat one of them.
+    let padded = (0..LASTS_MAX).map(|at| *accounts.get(at).unwrap_or(any));
+    let rows: Vec<LastRow> = query
         .all(
             "select account_id, last from account_sequences where account_id in \
              ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
-            places.flat_map(|account| args![account]).collect(),
+            padded.flat_map(|account| args![account]).collect(),
         )
         .await?;
     Ok(rows.into_iter().map(|row| (row.account_id, row.last)).collect())
@@ -52,28 +55,24 @@ pub(crate) async fn event_at(
     account: AccountId,
     sequence: i64,
 ) -> Result<Option<EventId>, StoreError> {
-    let row: Option<(EventId,)> = tx
-        .first(
-            "select id as value from events where account_id = $1 and sequence = $2",
-            args![account, sequence],
-        )
-        .await?;
-    Ok(row.map(|(id,)| id))
+    tx.first_value(
+        "select id as value from events where account_id = $1 and sequence = $2",
+        args![account, sequence],
+    )
+    .await
 }
 
 /// The number of the account's oldest event that is still there.
 pub(crate) async fn oldest(tx: &mut Tx, account: AccountId) -> Result<Option<i64>, StoreError> {
-    let row: Option<(i64,)> = tx
-        .first(
-            "select sequence as value from events where account_id = $1 order by sequence limit 1",
-            args![account],
-        )
-        .await?;
-    Ok(row.map(|(sequence,)| sequence))
+    tx.first_value(
+        "select sequence as value from events where account_id = $1 order by sequence limit 1",
+        args![account],
+    )
+    .await
 }
 
-/// Says that this server is there until then; answers whether it was known.
-pub(crate) async fn keep_node(tx: &mut Tx, node: &str, expires_at: Timestamp) -> Result<bool, StoreError> {
+/// Renews this server's heartbeat; returns whether the server was known.
+pub(crate) async fn renew_node(tx: &mut Tx, node: &str, expires_at: Timestamp) -> Result<bool, StoreError> {
     let kept = tx
         .execute(
             "update stream_nodes set expires_at = $2 where node_id = $1",
@@ -82,63 +81,63 @@ pub(crate) async fn keep_node(tx: &mut Tx, node: &str, expires_at: Timestamp) ->
         .await?;
     if kept == 0 {
         let text = "insert into stream_nodes (node_id, expires_at) values ($1, $2)";
-        tx.execute(text, args![node.to_owned(), expires_at]).await?;
+        tx.run(text, args![node.to_owned(), expires_at]).await?;
     }
     Ok(kept > 0)
 }
 
-/// Removes servers that have gone, and what they held.
+/// Removes expired servers, and their counts.
 pub(crate) async fn remove_nodes(tx: &mut Tx, gone_before: Timestamp) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "delete from stream_places where node_id in (select node_id from stream_nodes where expires_at < $1)",
         args![gone_before],
     )
     .await?;
-    tx.execute("delete from stream_nodes where expires_at < $1", args![gone_before]).await.map(drop)
+    tx.run("delete from stream_nodes where expires_at < $1", args![gone_before]).await
 }
 
-/// Removes a server, and what it held.
+/// Removes a server, and its counts.
 pub(crate) async fn remove_node(tx: &mut Tx, node: &str) -> Result<(), StoreError> {
-    tx.execute("delete from stream_places where node_id = $1", args![node.to_owned()]).await?;
-    tx.execute("delete from stream_nodes where node_id = $1", args![node.to_owned()]).await.map(drop)
+    tx.run("delete from stream_places where node_id = $1", args![node.to_owned()]).await?;
+    tx.run("delete from stream_nodes where node_id = $1", args![node.to_owned()]).await
 }
 
-/// What an account and one credential of it hold.
+/// How many streams an account and one credential of it have open.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct StreamCounts {
     pub(crate) of_account: i64,
     pub(crate) of_credential: i64,
 }
 
-from_row!(Held { of_account, of_credential });
+from_row!(StreamCounts { of_account, of_credential });
 
-impl Held {
-    /// With one more.
-    pub(crate) fn and_one(self) -> Self {
+impl StreamCounts {
+    /// The counts with one stream more.
+    pub(crate) fn plus_one(self) -> Self {
         Self { of_account: self.of_account + 1, of_credential: self.of_credential + 1 }
     }
 }
 
-/// Keeps everybody else from counting in the account until the commit.
+/// Locks the account's counts until the commit.
 pub(crate) async fn lock_account(tx: &mut Tx, account: AccountId, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into stream_accounts (account_id, taken_at) values ($1, $2) \
          on conflict (account_id) do update set taken_at = excluded.taken_at",
         args![account, now],
     )
     .await
-    .map(drop)
 }
 
-/// Counts what the account and the credential hold on the other servers that are there. Nobody else takes a place in the
-/// account before the commit.
-pub(crate) async fn count_held(
+/// Counts the streams of the account and the credential on the other servers that are alive. Locks the account, so that no
+/// other server admits a stream before the commit.
+pub(crate) async fn count_elsewhere(
     tx: &mut Tx,
     account: AccountId,
     credential: &str,
     own_node: &str,
-    (now, alive_after): (Timestamp, Timestamp),
-) -> Result<Held, StoreError> {
+    now: Timestamp,
+    alive_after: Timestamp,
+) -> Result<StreamCounts, StoreError> {
     lock_account(tx, account, now).await?;
     tx.one(
         "select cast(coalesce(sum(p.held), 0) as bigint) as of_account, \
@@ -150,28 +149,27 @@ pub(crate) async fn count_held(
     .await
 }
 
-/// Writes down how much the credential holds on this server.
-pub(crate) async fn hold(
+/// Stores how many streams the credential has open on this server.
+pub(crate) async fn set_count(
     tx: &mut Tx,
     account: AccountId,
     credential: &str,
     node: &str,
-    held: i64,
+    count: i64,
 ) -> Result<(), StoreError> {
-    if held == 0 {
+    if count == 0 {
         let text = "delete from stream_places where account_id = $1 and credential = $2 and node_id = $3";
-        return tx.execute(text, args![account, credential.to_owned(), node.to_owned()]).await.map(drop);
+        return tx.run(text, args![account, credential.to_owned(), node.to_owned()]).await;
     }
-    tx.execute(
+    tx.run(
         "insert into stream_places (account_id, credential, node_id, held) values ($1, $2, $3, $4) \
          on conflict (account_id, credential, node_id) do update set held = excluded.held",
-        args![account, credential.to_owned(), node.to_owned(), held],
+        args![account, credential.to_owned(), node.to_owned(), count],
     )
     .await
-    .map(drop)
 }
 
-/// An MQTT session as it is kept.
+/// An MQTT session as it is stored.
 pub(crate) struct SessionRow {
     pub(crate) filters: String,
     pub(crate) taken: i64,
@@ -188,9 +186,9 @@ pub(crate) struct SessionKey {
     pub(crate) client_id: String,
 }
 
-/// The session, if it has not ended.
+/// The session, if it has not expired.
 pub(crate) async fn session(
-    tx: &mut Tx,
+    tx: &mut impl Select,
     key: &SessionKey,
     now: Timestamp,
 ) -> Result<Option<SessionRow>, StoreError> {
@@ -208,16 +206,14 @@ pub(crate) async fn count_sessions(
     account: AccountId,
     now: Timestamp,
 ) -> Result<i64, StoreError> {
-    let (count,) = tx
-        .one(
-            "select count(*) as value from mqtt_sessions where account_id = $1 and expires_at > $2",
-            args![account, now],
-        )
-        .await?;
-    Ok(count)
+    tx.value(
+        "select count(*) as value from mqtt_sessions where account_id = $1 and expires_at > $2",
+        args![account, now],
+    )
+    .await
 }
 
-/// Makes or takes over the session for `holder`.
+/// Creates the session, or takes it over, for `holder`.
 pub(crate) async fn begin_session(
     tx: &mut Tx,
     key: &SessionKey,
@@ -225,7 +221,7 @@ pub(crate) async fn begin_session(
     row: &SessionRow,
     expires_at: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into mqtt_sessions (account_id, credential, client_id, holder, filters, taken, sent, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (account_id, credential, client_id) do update set \
          holder = excluded.holder, filters = excluded.filters, taken = excluded.taken, sent = excluded.sent, \
@@ -242,10 +238,9 @@ pub(crate) async fn begin_session(
         ],
     )
     .await
-    .map(drop)
 }
 
-/// Keeps what the session has come to, if it is still `holder`'s; answers whether it is.
+/// Stores the session's state, if it is still `holder`'s; returns whether it is.
 pub(crate) async fn keep_session(
     tx: &mut Tx,
     key: &SessionKey,
@@ -272,27 +267,25 @@ pub(crate) async fn keep_session(
     Ok(rows == 1)
 }
 
-/// Ends the session, if it is still `holder`'s; whoever holds it when that is not given.
+/// Removes the session, if it is still `holder`'s; with `None` whoever holds it.
 pub(crate) async fn end_session(
     tx: &mut Tx,
     key: &SessionKey,
     holder: Option<&str>,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "delete from mqtt_sessions where account_id = $1 and credential = $2 and client_id = $3 \
          and ($4 = '' or holder = $4)",
         args![key.account, key.credential, key.client_id, holder.unwrap_or_default().to_owned()],
     )
     .await
-    .map(drop)
 }
 
-/// Removes up to `most` sessions that have ended.
-pub(crate) async fn prune_sessions(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
+/// Removes up to `limit` expired sessions.
+pub(crate) async fn prune_sessions(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
-        "delete from mqtt_sessions where expires_at <= $1 and (account_id, credential, client_id) in \
-         (select account_id, credential, client_id from mqtt_sessions where expires_at <= $1 limit $2)",
-        args![now, most],
+        delete_some!("mqtt_sessions", "account_id, credential, client_id", "expires_at <= $1", also "expires_at <= $1"),
+        args![now, limit],
     )
     .await
 }

@@ -50,9 +50,9 @@ impl AuthServer {
             && Origins::is_preflight(&incoming.parts.headers)
             && let Some(allow) = open_to_any_origin(incoming.parts.uri.path())
         {
-            return Ok(cors::preflight(&http::HeaderValue::from_static(allow)));
+            return Ok(cors::preflight(&allow));
         }
-        let bytes = incoming.body.read(limits::FORM_BYTES_MAX).await?;
+        let bytes = incoming.body.read(limits::FORM_BYTES_MAX as u64).await?;
         incoming.mark_working();
         let mut request = Request::from_parts(incoming.parts.clone(), bytes);
         let (peer, request_id) = (peer_address(&request), incoming.request_id.clone());

@@ -8,9 +8,10 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
 use hyper::body::Body;
-use portico_kernel::{Code, Problem};
+use portico_engine::input::{UploadSender, too_large};
+use portico_kernel::Problem;
 
-/// A request body is at most 2 MiB (SPEC.md, Limits).
+/// A request body is at most 2 MiB (SPEC.md, Limits), unless its operation says otherwise.
 pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// A sender slower than this is cut off.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
@@ -38,28 +39,50 @@ impl<B: HttpBody> RequestBody<B> {
     }
 
     /// Refuses a body that says it is too large, before any of it is read.
-    pub(crate) fn check_declared(&self, limit: usize) -> Result<(), Problem> {
-        if self.inner.size_hint().lower() > limit as u64 { Err(too_large(limit)) } else { Ok(()) }
+    pub(crate) fn check_declared(&self, limit: u64) -> Result<(), Problem> {
+        if self.inner.size_hint().lower() > limit { Err(too_large(limit)) } else { Ok(()) }
+    }
+
+    /// The length that the sender announced.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.inner.size_hint().exact()
+    }
+
+    /// Hands the body over as it arrives, until its end or until nobody reads any more. A sender that pauses for too long
+    /// is cut off; how long the whole may take is the operation's own limit.
+    pub(crate) async fn pump(&mut self, sender: UploadSender) {
+        while !self.ended {
+            let frame = tokio::time::timeout(BODY_TIME_MAX, self.inner.frame()).await;
+            match frame {
+                Ok(None) => self.ended = true,
+                Ok(Some(Ok(frame))) => {
+                    let piece = frame.into_data().unwrap_or_default();
+                    if !piece.is_empty() && !sender.send(piece).await {
+                        return;
+                    }
+                }
+                Ok(Some(Err(error))) => return sender.finish(Err(broken(&error))).await,
+                Err(_) => return sender.finish(Err(too_slow())).await,
+            }
+        }
+        sender.finish(Ok(())).await;
     }
 
     /// Reads a body of at most `limit` bytes; stops reading at the first byte too many.
-    pub(crate) async fn read(&mut self, limit: usize) -> Result<Bytes, Problem> {
+    pub(crate) async fn read(&mut self, limit: u64) -> Result<Bytes, Problem> {
         self.check_declared(limit)?;
         if self.ended {
             return Ok(Bytes::new());
         }
-        tokio::time::timeout(BODY_TIME_MAX, self.read_frames(limit)).await.unwrap_or_else(|_| {
-            Err(Problem::field("body", format!("did not arrive within {} seconds", BODY_TIME_MAX.as_secs())))
-        })
+        tokio::time::timeout(BODY_TIME_MAX, self.read_frames(limit)).await.unwrap_or_else(|_| Err(too_slow()))
     }
 
-    async fn read_frames(&mut self, limit: usize) -> Result<Bytes, Problem> {
+    async fn read_frames(&mut self, limit: u64) -> Result<Bytes, Problem> {
         let mut bytes = BytesMut::new();
         while let Some(frame) = self.inner.frame().await {
-            let frame =
-                frame.map_err(|error| Problem::field("body", format!("did not arrive whole: {error}")))?;
+            let frame = frame.map_err(|error| broken(&error))?;
             let Ok(data) = frame.into_data() else { continue };
-            if bytes.len() + data.len() > limit {
+            if (bytes.len() + data.len()) as u64 > limit {
                 return Err(too_large(limit));
             }
             bytes.extend_from_slice(&data);
@@ -69,8 +92,12 @@ impl<B: HttpBody> RequestBody<B> {
     }
 }
 
-fn too_large(limit: usize) -> Problem {
-    Problem::new(Code::PayloadTooLarge, format!("The body is larger than {limit} bytes."))
+fn too_slow() -> Problem {
+    Problem::field("body", format!("did not arrive within {} seconds", BODY_TIME_MAX.as_secs()))
+}
+
+fn broken(error: &impl fmt::Display) -> Problem {
+    Problem::field("body", format!("did not arrive whole: {error}"))
 }
 
 /// Is the content declared as JSON in UTF-8?

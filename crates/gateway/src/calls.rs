@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http::HeaderMap;
 use portico_engine::input::{Fields, Node};
 use portico_engine::{
-    Access, Admission, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply, Spec,
+    Access, Admission, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply,
     dispatch, log_failure,
 };
-use portico_events::Opening;
+use portico_events::StreamParams;
 use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem};
@@ -97,7 +97,7 @@ impl Calls {
         let admission = match (metered, admission) {
             (Some(metered), Ok(admission)) => metered.admit(admission.account()).await.map(|()| admission),
             (Some(metered), Err(problem)) => {
-                metered.look().await;
+                metered.load_rate_limit().await;
                 Err(problem)
             }
             (None, admission) => admission,
@@ -117,7 +117,7 @@ impl Calls {
         scope: &mut CallScope,
     ) {
         if let Some(metered) = scope.meter(&self.metering, &self.engine, credential, &entry.spec) {
-            metered.look().await;
+            metered.load_rate_limit().await;
         }
         self.not_admitted(problem, entry, &scope.request_id);
     }
@@ -139,7 +139,9 @@ impl Calls {
 
     /// A call by name on a connection of `credential`: admitted, limited, counted and told of as over REST.
     pub(crate) async fn call(&self, credential: &Credential, call: RpcCall<'_>) -> RpcAnswer {
-        let result = self.run_and_record(credential, call, Spec::callable, async |reply| Ok(reply.into()));
+        let result = self.run_and_record(credential, call, Entry::is_callable, async |reply: Reply| {
+            RpcAnswer::try_from(reply)
+        });
         result.await.unwrap_or_else(|problem| RpcAnswer::Refusal(problem.to_json("").into()))
     }
 
@@ -152,11 +154,11 @@ impl Calls {
         fields: Fields,
         before: impl AsyncFnOnce() -> T,
     ) -> Result<(Connection, T), Problem> {
-        let opens = |spec: &Spec| spec.protocol == Some(protocol);
-        let method = self.names.values().find(|entry| opens(&entry.spec)).map_or("", |entry| entry.spec.name);
+        let opens = |entry: &Entry| entry.spec.protocol == Some(protocol);
+        let method = self.names.values().find(|entry| opens(entry)).map_or("", |entry| entry.spec.name);
         let call = RpcCall { method, fields, idempotency_key: None };
         let take_slot = async |reply: Reply| {
-            let account = opening(&reply)?.account_id;
+            let account = opening(reply)?.account_id;
             let done = before().await;
             Ok((self.connections.open(&self.engine, credential, account, None).await?, done))
         };
@@ -169,11 +171,11 @@ impl Calls {
         &self,
         credential: &Credential,
         call: RpcCall<'_>,
-        may: impl Fn(&Spec) -> bool,
+        may: impl Fn(&Entry) -> bool,
         go_on: impl AsyncFnOnce(Reply) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let mut scope = CallScope::new(&self.metrics, new_request_id(&self.engine));
-        let result = match self.names.get(call.method).filter(|entry| may(&entry.spec)) {
+        let result = match self.names.get(call.method).filter(|entry| may(entry)) {
             Some(entry) => self.admit_and_run(entry, credential, call, &mut scope).await,
             None => Err(no_operation(call.method)),
         };
@@ -201,7 +203,8 @@ impl Calls {
             self.admit_named(entry, EntryPoint::Api, credential, call.fields, scope).await?;
         let key = call.idempotency_key.filter(|_| entry.spec.idempotency_key);
         let key = key.map(|key| IdempotencyKey::parse(key.as_bytes())).transpose()?;
-        let reply = self.run(entry, scope.call(admission, message, key, CallOptions::default())).await?;
+        let reply =
+            self.run(entry, scope.call(admission, message, None, key, CallOptions::default())).await?;
         scope.note_reply(&reply);
         Ok(reply)
     }
@@ -236,23 +239,27 @@ pub(crate) enum RpcAnswer {
     Refusal(Bytes),
 }
 
-impl From<Reply> for RpcAnswer {
-    fn from(reply: Reply) -> Self {
+impl TryFrom<Reply> for RpcAnswer {
+    type Error = Problem;
+
+    fn try_from(reply: Reply) -> Result<Self, Problem> {
         // An answer may carry a code of its own; only one that was kept is a `Problem`.
-        if reply.refused.is_none() || !reply.replayed {
-            return Self::Answer(reply.body);
+        let is_answer = reply.refused.is_none() || !reply.replayed;
+        let body = reply.into_json()?;
+        if is_answer {
+            return Ok(Self::Answer(body));
         }
-        let problem = serde_json::from_slice::<Value>(&reply.body).map(|mut problem| {
+        let problem = serde_json::from_slice::<Value>(&body).map(|mut problem| {
             problem["request_id"] = Value::from("");
             problem.to_string().into()
         });
-        Self::Refusal(problem.unwrap_or(reply.body))
+        Ok(Self::Refusal(problem.unwrap_or(body)))
     }
 }
 
 /// What an operation that opens a connection replied.
-pub(crate) fn opening(reply: &Reply) -> Result<Opening, Problem> {
-    serde_json::from_slice(&reply.body).map_err(Problem::internal)
+pub(crate) fn opening(reply: Reply) -> Result<StreamParams, Problem> {
+    reply.body.into_connection()
 }
 
 fn no_operation(name: &str) -> Problem {
@@ -270,7 +277,7 @@ pub(crate) fn too_many_calls(limit: usize, connection: &str) -> Problem {
 /// Takes the path's variables out of the fields, as words: that is what a path would hold.
 fn split(entry: &Entry, mut fields: Fields) -> (Fields, Result<Fields, Problem>) {
     let path = entry.spec.variables().map(|name| match fields.remove(name) {
-        Some(Node::Text(word)) if !word.is_empty() => Ok((name.to_owned(), Node::Words(vec![word]))),
+        Some(Node::Text(word)) if !word.is_empty() => Ok((name.to_owned(), Node::Texts(vec![word]))),
         Some(Node::Null) | None => Err(Problem::field(name, "is missing")),
         Some(_) => Err(Problem::field(name, "must be a string that is not empty")),
     });

@@ -121,7 +121,7 @@ impl Connections {
         account: AccountId,
         transport: Option<Transport>,
     ) -> Result<Connection, Problem> {
-        let slot = self.events.places.take(engine, account, &credential.caller().subject).await?;
+        let slot = self.events.slots.take(engine, account, &credential.caller().subject).await?;
         let now = engine.clock.now();
         let credential_left =
             credential.ends().map(|end| end.since(now)).filter(|left| *left < STREAM_LIFE_MAX);
@@ -159,10 +159,10 @@ impl Connections {
     /// closed, or soon after.
     pub async fn drain(&self, engine: &Engine) {
         tokio::select! {
-            () = self.events.places.settling(engine) => {}
+            () = self.events.slots.save_changes(engine) => {}
             () = self.end_all() => {}
         }
-        if let Err(error) = self.events.places.leave(engine).await {
+        if let Err(error) = self.events.slots.leave(engine).await {
             tracing::warn!(%error, "Failed to release the stream slots of this server");
         }
     }
@@ -196,7 +196,7 @@ impl Connections {
         let mut persons = Vec::new();
         for entry in &self.open {
             let state = entry.value();
-            match self.identity.still_stands(state.credential.verified(), now) {
+            match self.identity.is_credential_valid(state.credential.verified(), now) {
                 Ok(false) => state.end(EndReason::Revoked),
                 Ok(true) if stood_still => state.end(EndReason::Drain),
                 Ok(true) if due && state.may_leave() => persons.push(state.clone()),
@@ -253,7 +253,7 @@ impl ConnectionState {
 
     async fn is_member(&self, engine: &Arc<Engine>) -> bool {
         const ANY: Spec = Spec::get("events", "/");
-        let account = Node::Words(vec![self.account.to_string()]);
+        let account = Node::Texts(vec![self.account.to_string()]);
         let path = Fields::from([(ACCOUNT_VARIABLE.to_owned(), account)]);
         let admitted = engine.admit(&ANY, EntryPoint::Api, self.credential.caller().clone(), &path).await;
         !admitted.is_err_and(|problem| problem.code() == Code::Forbidden)

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use portico_identity::verify::{Audience, Verified, refused};
+use portico_identity::verify::{Audience, VerifiedToken, refused};
 use portico_kernel::{Caller, Problem, Timestamp};
 use portico_metering::RateLimitKey;
 
 /// A token that was valid when it was last seen.
 #[derive(Clone)]
-pub(crate) struct Credential(Arc<VerifiedToken>);
+pub(crate) struct Credential(Arc<Inner>);
 
-struct VerifiedToken {
-    verified: Verified,
+struct Inner {
+    verified: VerifiedToken,
     /// What its calls are counted under; the platform's own are not.
     rate_limit_key: Option<Arc<RateLimitKey>>,
 }
 
 impl Credential {
-    pub(crate) fn new(verified: Verified, rate_limit_key: Option<Arc<RateLimitKey>>) -> Self {
-        Self(Arc::new(VerifiedToken { verified, rate_limit_key }))
+    pub(crate) fn new(verified: VerifiedToken, rate_limit_key: Option<Arc<RateLimitKey>>) -> Self {
+        Self(Arc::new(Inner { verified, rate_limit_key }))
     }
 
     pub(crate) fn caller(&self) -> &Arc<Caller> {
@@ -34,7 +34,7 @@ impl Credential {
         self.0.rate_limit_key.as_ref()
     }
 
-    pub(crate) fn verified(&self) -> &Verified {
+    pub(crate) fn verified(&self) -> &VerifiedToken {
         &self.0.verified
     }
 

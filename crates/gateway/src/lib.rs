@@ -12,6 +12,7 @@
 pub mod asyncapi;
 mod auth;
 mod body;
+mod bytes_answer;
 mod calls;
 mod client_ids;
 mod connections;

@@ -1,32 +1,36 @@
 //! A request as one message.
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, HeaderName};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue};
-use portico_engine::input::{Fault, Fields, Node, Posted, parse_object, parse_query};
-use portico_engine::{Entry, IdempotencyKey};
+use portico_engine::input::{
+    Attachment, Fields, InputError, RawRequest, Upload, UploadSender, parse_object, parse_query,
+};
+use portico_engine::{Entry, IdempotencyKey, RequestBody};
 use portico_kernel::{Code, Problem};
 
-use crate::body::{self, BODY_BYTES_MAX, HttpBody};
+use crate::body::{self, HttpBody};
 use crate::incoming::IncomingRequest;
 
 /// One message from path, query and body: the path wins over the body, and only requests without a body take a query.
 pub(crate) async fn read<B: HttpBody>(
     entry: &Entry,
     incoming: &mut IncomingRequest<B>,
-    variables: Result<Fields, Fault>,
-) -> Result<Fields, Problem> {
-    if let Some(limit) = entry.spec.anything {
-        // Where anything is taken, what does not read names nothing.
+    variables: Result<Fields, InputError>,
+) -> Result<(Fields, Option<Attachment>), Problem> {
+    if entry.spec.body == RequestBody::Raw {
+        // Where anything is taken, a path that does not read names nothing.
         let nowhere = |_| Problem::new(Code::NotFound, "There is nothing at this path.");
-        let mut variables = variables.map_err(nowhere)?;
-        variables.insert(Posted::FIELD.to_owned(), read_anything(incoming, limit).await?);
-        return Ok(variables);
+        let variables = variables.map_err(nowhere)?;
+        let raw = read_raw(incoming, entry.spec.body_limit).await?;
+        return Ok((variables, Some(Attachment::Raw(raw))));
     }
     let variables = variables?;
     let query = parse_query(incoming.parts.uri.query().unwrap_or_default());
-    let mut fields = if entry.spec.method.takes_body() {
-        let fields = read_body(incoming).await?;
+    let mut fields = if entry.spec.body == RequestBody::Upload {
+        query?
+    } else if entry.spec.method.takes_body() {
+        let fields = read_body(incoming, entry.spec.body_limit).await?;
         if let Some(name) = query?.keys().next() {
             let message = "is given in the query; this request takes its fields in the body";
             return Err(Problem::field(name, message));
@@ -36,48 +40,66 @@ pub(crate) async fn read<B: HttpBody>(
         if !incoming.body.read(0).await.is_ok_and(|bytes| bytes.is_empty()) {
             return Err(Problem::field("body", "must be empty: this request takes its fields in the query"));
         }
-        let fields = query?;
-        if let Some(name) = variables.keys().find(|name| fields.contains_key(*name)) {
-            return Err(Problem::field(name, "is given in the path already"));
-        }
-        fields
+        query?
     };
+    let in_query = entry.spec.body == RequestBody::Upload || !entry.spec.method.takes_body();
+    if let Some(name) = variables.keys().find(|name| in_query && fields.contains_key(*name)) {
+        return Err(Problem::field(name, "is given in the path already"));
+    }
     fields.extend(variables);
-    Ok(fields)
+    Ok((fields, None))
 }
 
-/// Whatever was posted, of any type; what stands in the query is the sender's own business.
-async fn read_anything<B: HttpBody>(
-    incoming: &mut IncomingRequest<B>,
-    limit: usize,
-) -> Result<Node, Problem> {
+/// The request as it came, of any type; what stands in the query is the sender's own business.
+async fn read_raw<B: HttpBody>(incoming: &mut IncomingRequest<B>, limit: u64) -> Result<RawRequest, Problem> {
     let body = incoming.body.read(limit).await?;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = incoming.parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
-    Ok(Posted::node(incoming.parts.method.as_str(), headers, &body))
+    Ok(RawRequest::new(incoming.parts.method.as_str(), headers, body))
 }
 
 /// The body as a message. No body at all is an empty message.
-async fn read_body<B: HttpBody>(incoming: &mut IncomingRequest<B>) -> Result<Fields, Problem> {
-    let bytes = read_json(incoming).await?;
+async fn read_body<B: HttpBody>(incoming: &mut IncomingRequest<B>, limit: u64) -> Result<Fields, Problem> {
+    let bytes = read_json(incoming, limit).await?;
     if bytes.is_empty() { Ok(Fields::new()) } else { Ok(parse_object(&bytes)?) }
 }
 
 /// The body, which says that it is JSON; empty when there is none.
-pub(crate) async fn read_json<B: HttpBody>(incoming: &mut IncomingRequest<B>) -> Result<Bytes, Problem> {
-    incoming.body.check_declared(BODY_BYTES_MAX)?;
+pub(crate) async fn read_json<B: HttpBody>(
+    incoming: &mut IncomingRequest<B>,
+    limit: u64,
+) -> Result<Bytes, Problem> {
+    incoming.body.check_declared(limit)?;
     if incoming.body.has_ended() {
         return Ok(Bytes::new());
     }
-    if incoming.parts.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
-        let message = "The body must not be compressed: no `Content-Encoding` is taken.";
-        return Err(Problem::new(Code::UnsupportedMediaType, message));
-    }
+    check_coding(&incoming.parts.headers)?;
     if !body::is_json(&incoming.parts.headers) {
         let message = "The body must be JSON, with `Content-Type: application/json`.";
         return Err(Problem::new(Code::UnsupportedMediaType, message));
     }
-    incoming.body.read(BODY_BYTES_MAX).await
+    incoming.body.read(limit).await
+}
+
+fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
+    if headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        let message = "The body must not be compressed: no `Content-Encoding` is taken.";
+        return Err(Problem::new(Code::UnsupportedMediaType, message));
+    }
+    Ok(())
+}
+
+/// Begins an upload: its sending end goes to [`RequestBody::pump`](crate::body::RequestBody::pump).
+pub(crate) fn begin_upload<B: HttpBody>(
+    entry: &Entry,
+    incoming: &IncomingRequest<B>,
+) -> Result<(UploadSender, Attachment), Problem> {
+    incoming.body.check_declared(entry.spec.body_limit)?;
+    check_coding(&incoming.parts.headers)?;
+    let media_type = incoming.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = media_type.unwrap_or_default().to_owned();
+    let (sender, upload) = Upload::channel(media_type, incoming.body.length(), entry.spec.body_limit);
+    Ok((sender, Attachment::Upload(upload)))
 }
 
 /// The caller's Idempotency-Key, where the operation takes one.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
-use portico_engine::{Answer, Answered, Area, Ctx, Done, Engine, Operation, Protocol, Spec};
-use portico_kernel::{AccountId, Code, Problem, Timestamp};
+use portico_engine::{AccountRef, Answer, Area, Body, Ctx, Done, Engine, Operation, Output, Protocol, Spec};
+use portico_kernel::{Code, Problem, Timestamp};
 use portico_store::StoreError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -25,8 +26,8 @@ const PROBED_LIFE: Duration = Duration::from_millis(500);
 pub struct Platform {
     base_url: String,
     documents: Documents,
-    frames: OnceLock<Arc<[u8]>>,
-    asyncapi: OnceLock<Arc<[u8]>>,
+    frames: OnceLock<Bytes>,
+    asyncapi: OnceLock<Bytes>,
     probed: Mutex<Option<(Timestamp, BTreeMap<String, BackendState>)>>,
 }
 
@@ -146,9 +147,9 @@ impl Answer for Ready {
         generator.subschema_for::<Readiness>()
     }
 
-    fn write(self, ctx: &Ctx) -> Result<Answered, Problem> {
+    fn write(self, ctx: &Ctx) -> Result<Output, Problem> {
         let refused = (!self.0.ready).then_some(Code::Unavailable);
-        Ok(Answered { refused, ..self.0.write(ctx)? })
+        Ok(Output { refused, ..self.0.write(ctx)? })
     }
 }
 
@@ -165,15 +166,15 @@ impl Operation for GetReady {
 }
 
 /// A document of the API, as it goes out.
-struct Document(Arc<[u8]>);
+struct Document(Bytes);
 
 impl Answer for Document {
     fn schema(_: &Spec, _: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "object", "description": "A document of the API." })
     }
 
-    fn write(self, _: &Ctx) -> Result<Answered, Problem> {
-        Ok(Answered { body: self.0.to_vec(), next_page_token: None, refused: None })
+    fn write(self, _: &Ctx) -> Result<Output, Problem> {
+        Ok(Body::Json(self.0).into())
     }
 }
 
@@ -224,7 +225,7 @@ impl Operation for GetAsyncApi {
 }
 
 /// A document that never changes, made at its first use.
-fn written(kept: &OnceLock<Arc<[u8]>>, make: impl FnOnce() -> Value) -> Arc<[u8]> {
+fn written(kept: &OnceLock<Bytes>, make: impl FnOnce() -> Value) -> Bytes {
     kept.get_or_init(|| make().to_string().into_bytes().into()).clone()
 }
 
@@ -236,7 +237,7 @@ fn written(kept: &OnceLock<Arc<[u8]>>, make: impl FnOnce() -> Value) -> Arc<[u8]
 struct GetDocument {
     /// The account whose document to read: a team that the person belongs to; left out, the caller's own.
     #[serde(default)]
-    account: Option<AccountId>,
+    account: Option<AccountRef>,
 }
 
 impl Operation for GetDocument {

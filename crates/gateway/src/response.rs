@@ -120,10 +120,11 @@ pub(crate) fn from_reply(
     parts: &Parts,
     reply: Reply,
     sent: Option<Fields>,
-) -> Response<Bytes> {
+) -> Result<Response<Bytes>, Problem> {
+    let body = reply.body.into_json()?;
     let mut response = match reply.refused {
-        Some((code, retry)) => refused(code, retry, reply.body),
-        None => json(StatusCode::OK, reply.body),
+        Some((code, retry)) => refused(code, retry, body),
+        None => json(StatusCode::OK, body),
     };
     if reply.replayed {
         response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
@@ -137,7 +138,7 @@ pub(crate) fn from_reply(
     if entry.spec.etag && response.status() == StatusCode::OK {
         tag(entry, &parts.headers, &mut response);
     }
-    response
+    Ok(response)
 }
 
 /// Adds the `ETag`; whoever has the answer already gets 304 instead.

@@ -8,7 +8,9 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use portico_engine::input::Fields;
-use portico_engine::{Access, Admission, CallOptions, Engine, Entry, EntryPoint, Protocol};
+use portico_engine::{
+    Access, Admission, Body, Call, CallOptions, Engine, Entry, EntryPoint, Protocol, Reply, RequestBody,
+};
 use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
 use portico_metering::Metering;
@@ -25,7 +27,7 @@ use crate::response::{self, Refusal};
 use crate::routes::{Methods, Route, RouteError, Routes};
 use crate::scope::CallScope;
 use crate::upgrade::{self, SocketPeer};
-use crate::{Metrics, message, sse};
+use crate::{Metrics, bytes_answer, message, sse};
 
 /// Serves the registry's operations over HTTP.
 pub struct Gateway {
@@ -97,7 +99,8 @@ impl Gateway {
         incoming.any_origin = entry.spec.is_public_document();
         if upgrade::is_preauth(entry, &incoming.parts) {
             // Who it is comes in the first frame.
-            message::read(entry, incoming, variables).await.and_then(upgrade::no_fields)?;
+            let (fields, _) = message::read(entry, incoming, variables).await?;
+            upgrade::no_fields(fields)?;
             let peer = SocketPeer::Unauthenticated(self.calls.connections.preauth_permit()?);
             return Ok(upgrade::upgrade(&self.calls, entry, &mut incoming.parts, peer)?.into());
         }
@@ -107,23 +110,50 @@ impl Gateway {
         }
         let path = variables.as_ref().unwrap_or(&NO_FIELDS);
         let (admission, credential) = self.admit(entry, incoming, path, scope).await?;
-        let mut fields = message::read(entry, incoming, variables).await?;
+        let (mut fields, attachment) = message::read(entry, incoming, variables).await?;
         let idempotency_key = message::idempotency_key(entry, &incoming.parts.headers)?;
         if entry.spec.protocol == Some(Protocol::Sse) {
             sse::resume_from_header(&incoming.parts.headers, &mut fields)?;
         }
         let sent = entry.spec.list.map(|_| fields.clone());
         incoming.mark_working();
-        let call = scope.call(admission, fields, idempotency_key, CallOptions::default());
-        let reply = self.calls.run(entry, call).await?;
+        let call = scope.call(admission, fields, attachment, idempotency_key, CallOptions::default());
+        let reply = self.run(entry, incoming, call).await?;
         scope.note_reply(&reply);
         match credential {
             Some(credential) if entry.spec.protocol.is_some() => {
-                let answer = upgrade::open(&self.calls, entry, incoming, &reply, &credential).await;
+                let answer = upgrade::open(&self.calls, entry, incoming, reply, &credential).await;
                 Ok(answer.inspect_err(|_| scope.refund())?)
             }
-            _ => Ok(response::from_reply(entry, &incoming.parts, reply, sent).into()),
+            _ => match reply.body {
+                Body::Bytes(answer) => Ok(bytes_answer::response(answer, &incoming.parts.headers)),
+                body => {
+                    let reply = Reply { body, ..reply };
+                    Ok(response::from_reply(entry, &incoming.parts, reply, sent)?.into())
+                }
+            },
         }
+    }
+
+    /// Runs the call; an upload is handed over meanwhile.
+    async fn run<B: HttpBody>(
+        &self,
+        entry: &Arc<Entry>,
+        incoming: &mut IncomingRequest<B>,
+        mut call: Call,
+    ) -> Result<Reply, Problem> {
+        if entry.spec.body != RequestBody::Upload {
+            return self.calls.run(entry, call).await;
+        }
+        let (sender, upload) = message::begin_upload(entry, incoming)?;
+        call.attachment = Some(upload);
+        let mut running = pin!(self.calls.run(entry, call));
+        tokio::select! {
+            biased;
+            reply = &mut running => return reply,
+            () = incoming.body.pump(sender) => {}
+        }
+        running.await
     }
 
     /// `OPTIONS` answers browsers that ask whether they may call; every other method that is not served is refused.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use http::Method;
-use portico_engine::input::{Fault, Fields, decode_segment};
+use portico_engine::input::{Fields, InputError, decode_segment};
 use portico_engine::{Entry, Registry};
 
 /// The operations of one path, by method.
@@ -45,7 +45,7 @@ pub(crate) enum Route<'a> {
     /// The path serves other methods.
     Wrong(&'a Methods),
     /// This operation, with these path variables.
-    To(&'a Arc<Entry>, Result<Fields, Fault>),
+    To(&'a Arc<Entry>, Result<Fields, InputError>),
 }
 
 impl Routes {

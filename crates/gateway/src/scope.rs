@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use portico_engine::clock::Stopwatch;
-use portico_engine::input::Fields;
+use portico_engine::input::{Attachment, Fields};
 use portico_engine::ports::Charge;
 use portico_engine::{Admission, Call, CallOptions, Engine, IdempotencyKey, Reply, Spec};
 use portico_kernel::Code;
-use portico_metering::{MeteredCall, Metering, RateLimitStatus};
+use portico_metering::{IncomingCall, MeteredCall, Metering, RateLimitStatus};
 use tracing::field;
 
 use crate::Metrics;
@@ -55,8 +55,9 @@ impl CallScope {
         spec: &Spec,
     ) -> Option<&MeteredCall> {
         self.metered = credential.rate_limit_key().and_then(|key| {
-            let of = (credential.caller().as_ref(), key.clone());
-            MeteredCall::new(metering, engine, of, spec, (&self.request_id, self.watch))
+            let (caller, key) = (credential.caller().as_ref(), key.clone());
+            let call = IncomingCall { caller, key, spec, request_id: &self.request_id, watch: self.watch };
+            MeteredCall::new(metering, engine, call)
         });
         self.metered.as_deref()
     }
@@ -66,12 +67,13 @@ impl CallScope {
         &self,
         admission: Admission,
         fields: Fields,
+        attachment: Option<Attachment>,
         idempotency_key: Option<IdempotencyKey>,
         options: CallOptions,
     ) -> Call {
         let charge = self.metered.clone().map(|metered| metered as Arc<dyn Charge>);
         let request_id = self.request_id.clone();
-        Call { admitted: admission, request_id, fields, idempotency_key, charge, options }
+        Call { admitted: admission, request_id, fields, idempotency_key, charge, options, attachment }
     }
 
     /// Notes what the operation came to.
@@ -86,12 +88,12 @@ impl CallScope {
 
     /// What ran was for nothing, and is not charged.
     pub(crate) fn refund(&self) {
-        self.metered.as_ref().inspect(|metered| metered.take_back());
+        self.metered.as_ref().inspect(|metered| metered.refund());
     }
 
     /// How much of their minute the caller has left, if that is known.
     pub(crate) fn rate_limit(&self) -> Option<RateLimitStatus> {
-        let status = self.metered.as_ref()?.standing()?;
+        let status = self.metered.as_ref()?.rate_limit_status()?;
         self.metrics.window(status);
         Some(status)
     }

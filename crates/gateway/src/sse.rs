@@ -11,7 +11,7 @@ use http::{HeaderMap, Response};
 use portico_engine::Engine;
 use portico_engine::input::{Fields, Node};
 use portico_events::limits::PING_EVERY;
-use portico_events::{Cursor, Feed, Filter, Frame, Opening, Resync, Shape, Start};
+use portico_events::{Cursor, Feed, Filter, Frame, Resync, Shape, Start, StreamParams};
 use portico_kernel::{Problem, Sleep};
 
 use crate::calls::Calls;
@@ -80,7 +80,7 @@ pub(crate) fn resume_from_header(headers: &HeaderMap, fields: &mut Fields) -> Re
     let id = id.to_str().ok().filter(|_| ids.next().is_none()).ok_or_else(malformed)?;
     if !id.is_empty() {
         id.parse::<Start>().map_err(|_| malformed())?;
-        fields.insert("after".to_owned(), Node::Words(vec![id.to_owned()]));
+        fields.insert("after".to_owned(), Node::Texts(vec![id.to_owned()]));
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ pub(crate) fn resume_from_header(headers: &HeaderMap, fields: &mut Fields) -> Re
 pub(crate) async fn open(
     calls: &Calls,
     credential: &Credential,
-    opening: &Opening,
+    opening: &StreamParams,
     parts: &Parts,
     request_id: &str,
 ) -> Result<HttpAnswer, Problem> {

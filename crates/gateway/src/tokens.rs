@@ -68,7 +68,7 @@ impl Tokens {
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         if let Some(credential) = self.cache.get(&key) {
             let now = engine.clock.now();
-            if self.identity.still_good(credential.verified(), now)? {
+            if self.identity.is_valid(credential.verified(), now)? {
                 metrics.token_known(true);
                 self.identity.note_use(credential.verified(), now);
                 return Ok(credential);
@@ -81,7 +81,7 @@ impl Tokens {
         let verified = tokio::time::timeout(engine.operation_time_max, verifying).await;
         let verified = verified.unwrap_or_else(|_| Err(timed_out()))?;
         self.identity.note_use(&verified, engine.clock.now());
-        let rate_limit_key = self.metering.subject(&verified.caller);
+        let rate_limit_key = self.metering.rate_limit_key(&verified.caller);
         let credential = Credential::new(verified, rate_limit_key);
         self.cache.insert(key, credential.clone());
         Ok(credential)
@@ -90,7 +90,7 @@ impl Tokens {
     /// Is the credential still valid? A connection outlives the token that it was opened with.
     pub(crate) fn is_valid(&self, engine: &Engine, credential: &Credential) -> Result<bool, Problem> {
         let (verified, now) = (credential.verified(), engine.clock.now());
-        let is_valid = self.identity.still_stands(verified, now)?;
+        let is_valid = self.identity.is_credential_valid(verified, now)?;
         if is_valid {
             self.identity.note_use(verified, now);
         }

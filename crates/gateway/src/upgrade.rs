@@ -60,7 +60,7 @@ pub(crate) async fn open<B>(
     calls: &Arc<Calls>,
     entry: &Entry,
     incoming: &mut IncomingRequest<B>,
-    reply: &Reply,
+    reply: Reply,
     credential: &Credential,
 ) -> Result<HttpAnswer, Problem> {
     let opening = opening(reply)?;

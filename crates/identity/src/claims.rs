@@ -115,14 +115,9 @@ impl Claims {
         Timestamp::from_seconds(self.exp)
     }
 
-    /// Who calls with it; nothing when the claims do not fit together.
+    /// The caller that the token is of; `None` when the claims do not fit together.
     pub fn caller(self) -> Option<Caller> {
-        let kind = match self.kind.as_str() {
-            "person" => CallerKind::Person,
-            "client" => CallerKind::Client,
-            "service" => CallerKind::Service,
-            _ => return None,
-        };
+        let kind = CallerKind::parse(&self.kind)?;
         // A name that is no scope any more (a retired one) grants nothing; the others still do.
         let scopes = self.scope.map(|scope| scope.split(' ').filter_map(|name| name.parse().ok()).collect());
         if scopes.is_none() && kind != CallerKind::Person {

@@ -4,30 +4,28 @@ use portico_engine::ports::Key;
 use portico_engine::{Ctx, Cursor, Page};
 use portico_kernel::{
     AccountId, CallerKind, KeyId, Problem, Scope, ScopeSet, Secret, Timestamp, TokenId, is_short_text,
-    seconds,
+    seconds, text_enum,
 };
+use portico_store::text_value;
 
 use crate::claims::{AUDIENCE, Claims, Issue};
 use crate::events::{KeyCreated, KeyRevoked, TokenCreated, TokenRevoked};
 use crate::sql::{self, CredentialRow};
 use crate::{Identity, limits, secret};
 
-/// The two kinds of credential.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CredentialKind {
-    Key,
-    Token,
+text_enum! {
+    /// The two kinds of credential.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum CredentialKind {
+        Key = "key",
+        Token = "token",
+    }
 }
 
-impl CredentialKind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Key => "key",
-            Self::Token => "token",
-        }
-    }
+text_value!(CredentialKind);
 
-    const fn words(self) -> &'static str {
+impl CredentialKind {
+    const fn title(self) -> &'static str {
         match self {
             Self::Key => "key",
             Self::Token => "API token",
@@ -83,8 +81,8 @@ impl NewCredential {
             return Err(Problem::field("scopes", "must name at least one scope"));
         }
         if !is_short_text(&self.name, limits::NAME_CHARACTERS_MAX) {
-            let words = format!("must have at most {} printable characters", limits::NAME_CHARACTERS_MAX);
-            return Err(Problem::field("name", words));
+            let message = format!("must have at most {} printable characters", limits::NAME_CHARACTERS_MAX);
+            return Err(Problem::field("name", message));
         }
         Ok(())
     }
@@ -101,7 +99,7 @@ impl NewCredential {
         let of_parent = match &self.parent {
             None => None,
             Some(id) => {
-                let parent = sql::standing_credential(ctx.tx().await?, id).await?;
+                let parent = sql::active_credential(ctx.tx().await?, id).await?;
                 let now = ctx.now();
                 let parent = parent.filter(|parent| {
                     parent.account_id == self.account && parent.expires_at.is_none_or(|end| now < end)
@@ -135,18 +133,18 @@ impl NewCredential {
         id: String,
     ) -> Result<CredentialRow, Problem> {
         self.check()?;
-        ctx.lock_active_account(self.account).await?;
+        ctx.lock_account(self.account).await?.active()?;
         self.place(ctx).await?;
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
-        let active = sql::count_active(ctx.tx().await?, self.account, kind.name(), now).await?;
+        let active = sql::count_active(ctx.tx().await?, self.account, kind, now).await?;
         if active >= kind.limit() {
-            let words = format!("The account has {active} {}s, which is the most it may have.", kind.name());
-            return Err(Problem::limit_reached("identity", words, kind.limit()));
+            let message = format!("The account already has {active} {}s, the maximum.", kind.name());
+            return Err(Problem::limit_reached("identity", message, kind.limit()));
         }
         Ok(CredentialRow {
             id,
             account_id: self.account,
-            kind: kind.name().to_owned(),
+            kind,
             name: self.name,
             scopes: self.scopes.to_string(),
             secret_hash: None,
@@ -214,24 +212,19 @@ impl Identity {
         Ok(CreatedToken { key: row.into_key()?, token: Secret::new(signed.token) })
     }
 
-    /// Revokes a key or API token, and the keys below it; answers what was revoked. Once more changes nothing.
+    /// Revokes a key or API token, and the keys below it; returns what was revoked. A second time changes nothing.
     pub async fn revoke(&self, ctx: &mut Ctx, id: &str) -> Result<Vec<String>, Problem> {
         let known = sql::credential(ctx.tx().await?, id).await?;
         let account = known.ok_or_else(|| Problem::not_found("key or API token", id))?.account_id;
         // Held, so that no key can come to be below it meanwhile.
-        let memberships = ctx.engine().memberships.clone();
-        memberships.lock(ctx.tx().await?, account).await?;
-        ctx.confirm(account).await?;
+        ctx.lock_account(account).await?;
         let now = ctx.now();
-        let tx = ctx.tx().await?;
-        let revoked = sql::revoke(tx, id, now).await?;
-        for row in &revoked {
-            sql::add_revocation(tx, &row.id, false, now).await?;
-        }
+        let revoked = sql::revoke(ctx.tx().await?, id, now).await?;
         let actor = ctx.caller().subject.clone();
         for row in &revoked {
+            sql::add_revocation(ctx.tx().await?, &row.id, false, now).await?;
             let (actor, id) = (actor.clone(), row.id.clone());
-            if row.kind == CredentialKind::Key.name() {
+            if row.kind == CredentialKind::Key {
                 ctx.audit("key.revoked", &id)?;
                 ctx.emit(&KeyRevoked { key_id: id, actor })?;
             } else {
@@ -252,9 +245,9 @@ impl Identity {
     ) -> Result<(), Problem> {
         let below = ctx.caller().key.as_ref().map(|key| key.id.clone());
         let row = sql::credential(ctx.tx().await?, id).await?;
-        let row = row.filter(|row| row.account_id == account && row.kind == kind.name());
+        let row = row.filter(|row| row.account_id == account && row.kind == kind);
         let row = row.filter(|row| below.is_none() || row.parent == below);
-        let row = row.ok_or_else(|| Problem::not_found(kind.words(), id))?;
+        let row = row.ok_or_else(|| Problem::not_found(kind.title(), id))?;
         self.revoke(ctx, &row.id).await.map(drop)
     }
 
@@ -269,8 +262,7 @@ impl Identity {
         let parent = ctx.caller().key.as_ref().map(|key| key.id.clone());
         let before = page.after.as_ref().map(|cursor| cursor.0.clone());
         let rows =
-            sql::credentials_before(ctx.tx().await?, account, kind.name(), parent, before, page.rows())
-                .await?;
+            sql::credentials_before(ctx.tx().await?, account, kind, parent, before, page.rows()).await?;
         let keys = rows.into_iter().map(CredentialRow::into_key).collect::<Result<Vec<_>, _>>()?;
         Ok(page.page(keys, |key| Cursor(key.id.clone()), |key| key))
     }

@@ -1,4 +1,4 @@
-//! What happens by itself: what is over is removed.
+//! The job that removes what has expired.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use portico_kernel::Problem;
 
 use crate::{limits, sql};
 
-/// Removes sessions, links, tries, codes, authorizations, apps and revocations that are over, a few rows at a time.
+/// Removes sessions, links, attempts, codes, authorizations, apps and revocations that have expired, a few rows at a time.
 pub(crate) struct Prune;
 
 impl Job for Prune {
@@ -16,19 +16,19 @@ impl Job for Prune {
     const EVERY: Duration = limits::PRUNE_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
-        let (now, most) = (engine.clock.now(), limits::PRUNE_ROWS);
+        let (now, limit) = (engine.clock.now(), limits::PRUNE_ROWS);
         let mut tx = engine.db.write().await?;
         let removed = [
-            sql::people::prune_sessions(&mut tx, now, most).await?,
-            sql::people::prune_links(&mut tx, now, most).await?,
-            sql::people::prune_attempts(&mut tx, now, most).await?,
-            sql::oauth::prune_codes(&mut tx, now - limits::CODE_KEPT, most).await?,
-            sql::oauth::prune_authorizations(&mut tx, now - limits::REVOCATIONS_WINDOW, most).await?,
-            sql::oauth::prune_clients(&mut tx, now - limits::CLIENT_UNUSED_LIFE, most).await?,
-            sql::prune_revocations(&mut tx, now - limits::REVOCATIONS_WINDOW, most).await?,
+            sql::people::prune_sessions(&mut tx, now, limit).await?,
+            sql::people::prune_links(&mut tx, now, limit).await?,
+            sql::people::prune_attempts(&mut tx, now, limit).await?,
+            sql::oauth::prune_codes(&mut tx, now - limits::CODE_KEPT, limit).await?,
+            sql::oauth::prune_authorizations(&mut tx, now - limits::REVOCATIONS_WINDOW, limit).await?,
+            sql::oauth::prune_clients(&mut tx, now - limits::CLIENT_UNUSED_LIFE, limit).await?,
+            sql::prune_revocations(&mut tx, now - limits::REVOCATIONS_WINDOW, limit).await?,
         ];
         tx.commit().await?;
-        let full = removed.iter().any(|count| *count == most.unsigned_abs());
+        let full = removed.iter().any(|count| *count == limit.unsigned_abs());
         Ok(if full { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }

@@ -1,33 +1,101 @@
 //! The operations on keys and API tokens.
 
 use portico_engine::ports::Key;
-use portico_engine::{Ctx, Done, Operation, Page, Spec};
-use portico_kernel::{AccountId, Category, KeyId, Problem, Role, Scope, ScopeSet, TokenId};
+use portico_engine::{AccountRef, Ctx, Done, Operation, Page, Spec};
+use portico_kernel::{Category, KeyId, Problem, Role, Scope, ScopeSet, TokenId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::credentials::{CredentialKind, NewCredential};
 use crate::{Identity, limits};
 
-/// List the account's keys, newest first; revoked ones stay on record. A key sees those below itself.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListKeys {
-    /// The account.
-    org_id: AccountId,
+const fn of_keys(spec: Spec) -> Spec {
+    spec.scope(Scope::AccountKeys).role(Role::Admin)
 }
 
-impl Operation for ListKeys {
-    const SPEC: Spec = Spec::get("identity.keys.list", "/v1/accounts/orgs/{org_id}/keys")
-        .scope(Scope::AccountKeys)
-        .role(Role::Admin)
-        .category(Category::List)
-        .list("keys");
-    type Area = Identity;
-    type Answer = Page<Key>;
+const fn of_tokens(spec: Spec) -> Spec {
+    spec.persons().role(Role::Admin)
+}
 
-    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Page<Key>, Problem> {
-        identity.list_credentials(ctx, self.org_id, CredentialKind::Key).await
+/// Listing and revoking, which are the same for keys and API tokens.
+macro_rules! list_and_delete {
+    (
+        $kind:ident, $noun:literal, $access:path;
+        $(#[$list_doc:meta])+ $list:ident;
+        $(#[$delete_doc:meta])+ $delete:ident { $(#[$id_doc:meta])+ key_id: $id:ty }
+    ) => {
+        $(#[$list_doc])+
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $list {
+            /// The account.
+            org_id: AccountRef,
+        }
+
+        impl Operation for $list {
+            const SPEC: Spec = $access(Spec::get(
+                concat!("identity.", $noun, ".list"),
+                concat!("/v1/accounts/orgs/{org_id}/", $noun),
+            ))
+            .category(Category::List)
+            .list($noun);
+            type Area = Identity;
+            type Answer = Page<Key>;
+
+            async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Page<Key>, Problem> {
+                let account = ctx.account(Some(self.org_id)).await?;
+                identity.list_credentials(ctx, account, CredentialKind::$kind).await
+            }
+        }
+
+        $(#[$delete_doc])+
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $delete {
+            /// The account.
+            org_id: AccountRef,
+            $(#[$id_doc])+
+            key_id: $id,
+        }
+
+        impl Operation for $delete {
+            const SPEC: Spec = $access(Spec::delete(
+                concat!("identity.", $noun, ".delete"),
+                concat!("/v1/accounts/orgs/{org_id}/", $noun, "/{key_id}"),
+            ))
+            .category(Category::Write);
+            type Area = Identity;
+            type Answer = Done;
+
+            async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Done, Problem> {
+                let id = self.key_id.to_string();
+                let account = ctx.account(Some(self.org_id)).await?;
+                identity.revoke_in(ctx, account, CredentialKind::$kind, &id).await.map(|()| Done {})
+            }
+        }
+    };
+}
+
+list_and_delete! {
+    Key, "keys", of_keys;
+    /// List the account's keys, newest first; revoked ones stay on record. A key sees those below itself.
+    ListKeys;
+    /// Revoke a key and the keys below it. New tokens are refused at once, and those already issued within seconds; the
+    /// record stays.
+    DeleteKey {
+        /// The key.
+        key_id: KeyId
+    }
+}
+
+list_and_delete! {
+    Token, "tokens", of_tokens;
+    /// List the account's API tokens, newest first; revoked and expired ones stay on record.
+    ListTokens;
+    /// Revoke an API token, and the keys below it. It is refused within seconds; the record stays.
+    DeleteToken {
+        /// The API token.
+        key_id: TokenId
     }
 }
 
@@ -37,7 +105,7 @@ impl Operation for ListKeys {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateKey {
     /// The account that the key is for.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// A name to know it by.
     #[serde(default)]
     #[schemars(length(max = limits::NAME_CHARACTERS_MAX))]
@@ -60,64 +128,16 @@ pub(crate) struct NewKey {
 }
 
 impl Operation for CreateKey {
-    const SPEC: Spec = Spec::post("identity.keys.create", "/v1/accounts/orgs/{org_id}/keys")
-        .scope(Scope::AccountKeys)
-        .role(Role::Admin)
+    const SPEC: Spec = of_keys(Spec::post("identity.keys.create", "/v1/accounts/orgs/{org_id}/keys"))
         .category(Category::Write);
     type Area = Identity;
     type Answer = NewKey;
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewKey, Problem> {
-        let new = NewCredential::new(self.org_id, self.name, self.scopes, self.parent);
+        let account = ctx.account(Some(self.org_id)).await?;
+        let new = NewCredential::new(account, self.name, self.scopes, self.parent);
         let made = identity.create_key(ctx, new).await?;
         Ok(NewKey { key: made.key, client_secret: made.secret.expose().clone() })
-    }
-}
-
-/// Revoke a key and the keys below it. New tokens are refused at once, and those already issued within seconds; the
-/// record stays.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct DeleteKey {
-    /// The account.
-    org_id: AccountId,
-    /// The key.
-    key_id: KeyId,
-}
-
-impl Operation for DeleteKey {
-    const SPEC: Spec = Spec::delete("identity.keys.delete", "/v1/accounts/orgs/{org_id}/keys/{key_id}")
-        .scope(Scope::AccountKeys)
-        .role(Role::Admin)
-        .category(Category::Write);
-    type Area = Identity;
-    type Answer = Done;
-
-    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Done, Problem> {
-        let id = self.key_id.to_string();
-        identity.revoke_in(ctx, self.org_id, CredentialKind::Key, &id).await.map(|()| Done {})
-    }
-}
-
-/// List the account's API tokens, newest first; revoked and expired ones stay on record.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListTokens {
-    /// The account.
-    org_id: AccountId,
-}
-
-impl Operation for ListTokens {
-    const SPEC: Spec = Spec::get("identity.tokens.list", "/v1/accounts/orgs/{org_id}/tokens")
-        .persons()
-        .role(Role::Admin)
-        .category(Category::List)
-        .list("tokens");
-    type Area = Identity;
-    type Answer = Page<Key>;
-
-    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Page<Key>, Problem> {
-        identity.list_credentials(ctx, self.org_id, CredentialKind::Token).await
     }
 }
 
@@ -126,7 +146,7 @@ impl Operation for ListTokens {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateToken {
     /// The account that the token is for.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// A name to know it by.
     #[serde(default)]
     #[schemars(length(max = limits::NAME_CHARACTERS_MAX))]
@@ -154,40 +174,15 @@ pub(crate) struct NewToken {
 }
 
 impl Operation for CreateToken {
-    const SPEC: Spec = Spec::post("identity.tokens.create", "/v1/accounts/orgs/{org_id}/tokens")
-        .persons()
-        .role(Role::Admin)
+    const SPEC: Spec = of_tokens(Spec::post("identity.tokens.create", "/v1/accounts/orgs/{org_id}/tokens"))
         .category(Category::Write);
     type Area = Identity;
     type Answer = NewToken;
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewToken, Problem> {
-        let new = NewCredential::new(self.org_id, self.name, self.scopes, None);
+        let account = ctx.account(Some(self.org_id)).await?;
+        let new = NewCredential::new(account, self.name, self.scopes, None);
         let made = identity.create_token(ctx, new, self.days).await?;
         Ok(NewToken { key: made.key, token: made.token.expose().clone() })
-    }
-}
-
-/// Revoke an API token, and the keys below it. It is refused within seconds; the record stays.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct DeleteToken {
-    /// The account.
-    org_id: AccountId,
-    /// The API token.
-    key_id: TokenId,
-}
-
-impl Operation for DeleteToken {
-    const SPEC: Spec = Spec::delete("identity.tokens.delete", "/v1/accounts/orgs/{org_id}/tokens/{key_id}")
-        .persons()
-        .role(Role::Admin)
-        .category(Category::Write);
-    type Area = Identity;
-    type Answer = Done;
-
-    async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<Done, Problem> {
-        let id = self.key_id.to_string();
-        identity.revoke_in(ctx, self.org_id, CredentialKind::Token, &id).await.map(|()| Done {})
     }
 }

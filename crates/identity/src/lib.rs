@@ -16,8 +16,8 @@ pub mod credentials;
 mod events;
 mod http;
 mod jobs;
+mod key_cache;
 mod keys;
-mod known_keys;
 pub mod limits;
 mod me;
 mod oauth;
@@ -36,21 +36,21 @@ use std::sync::Arc;
 use portico_egress::{Egress, Networks};
 use portico_engine::Area;
 use portico_engine::ports::{Enrolment, Mailer};
+use portico_webauthn::RelyingParty;
 use url::Url;
-use webauthn_rs::Webauthn;
 
-pub use http::{Arrival, open_to_any_origin};
+pub use http::Arrival;
+pub use http::routes::{ROUTES, Route, open_to_any_origin};
 pub use oauth::client::NewApp;
 pub use people::{CreatedPerson, NewPerson, People};
 pub use revocations::{RefreshRevocations, Revocations};
 pub use signing::{SigningKeyInfo, SigningKeys};
 pub use uses::Uses;
 
-use known_keys::KnownKeys;
-use people::passkeys;
+use key_cache::KeyCache;
 use people::password::Passwords;
 
-/// What the provider is told when it is made.
+/// The configuration of the provider.
 pub struct Setup {
     /// Its own address: the `iss` of every token, byte for byte.
     pub issuer: String,
@@ -58,13 +58,13 @@ pub struct Setup {
     pub base_url: String,
     /// The console's address.
     pub console_url: String,
-    /// The proxies whose word is taken for who asks.
+    /// The proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Networks,
-    /// What leaves the process.
+    /// Makes calls to other hosts.
     pub egress: Egress,
-    /// How a person comes to an account.
+    /// Opens accounts for people and adds them to teams.
     pub enrolment: Arc<dyn Enrolment>,
-    /// Sends letters.
+    /// Sends mail.
     pub mailer: Arc<dyn Mailer>,
 }
 
@@ -86,10 +86,10 @@ pub struct Identity {
     egress: Egress,
     enrolment: Arc<dyn Enrolment>,
     mailer: Arc<dyn Mailer>,
-    known_keys: KnownKeys,
+    key_cache: KeyCache,
     passwords: Passwords,
-    /// None where browsers know no passkeys.
-    webauthn: Option<Webauthn>,
+    /// `None` at an address where browsers offer no passkeys.
+    webauthn: Option<RelyingParty>,
 }
 
 impl Identity {
@@ -98,7 +98,7 @@ impl Identity {
         let origin = Url::parse(&setup.issuer).map(|url| url.origin().ascii_serialization());
         Self {
             issuer_origin: origin.unwrap_or_default(),
-            webauthn: passkeys::relying_party(&setup.issuer),
+            webauthn: RelyingParty::new("Portico", &setup.issuer),
             issuer: setup.issuer,
             base_url: setup.base_url,
             console_url: setup.console_url,
@@ -109,7 +109,7 @@ impl Identity {
             keys: SigningKeys::default(),
             revocations: Revocations::default(),
             uses: Uses::default(),
-            known_keys: KnownKeys::default(),
+            key_cache: KeyCache::default(),
             passwords: Passwords::default(),
         }
     }

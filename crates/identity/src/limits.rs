@@ -54,7 +54,7 @@ pub const CODE_LIFE: Duration = Duration::from_mins(1);
 pub const CONSENT_LIFE: Duration = Duration::from_mins(10);
 /// How long a refresh token can be used.
 pub const REFRESH_LIFE: Duration = Duration::from_hours(30 * 24);
-/// How long a spent refresh token answers its successor.
+/// The grace period in which a spent refresh token still returns its successor.
 pub const REFRESH_GRACE: Duration = Duration::from_secs(30);
 /// How many spent refresh tokens are remembered for that long.
 pub const REFRESH_SPENT_MAX: usize = 16;

@@ -38,7 +38,7 @@ impl Revocations {
         let last = Timestamp::from_micros(self.read_at.load(Ordering::Acquire));
         // A change carries the time at which its call began and is seen when it commits, which may be much later.
         let since = oldest.max(last - limits::REVOCATIONS_LATE_MAX);
-        let rows = sql::revocations_since(&mut engine.db.glance().await?, since).await?;
+        let rows = sql::revocations_since(&mut engine.db.query(), since).await?;
         let mut revoked = self.revoked.write().unwrap_or_else(PoisonError::into_inner);
         revoked.retain(|_, revocation| revocation.at > oldest);
         for row in rows {
@@ -96,6 +96,7 @@ pub struct RefreshRevocations(pub Arc<Identity>);
 
 impl Job for RefreshRevocations {
     const NAME: &'static str = "identity.refresh_revocations";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::REVOCATIONS_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {

@@ -1,4 +1,4 @@
-//! What signs tokens: Ed25519 keys, sealed at rest.
+//! The keys that sign tokens: Ed25519, sealed at rest.
 //!
 //! A key is published as soon as it is made and signs from `activates_at` on, until a later one does. So every server
 //! knows a key before it sees a token of it, and a rotation writes one row and nothing else. A key that signs no more
@@ -55,7 +55,7 @@ struct Signer {
 }
 
 /// A token and the key that signed it.
-pub(crate) struct Signed {
+pub(crate) struct SignedToken {
     pub(crate) token: String,
     pub(crate) key_id: String,
 }
@@ -151,9 +151,9 @@ impl SigningKeys {
                 tx.commit().await?;
                 return self.load(engine).await.map(|()| info);
             }
-            let words =
+            let message =
                 format!("The key {} is published already and signs from {} on.", next.id, next.activates_at);
-            return Err(Problem::failed_precondition("ROTATION_UNDER_WAY", "identity", words, []));
+            return Err(Problem::failed_precondition("ROTATION_UNDER_WAY", "identity", message, []));
         }
         let id = create(engine, &mut tx, now + wait).await?;
         let rows = sql::signing_keys(&mut tx).await?;
@@ -189,7 +189,7 @@ impl SigningKeys {
     }
 
     /// Signs a token.
-    pub(crate) fn sign(&self, claims: &Claims, now: Timestamp) -> Result<Signed, Problem> {
+    pub(crate) fn sign(&self, claims: &Claims, now: Timestamp) -> Result<SignedToken, Problem> {
         let keys = self.current();
         let signer = keys.signers.iter().rev().find(|signer| signer.activates_at <= now);
         let signer =
@@ -200,7 +200,7 @@ impl SigningKeys {
         let signature = signer.pair.sign(token.as_bytes());
         token.push('.');
         BASE64_URL_SAFE_NO_PAD.encode_string(signature, &mut token);
-        Ok(Signed { token, key_id: signer.id.clone() })
+        Ok(SignedToken { token, key_id: signer.id.clone() })
     }
 
     /// The public keys, as RFC 7517 writes them.
@@ -235,6 +235,7 @@ pub(crate) struct RefreshSigningKeys(pub(crate) Arc<Identity>);
 
 impl Job for RefreshSigningKeys {
     const NAME: &'static str = "identity.refresh_signing_keys";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::SIGNING_KEYS_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
@@ -260,7 +261,7 @@ impl RefreshSigningKeys {
             // It signs no more, so that nothing can have come between.
             let mut tx = engine.db.write().await?;
             if sql::delete_signing_key(&mut tx, id).await? {
-                tracing::info!(key = id, "A signing key is gone: the last of its tokens has ended");
+                tracing::info!(key = id, "Removed a signing key whose last token has expired");
             }
             tx.commit().await?;
         }
@@ -278,8 +279,8 @@ impl Identity {
         let key =
             keys.iter().find(|key| key.id == id).ok_or_else(|| Problem::not_found("signing key", id))?;
         if key.state == "active" {
-            let words = "This key signs; rotate first, so that another one does.";
-            return Err(Problem::failed_precondition("KEY_SIGNS", "identity", words, []));
+            let message = "This key signs; rotate first, so that another one does.";
+            return Err(Problem::failed_precondition("KEY_SIGNS", "identity", message, []));
         }
         for token in sql::tokens_signed_by(ctx.tx().await?, id).await? {
             self.revoke(ctx, &token).await?;

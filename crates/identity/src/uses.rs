@@ -36,8 +36,8 @@ impl Uses {
     }
 }
 
-/// One row a transaction: whoever holds a row here waits for no other, so that it never stands against a revocation,
-/// which holds several.
+/// One row a transaction: whoever holds a row here waits for no other, so that it never deadlocks with a
+/// revocation, which holds several.
 async fn write(engine: &Engine, noted: &HashMap<String, Timestamp>) -> Result<(), Problem> {
     for (id, at) in noted {
         let mut tx = engine.db.write().await?;
@@ -52,6 +52,7 @@ pub(crate) struct FlushUses(pub(crate) Arc<Identity>);
 
 impl Job for FlushUses {
     const NAME: &'static str = "identity.flush_uses";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::USES_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {

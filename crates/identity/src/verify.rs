@@ -1,4 +1,4 @@
-//! Is this token good, and whose is it?
+//! Verifies tokens: are they valid, and whose are they?
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,9 +22,9 @@ pub enum Audience {
     Tools,
 }
 
-/// A token that was found good. It must be asked [`Identity::still_good`] before each use.
+/// A token that was verified. [`Identity::is_valid`] must be checked before each use.
 #[derive(Debug)]
-pub struct Verified {
+pub struct VerifiedToken {
     /// Who calls with it.
     pub caller: Arc<Caller>,
     /// What it opens.
@@ -43,21 +43,22 @@ pub struct Verified {
     noted: AtomicI64,
 }
 
-impl Verified {
-    /// When the credential itself ends: an API token is one, every other token stands for one that lasts.
+impl VerifiedToken {
+    /// When the credential itself expires; `None` unless the token is an API token, since the credential behind every
+    /// other token lasts.
     pub fn credential_ends(&self) -> Option<Timestamp> {
         self.listed_until.map(|_| self.expires_at)
     }
 }
 
-/// 401. The words never say which check failed: that would help only someone who forges.
+/// Status 401. The message never says which check failed: that would help only someone who forges.
 pub fn refused() -> Problem {
     Problem::new(Code::Unauthenticated, "The token is missing, invalid, expired or revoked.")
 }
 
 impl Identity {
-    /// Checks signature, type, issuer, audience and time, then that the credential behind it still stands.
-    pub async fn verify(&self, engine: &Engine, token: &str) -> Result<Verified, Problem> {
+    /// Checks signature, type, issuer, audience and time, then that the credential behind it is not revoked.
+    pub async fn verify(&self, engine: &Engine, token: &str) -> Result<VerifiedToken, Problem> {
         let now = engine.clock.now();
         let (claims, signing_key) = self.decode(token, now).ok_or_else(refused)?;
         let audience = if claims.aud == AUDIENCE { Audience::Api } else { Audience::Tools };
@@ -69,7 +70,7 @@ impl Identity {
         }
         let caller = claims.caller().ok_or_else(refused)?;
         let listed_until = is_api_token.then(|| now + limits::LISTED_LIFE);
-        let verified = Verified {
+        let verified = VerifiedToken {
             caller: Arc::new(caller),
             audience,
             issued_at,
@@ -79,26 +80,26 @@ impl Identity {
             listed_until,
             noted: AtomicI64::new(0),
         };
-        if self.still_good(&verified, now)? { Ok(verified) } else { Err(refused()) }
+        if self.is_valid(&verified, now)? { Ok(verified) } else { Err(refused()) }
     }
 
-    /// Has the token neither ended nor been revoked since it was verified? Asks no database.
-    pub fn still_good(&self, verified: &Verified, now: Timestamp) -> Result<bool, Problem> {
+    /// Has the token neither expired nor been revoked since it was verified? Reads no database.
+    pub fn is_valid(&self, verified: &VerifiedToken, now: Timestamp) -> Result<bool, Problem> {
         let in_time = now < verified.expires_at && verified.listed_until.is_none_or(|until| now < until);
         // A signing key that was removed takes its tokens with it.
         let signed = self.keys.current().verifier(&verified.signing_key).is_some();
         Ok(in_time && signed && !self.revocations.any(&verified.revocable, verified.issued_at, now)?)
     }
 
-    /// Does the credential behind the token still stand? For a connection that was opened with the token and outlives
-    /// it: what ends it is revocation, and the end of an API token. Asks no database.
-    pub fn still_stands(&self, verified: &Verified, now: Timestamp) -> Result<bool, Problem> {
+    /// Is the credential behind the token valid? For a connection that outlives the token it was opened with: only a
+    /// revocation, or the end of an API token, makes it invalid. Reads no database.
+    pub fn is_credential_valid(&self, verified: &VerifiedToken, now: Timestamp) -> Result<bool, Problem> {
         let in_time = verified.credential_ends().is_none_or(|end| now < end);
         Ok(in_time && !self.revocations.any(&verified.revocable, verified.issued_at, now)?)
     }
 
     /// Notes that the key or API token is used, once a minute.
-    pub fn note_use(&self, verified: &Verified, now: Timestamp) {
+    pub fn note_use(&self, verified: &VerifiedToken, now: Timestamp) {
         let minute = now.as_seconds() / 60 * 60;
         if verified.noted.swap(minute, Ordering::Relaxed) != minute && verified.caller.key.is_some() {
             self.uses.note(&verified.caller.subject, now);
@@ -141,7 +142,7 @@ impl Identity {
         signing_key: &str,
         now: Timestamp,
     ) -> Result<bool, Problem> {
-        let row = sql::standing_credential(&mut engine.db.glance().await?, &claims.sub).await?;
+        let row = sql::active_credential(&mut engine.db.query(), &claims.sub).await?;
         let Some(row) = row else { return Ok(false) };
         Ok(row.expires_at.is_some_and(|end| now < end && end == claims.expires_at())
             && row.signing_key.as_deref().is_none_or(|key| key == signing_key)

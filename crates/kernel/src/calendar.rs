@@ -40,7 +40,7 @@ impl Month {
         u32::try_from(i32::from(self.year) * 12 + i32::from(self.month) - 1).unwrap_or(0)
     }
 
-    /// The month of that number; nothing when it lies beyond the calendar.
+    /// The month of that number; `None` when it lies beyond the calendar.
     pub fn from_number(number: u32) -> Option<Self> {
         let (year, month) = (i16::try_from(number / 12).ok()?, i8::try_from(number % 12).ok()? + 1);
         civil::Date::new(year, month, 1).ok().map(|_| Self { year, month })
@@ -143,8 +143,9 @@ impl fmt::Display for Day {
     }
 }
 
-/// Digits at every place but those of `-`; the calendar's own parser takes more spellings than one.
-fn is_written(text: &str, length: usize) -> bool {
+/// Does the text have `length` characters, with digits everywhere but at the hyphens? The calendar's own parser accepts
+/// more than one spelling.
+fn has_one_spelling(text: &str, length: usize) -> bool {
     text.len() == length
         && text.bytes().enumerate().all(|(at, byte)| match at {
             4 | 7 => byte == b'-',
@@ -156,7 +157,7 @@ impl FromStr for Month {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let day = if is_written(text, 7) { format!("{text}-01").parse::<Day>().ok() } else { None };
+        let day = if has_one_spelling(text, 7) { format!("{text}-01").parse::<Day>().ok() } else { None };
         let day = day.filter(|day| day.0 >= 0);
         day.map(|day| Self::of(day.start())).ok_or_else(|| "must be a month, such as 2026-01".to_owned())
     }
@@ -166,7 +167,7 @@ impl FromStr for Day {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let date = if is_written(text, 10) { text.parse::<civil::Date>().ok() } else { None };
+        let date = if has_one_spelling(text, 10) { text.parse::<civil::Date>().ok() } else { None };
         date.map(Self::of_date).ok_or_else(|| "must be a day, such as 2026-01-31".to_owned())
     }
 }

@@ -5,29 +5,20 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::{AccountId, PersonId, Role, Scope, ScopeSet};
+use crate::{AccountId, PersonId, Role, Scope, ScopeSet, text_enum};
 
-/// What kind of caller it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum CallerKind {
-    /// A person, in the console or through an app.
-    Person,
-    /// An API key or an API token.
-    Client,
-    /// Portico itself, or its operator.
-    Service,
-}
-
-impl CallerKind {
-    /// The name on the wire and in the database.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Client => "client",
-            Self::Service => "service",
-        }
+text_enum! {
+    /// What kind of caller it is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(inline)]
+    pub enum CallerKind {
+        /// A person, in the console or through an app.
+        Person = "person",
+        /// An API key or an API token.
+        Client = "client",
+        /// Portico itself, or its operator.
+        Service = "service",
     }
 }
 
@@ -108,8 +99,8 @@ impl Caller {
         self.kind == CallerKind::Person && self.scopes.is_none()
     }
 
-    /// Whoever acts: the subject, and the app that acts for a person. What one app keeps or begins is no business of the
-    /// person's other apps.
+    /// Who acts: the subject, and for an app that acts for a person also the app, so that a person's apps do not share
+    /// idempotency keys and running calls.
     pub fn actor(&self) -> Cow<'_, str> {
         match (&self.client_id, self.kind) {
             (Some(client), CallerKind::Person) if self.scopes.is_some() => {

@@ -1,4 +1,4 @@
-//! Where the time comes from.
+//! The clock.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::Timestamp;
 /// A wait that ends when the clock says so.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Tells the time and waits. Passed in everywhere, so that tests turn it by hand.
+/// Tells the time and waits. Passed in everywhere, so that tests can set it.
 pub trait Clock: Send + Sync + 'static {
     /// What time it is.
     fn now(&self) -> Timestamp;

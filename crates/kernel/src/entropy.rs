@@ -1,4 +1,4 @@
-//! Where randomness comes from: the only file that asks the operating system for it.
+//! Random bytes: the only file that gets them from the operating system.
 
 use std::cell::RefCell;
 
@@ -28,13 +28,14 @@ impl dyn Entropy {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEntropy;
 
-/// Bytes drawn from the system at once, because each draw is a call of the kernel and every request needs a few.
-struct Drawn {
+/// Random bytes of the operating system that are still to be given out: each draw is a system call, and every request
+/// needs a few bytes.
+struct RandomBuffer {
     bytes: [u8; Self::LENGTH],
     used: usize,
 }
 
-impl Drawn {
+impl RandomBuffer {
     const LENGTH: usize = 512;
 
     fn fill(&mut self, bytes: &mut [u8]) {
@@ -44,14 +45,14 @@ impl Drawn {
         }
         let from = &mut self.bytes[self.used..self.used + bytes.len()];
         bytes.copy_from_slice(from);
-        // What was given out is known to whoever has it, and to nobody else.
+        // Nothing that was given out stays in memory here.
         from.fill(0);
         self.used += bytes.len();
     }
 }
 
 thread_local! {
-    static DRAWN: RefCell<Drawn> = const { RefCell::new(Drawn { bytes: [0; Drawn::LENGTH], used: Drawn::LENGTH }) };
+    static BUFFER: RefCell<RandomBuffer> = const { RefCell::new(RandomBuffer { bytes: [0; RandomBuffer::LENGTH], used: RandomBuffer::LENGTH }) };
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that draws from the system")]
@@ -62,9 +63,9 @@ fn draw(bytes: &mut [u8]) {
 
 impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
-        let small = bytes.len() <= Drawn::LENGTH / 8;
-        // A thread that is ending has no store any more.
-        if !small || DRAWN.try_with(|drawn| drawn.borrow_mut().fill(bytes)).is_err() {
+        let small = bytes.len() <= RandomBuffer::LENGTH / 8;
+        // A thread that is ending has no buffer any more.
+        if !small || BUFFER.try_with(|buffer| buffer.borrow_mut().fill(bytes)).is_err() {
             draw(bytes);
         }
     }

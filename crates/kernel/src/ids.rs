@@ -49,6 +49,8 @@ kinds! {
     AuditEntry = "aud", AuditId;
     /// an authorization
     Authorization = "aut", AuthorizationId;
+    /// a blob
+    Blob = "blob", BlobId;
     /// a delivery
     Delivery = "whd", DeliveryId;
     /// a webhook endpoint

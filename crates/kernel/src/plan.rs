@@ -5,23 +5,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to keys when the units of the month are spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AtZero {
-    /// They are refused until the first of the next month.
-    Refuse,
-    /// They go on, and what they use is counted.
-    Allow,
-}
+use crate::text_enum;
 
-impl AtZero {
-    /// The name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Allow => "allow",
-        }
+text_enum! {
+    /// What happens to keys when the units of the month are spent.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum AtZero {
+        /// They are refused until the first of the next month.
+        Refuse = "refuse",
+        /// They go on, and what they use is counted.
+        Allow = "allow",
     }
 }
 
@@ -46,7 +40,7 @@ pub struct Plan {
     pub updated_at: String,
 }
 
-/// A plan as configuration writes it: what is left out stays as it is.
+/// A plan in the configuration; `None` keeps the value that the plan has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanTerms {
@@ -62,7 +56,7 @@ pub struct PlanTerms {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans(BTreeMap<String, Plan>);
 
-/// A plan that cannot be.
+/// Why a configured plan is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanError(String);
 
@@ -81,9 +75,9 @@ impl Default for Plans {
     fn default() -> Self {
         let every = ["events", "keys", "mcp", "webhooks"];
         let teams = ["audit_export", "events", "keys", "mcp", "roles", "webhooks"];
-        let plan = |name: &str, units: i64, words: &str, accounts: &str, features: &[&str]| Plan {
+        let plan = |name: &str, units: i64, description: &str, accounts: &str, features: &[&str]| Plan {
             name: name.to_owned(),
-            description: words.to_owned(),
+            description: description.to_owned(),
             accounts: accounts.to_owned(),
             monthly_units: units,
             calls_per_minute: CALLS_PER_MINUTE,
@@ -104,7 +98,7 @@ impl Plans {
     /// The plan of a new account; it is always there.
     pub const FIRST: &str = "free";
 
-    /// These plans, with what configuration says of them and beside them; `updated_at` is when it said so.
+    /// These plans, changed and extended by the configuration, which was last changed at `updated_at`.
     pub fn configured(
         mut self,
         terms: BTreeMap<String, PlanTerms>,
@@ -137,8 +131,8 @@ impl Plans {
         self.0.get(name)
     }
 
-    /// The plan of that name; of a name that configuration does not know, the first. A server does not start on accounts
-    /// with such a name, but configuration may be read anew by others.
+    /// The plan of that name; for an unknown name, the first. A server does not start while an account has an unknown
+    /// plan, but another server with another configuration may set one.
     pub fn get_or_first(&self, name: &str) -> &Plan {
         self.get(name).unwrap_or_else(|| self.first())
     }

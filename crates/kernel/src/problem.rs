@@ -119,7 +119,7 @@ struct Inner {
 }
 
 impl Problem {
-    /// A refusal in these words.
+    /// A refusal with this message.
     pub fn new(code: Code, error: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner { code, error: error.into(), details: Vec::new(), cause: None }))
     }
@@ -133,7 +133,7 @@ impl Problem {
 
     /// 404 for one thing.
     pub fn not_found(what: &str, id: impl fmt::Display) -> Self {
-        // As much of the id as says which one is meant.
+        // An id that a caller made up may be long.
         let id: String = id.to_string().chars().take(100).collect();
         Self::new(Code::NotFound, format!("There is no {what} {id} here."))
     }
@@ -148,7 +148,7 @@ impl Problem {
         Self::new(Code::FailedPrecondition, error).with_info(reason, domain, metadata)
     }
 
-    /// 400, because there are as many as there may be.
+    /// 400, because a limit is reached; `error` should say the number.
     pub fn limit_reached(
         domain: &'static str,
         error: impl Into<Cow<'static, str>>,
@@ -200,7 +200,7 @@ impl Problem {
         self
     }
 
-    /// Why.
+    /// The code.
     pub fn code(&self) -> Code {
         self.0.code
     }
@@ -215,12 +215,12 @@ impl Problem {
         &self.0.details
     }
 
-    /// What lies behind it; for the log.
+    /// The cause, for the log.
     pub fn cause(&self) -> Option<&(dyn Error + Send + Sync)> {
         self.0.cause.as_deref()
     }
 
-    /// What the `Retry-After` header says.
+    /// The value of the `Retry-After` header.
     pub fn retry_seconds(&self) -> Option<i64> {
         self.0.details.iter().find_map(|detail| match detail {
             Detail::Retry { after_seconds } => Some(after_seconds.0),

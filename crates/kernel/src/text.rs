@@ -1,7 +1,7 @@
 //! Text that people read.
 
-/// Is every character of the text one that is seen, in the order in which it stands? Control characters, and those that
-/// hide or turn round what is around them, have no place in a name.
+/// Is the text free of control characters, and of characters that are invisible or change the direction of the text
+/// around them? Names must be.
 pub fn is_printable(text: &str) -> bool {
     let hidden = |c: char| {
         c.is_control()
@@ -12,9 +12,9 @@ pub fn is_printable(text: &str) -> bool {
     !text.contains(hidden)
 }
 
-/// Is the text printable, and no longer than `most` characters?
-pub fn is_short_text(text: &str, most: usize) -> bool {
-    text.chars().count() <= most && is_printable(text)
+/// Is the text printable, and no longer than `limit` characters?
+pub fn is_short_text(text: &str, limit: usize) -> bool {
+    text.chars().count() <= limit && is_printable(text)
 }
 
 #[cfg(test)]

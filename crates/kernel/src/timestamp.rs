@@ -44,13 +44,13 @@ impl Timestamp {
         self.0.div_euclid(1_000_000)
     }
 
-    /// The instant that a header of HTTP names, such as `Wed, 18 Nov 2026 00:01:00 GMT`.
+    /// The instant in an HTTP header, such as `Wed, 18 Nov 2026 00:01:00 GMT`.
     pub fn from_http_date(text: &str) -> Option<Self> {
         let date = jiff::fmt::rfc2822::parse(text).ok()?;
         Some(Self(date.timestamp().as_microsecond()))
     }
 
-    /// How long after `earlier` this is; nothing when it is not after it.
+    /// How long after `earlier` this is; zero when it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -1,21 +1,20 @@
-//! Letters that must arrive: an outbox that is filled in the commit of what the letter is about, and a job that sends
-//! what is in it by SMTP.
+//! Mail that must arrive: a queue that is filled in the commit of what the mail is about, and a worker that sends what is
+//! in it by SMTP.
 //!
-//! A letter that cannot be sent is tried again for some hours, and then given up. It goes out at least once: when a
-//! server fails between sending a letter and noting so, the letter goes out again, with the same `Message-ID`.
+//! A message that cannot be sent is tried again for some hours, and then given up. It is sent at least once: when a server
+//! fails between sending a message and recording so, the message is sent again, with the same `Message-ID`.
 //!
-//! Absent on purpose: what was sent. A row is gone with its letter, one that was given up is empty, and no log line
-//! holds an address, a subject or a text: letters hold one-time links.
+//! Absent on purpose: what was sent. The row of a message is deleted when it is sent, and emptied when it is given up, and
+//! no log line holds an address, a subject or a text: messages hold one-time links.
 //!
-//! Start reading at [`Mail::send_due`].
+//! Start reading at `send.rs`.
 //!
-//! Invariant: a letter stands in the database sealed, or not at all.
+//! Invariant: a message is in the database sealed, or not at all.
 
-mod letter;
 pub mod limits;
+mod message;
 mod model;
 mod send;
-mod sql;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,11 +23,12 @@ use futures_util::future::BoxFuture;
 use lettre::message::Mailbox;
 use lettre::{AsyncSmtpTransport, Tokio1Executor};
 use portico_engine::ports::{MailMessage, Mailer};
+use portico_engine::queue::{NewItem, enqueue};
 use portico_engine::{Area, Engine};
 use portico_kernel::{MailId, Problem};
 use portico_store::Tx;
 
-/// Where letters go, and whom they come from.
+/// The mail server, and the sender's address.
 #[derive(Clone)]
 pub struct Smtp {
     /// The server, with user and password: `smtps://user:password@mail.example.com`, or `smtp://…?tls=required` for
@@ -46,12 +46,12 @@ impl fmt::Debug for Smtp {
     }
 }
 
-/// Why letters cannot be sent with these settings.
+/// Why mail cannot be sent with these settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MailError {
-    /// The server's address is none.
+    /// The server's URL is malformed.
     Url,
-    /// The sender's address is none.
+    /// The sender's address is malformed.
     From,
 }
 
@@ -68,24 +68,24 @@ impl fmt::Display for MailError {
 
 impl std::error::Error for MailError {}
 
-/// What the area holds: the way to the mail server, when there is one.
-pub struct Mail(Option<Post>);
+/// The area's state: the client of the mail server, when one is configured.
+pub struct Mail(Option<SmtpClient>);
 
-/// The way to the mail server.
-pub(crate) struct Post {
+/// The client of the mail server.
+pub(crate) struct SmtpClient {
     transport: AsyncSmtpTransport<Tokio1Executor>,
     from: Mailbox,
 }
 
 impl Mail {
-    /// The area's state; without settings no letter can be posted, and those in the outbox wait.
+    /// The area's state; without settings no message can be posted, and those in the outbox wait.
     pub fn new(settings: Option<Smtp>) -> Result<Arc<Self>, MailError> {
-        let post = settings.map(|settings| Post::new(&settings)).transpose()?;
-        Ok(Arc::new(Self(post)))
+        let client = settings.map(|settings| SmtpClient::new(&settings)).transpose()?;
+        Ok(Arc::new(Self(client)))
     }
 }
 
-impl Post {
+impl SmtpClient {
     fn new(settings: &Smtp) -> Result<Self, MailError> {
         // What the library says about a bad address may repeat the password in it.
         let transport = AsyncSmtpTransport::<Tokio1Executor>::from_url(&settings.url);
@@ -95,9 +95,12 @@ impl Post {
     }
 }
 
-/// The area's job.
+/// Runs when the area can serve.
+const PROBE: &str = "select id from queue_items limit 1";
+
+/// The area's queue.
 pub fn area(mail: &Arc<Mail>) -> Area {
-    Area::builder("mail", mail.clone()).job(send::SendMail(mail.clone())).probe(sql::PROBE).build()
+    Area::builder("mail", mail.clone()).worker(Arc::new(send::SendMail(mail.clone()))).probe(PROBE).build()
 }
 
 impl Mailer for Mail {
@@ -109,15 +112,17 @@ impl Mailer for Mail {
         &'a self,
         engine: &'a Engine,
         tx: &'a mut Tx,
-        letter: &'a MailMessage,
+        message: &'a MailMessage,
     ) -> BoxFuture<'a, Result<(), Problem>> {
         Box::pin(async move {
             if !self.is_configured() {
-                return Err(Problem::internal("a letter was posted, and no mail server is configured"));
+                return Err(Problem::internal("mail was posted, and no mail server is configured"));
             }
             let now = engine.clock.now();
             let id: MailId = engine.entropy.id(now);
-            Ok(sql::insert(tx, id, letter::seal(engine, id, letter)?, now).await?)
+            let payload = message::seal(engine, id, message)?;
+            let item = NewItem { id: id.to_string(), account: None, payload: &payload, due_at: now };
+            Ok(enqueue::<send::SendMail>(tx, item, now).await?)
         })
     }
 }

@@ -1,58 +1,58 @@
-//! What becomes of a letter, without I/O.
+//! What happens to a message after an attempt, without I/O.
 
+use portico_engine::queue::WorkResult;
 use portico_kernel::Timestamp;
 
 use crate::limits::WAITS;
 
-/// What a try came to.
+/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The server took the letter.
+pub(crate) enum SendOutcome {
+    /// The server accepted the message.
     Sent,
-    /// Another try may help.
+    /// Another attempt may succeed.
     Failed(Reason),
-    /// The server will never take this letter.
+    /// The server will never accept this message.
     Refused(Reason),
 }
 
-/// Why a try failed, in words for the log. What the server said stays out of it: it repeats addresses.
+/// Why an attempt failed, for the log. The server's own text is left out: it repeats addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reason {
-    pub(crate) words: &'static str,
+    pub(crate) message: &'static str,
     /// The server's code; 0 when it gave none.
     pub(crate) code: u16,
 }
 
-/// What happens next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Nothing: it is sent.
-    Done,
-    /// Another try.
-    At(Timestamp),
-    /// Nothing: it is given up.
-    GiveUp,
-}
-
-impl Outcome {
-    /// What follows from the outcome of try number `attempts`, counted from one.
-    pub(crate) fn next(self, attempts: i64, now: Timestamp) -> Next {
-        let tries_before = usize::try_from(attempts.saturating_sub(1)).unwrap_or(0);
+impl SendOutcome {
+    /// Returns what follows from attempt number `attempts`, counted from one.
+    pub(crate) fn result(self, attempts: i64, now: Timestamp) -> WorkResult {
+        let attempts_before = usize::try_from(attempts.saturating_sub(1)).unwrap_or(0);
         match self {
-            Self::Sent => Next::Done,
-            Self::Refused(_) => Next::GiveUp,
-            Self::Failed(_) => WAITS.get(tries_before).map_or(Next::GiveUp, |wait| Next::At(now + *wait)),
+            Self::Sent => WorkResult::Done,
+            Self::Refused(_) => WorkResult::GiveUp,
+            Self::Failed(_) => {
+                WAITS.get(attempts_before).map_or(WorkResult::GiveUp, |wait| WorkResult::RetryAt(now + *wait))
+            }
+        }
+    }
+
+    /// Why it failed; `None` if it did not.
+    pub(crate) fn reason(self) -> Option<Reason> {
+        match self {
+            Self::Sent => None,
+            Self::Failed(reason) | Self::Refused(reason) => Some(reason),
         }
     }
 }
 
-/// Codes of a server that will not have us (RFC 4954). They say nothing about the letter, and all letters would be lost
-/// to a password that somebody changed.
-const NOT_LET_IN: [u16; 4] = [530, 534, 535, 538];
+/// Codes of a server that rejects our credentials (RFC 4954). They say nothing about the message: all mail would be lost
+/// when somebody changes a password.
+const AUTHENTICATION_CODES: [u16; 4] = [530, 534, 535, 538];
 
-/// Is a server's refusal about the letter, and for good?
+/// Returns whether the server refused the message permanently.
 pub(crate) fn is_final(code: u16) -> bool {
-    (500..600).contains(&code) && !NOT_LET_IN.contains(&code)
+    (500..600).contains(&code) && !AUTHENTICATION_CODES.contains(&code)
 }
 
 #[cfg(test)]
@@ -60,23 +60,23 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
-    const WHY: Reason = Reason { words: "", code: 0 };
+    const WHY: Reason = Reason { message: "", code: 0 };
 
     #[test]
     fn the_waits_grow_and_end() {
-        let minutes = |attempts| match Outcome::Failed(WHY).next(attempts, NOW) {
-            Next::At(at) => Some(at.since(NOW).as_secs() / 60),
+        let minutes = |attempts| match SendOutcome::Failed(WHY).result(attempts, NOW) {
+            WorkResult::RetryAt(at) => Some(at.since(NOW).as_secs() / 60),
             _ => None,
         };
         let waits: Vec<_> = (1..=7).map(minutes).collect();
         assert_eq!(waits, [Some(1), Some(5), Some(30), Some(120), Some(360), None, None]);
-        assert_eq!(Outcome::Failed(WHY).next(6, NOW), Next::GiveUp);
-        assert_eq!(Outcome::Refused(WHY).next(1, NOW), Next::GiveUp);
-        assert_eq!(Outcome::Sent.next(6, NOW), Next::Done);
+        assert_eq!(SendOutcome::Failed(WHY).result(6, NOW), WorkResult::GiveUp);
+        assert_eq!(SendOutcome::Refused(WHY).result(1, NOW), WorkResult::GiveUp);
+        assert_eq!(SendOutcome::Sent.result(6, NOW), WorkResult::Done);
     }
 
     #[test]
-    fn a_server_that_does_not_let_us_in_refuses_no_letter() {
+    fn a_server_that_rejects_our_credentials_refuses_no_message() {
         for code in [500, 550, 552, 554, 599] {
             assert!(is_final(code), "{code}");
         }

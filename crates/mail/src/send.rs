@@ -1,96 +1,82 @@
-//! Sends what is in the outbox.
+//! Sends what is in the outbox: the queue `mail.send`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use lettre::AsyncTransport;
 use lettre::transport::smtp;
-use portico_engine::{Engine, Job, JobOutcome};
-use portico_kernel::{Problem, hex};
+use portico_engine::queue::{QueueItem, WorkResult, Worker, run_due};
+use portico_engine::{Engine, JobOutcome};
+use portico_kernel::{MailId, Problem};
 
-use crate::model::{Next, Outcome, Reason, is_final};
-use crate::sql::Claimed;
-use crate::{Mail, Post, letter, limits, sql};
+use crate::model::{Reason, SendOutcome, is_final};
+use crate::{Mail, SmtpClient, limits, message};
 
-/// Sends letters that are due.
+/// Sends mail that is due.
 pub(crate) struct SendMail(pub(crate) Arc<Mail>);
 
-impl Job for SendMail {
-    const NAME: &'static str = "mail.send";
-    const EVERY: Duration = limits::SEND_EVERY;
+impl Worker for SendMail {
+    const QUEUE: &'static str = "mail.send";
+    const PARALLEL: usize = limits::PARALLEL;
+    const LEASE: Duration = limits::LEASE;
 
-    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
-        self.0.send_due(engine).await
+    fn is_ready(&self) -> bool {
+        self.0.0.is_some()
+    }
+
+    /// One attempt. The log names the message by its id alone.
+    async fn run(&self, engine: &Arc<Engine>, item: &QueueItem) -> WorkResult {
+        let outcome = match (&self.0.0, item.id.parse()) {
+            (Some(client), Ok(id)) => client.send(engine, id, item).await,
+            _ => SendOutcome::Refused(Reason { message: "its id is malformed", code: 0 }),
+        };
+        let (id, attempts) = (item.id.as_str(), item.attempts);
+        let result = outcome.result(attempts, engine.clock.now());
+        let Some(Reason { message: reason, code }) = outcome.reason() else {
+            tracing::info!(id, attempts, "Sent mail");
+            return result;
+        };
+        match result {
+            WorkResult::RetryAt(next) => {
+                tracing::warn!(id, attempts, reason, code, %next, "Failed to send mail");
+            }
+            _ => tracing::warn!(id, attempts, reason, code, "Gave up sending mail"),
+        }
+        result
     }
 }
 
 impl Mail {
-    /// Claims some letters that are due, and sends them side by side, so that a slow one holds no other back.
-    pub async fn send_due(&self, engine: &Engine) -> Result<JobOutcome, Problem> {
-        let Some(post) = &self.0 else { return Ok(JobOutcome::Idle) };
-        let claim = hex(&engine.entropy.bytes::<16>());
-        let mut tx = engine.db.write().await?;
-        let claimed = sql::claim(&mut tx, &claim, engine.clock.now()).await?;
-        tx.commit().await?;
-        let more = i64::try_from(claimed.len()).is_ok_and(|count| count == limits::BATCH_MAX);
-        let sent = join_all(claimed.iter().map(async |row| {
-            let outcome = post.send(engine, row).await;
-            finish(engine, row, &claim, outcome).await
-        }));
-        sent.await.into_iter().collect::<Result<(), Problem>>()?;
-        Ok(if more { JobOutcome::MoreWork } else { JobOutcome::Idle })
+    /// Sends what is due, now; for tests.
+    pub async fn send_due(self: &Arc<Self>, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
+        run_due(Arc::new(SendMail(self.clone())), engine).await
     }
 }
 
-impl Post {
-    /// One try, outside of any transaction.
-    async fn send(&self, engine: &Engine, row: &Claimed) -> Outcome {
-        // A key that is missing today may be back tomorrow.
-        let Some(letter) = letter::open(engine, row.id, &row.sealed) else {
-            tracing::error!(id = %row.id, "A letter does not open");
-            return Outcome::Failed(Reason { words: "it does not open", code: 0 });
+impl SmtpClient {
+    /// One attempt, outside of any transaction.
+    async fn send(&self, engine: &Engine, id: MailId, item: &QueueItem) -> SendOutcome {
+        // It stays in the outbox: a key that is missing in the keyring may be put back.
+        let Some(mail) = message::open(engine, id, &item.payload) else {
+            tracing::error!(%id, "Failed to open sealed mail");
+            return SendOutcome::Failed(Reason { message: "it cannot be opened", code: 0 });
         };
-        let Some(message) = letter::message(&self.from, row.id, row.created_at, &letter) else {
-            return Outcome::Refused(Reason { words: "its address is none", code: 0 });
+        let Some(mime) = message::to_mime(&self.from, id, item.created_at, &mail) else {
+            return SendOutcome::Refused(Reason { message: "its address is malformed", code: 0 });
         };
-        match tokio::time::timeout(limits::SEND_TIME_MAX, self.transport.send(message)).await {
-            Ok(Ok(_)) => Outcome::Sent,
+        match tokio::time::timeout(limits::SEND_TIME_MAX, self.transport.send(mime)).await {
+            Ok(Ok(_)) => SendOutcome::Sent,
             Ok(Err(error)) => outcome_of(&error),
-            Err(_) => Outcome::Failed(Reason { words: "the server took too long", code: 0 }),
+            Err(_) => SendOutcome::Failed(Reason { message: "the server took too long", code: 0 }),
         }
     }
 }
 
-fn outcome_of(error: &smtp::Error) -> Outcome {
+fn outcome_of(error: &smtp::Error) -> SendOutcome {
     let Some(code) = error.status().map(u16::from) else {
-        let words = if error.is_tls() { "no secure connection" } else { "the server cannot be reached" };
-        return Outcome::Failed(Reason { words, code: 0 });
+        let message = if error.is_tls() { "no secure connection" } else { "the server cannot be reached" };
+        return SendOutcome::Failed(Reason { message, code: 0 });
     };
-    let reason = Reason { words: "the server refused", code };
-    if is_final(code) { Outcome::Refused(reason) } else { Outcome::Failed(reason) }
-}
-
-/// Notes what became of the letter. The log names it by its id alone.
-async fn finish(engine: &Engine, row: &Claimed, claim: &str, outcome: Outcome) -> Result<(), Problem> {
-    let (id, attempts, now) = (row.id, row.attempts, engine.clock.now());
-    let mut tx = engine.db.write().await?;
-    let next = outcome.next(attempts, now);
-    let ours = match next {
-        Next::Done => sql::remove(&mut tx, id, claim).await?,
-        Next::At(at) => sql::put_off(&mut tx, id, claim, at).await?,
-        Next::GiveUp => sql::give_up(&mut tx, id, claim, now).await?,
-    };
-    tx.commit().await?;
-    let (reason, code) = match outcome {
-        Outcome::Sent => ("", 0),
-        Outcome::Failed(reason) | Outcome::Refused(reason) => (reason.words, reason.code),
-    };
-    match next {
-        _ if !ours => tracing::warn!(%id, attempts, "A letter took so long that another server took it over"),
-        Next::Done => tracing::info!(%id, attempts, "Sent a letter"),
-        Next::At(next) => tracing::warn!(%id, attempts, reason, code, %next, "A letter was not sent"),
-        Next::GiveUp => tracing::warn!(%id, attempts, reason, code, "Gave a letter up"),
-    }
-    Ok(())
+    let reason = Reason { message: "the server refused", code };
+    if is_final(code) { SendOutcome::Refused(reason) } else { SendOutcome::Failed(reason) }
 }

@@ -1,4 +1,4 @@
-//! What an account may still spend this month, as far as this server knows without asking.
+//! The units of an account that this server may spend without asking the database.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,33 +9,41 @@ use portico_kernel::{AccountId, AtZero, Month, Plan, Timestamp};
 pub(crate) struct AccountMeter {
     pub(crate) id: AccountId,
     pub(crate) month: Month,
-    /// Units that are leased and neither spent nor set aside.
-    room: AtomicI64,
-    /// Is what is known of the plan still good?
-    known: AtomicBool,
+    /// Leased units that are neither spent nor taken by a call that runs.
+    available: AtomicI64,
+    /// Are the two values of the plan below loaded, and still good?
+    plan_known: AtomicBool,
     calls_per_minute: AtomicU32,
     allows_at_zero: AtomicBool,
-    /// What was free when it was last not enough.
-    spent: Mutex<Option<(Timestamp, i64)>>,
-    /// A change of the lease of which nobody knows yet whether it came to be.
-    unsettled: Mutex<Option<Unsettled>>,
-    /// One asks the database at a time; the others wait and find what it got.
-    pub(crate) asking: tokio::sync::Mutex<()>,
-    /// The number after the last record of the journal that spent something leased.
+    /// The last time that there were not enough units.
+    shortage: Mutex<Option<Shortage>>,
+    /// A change of the lease of which it is not known yet whether it was committed.
+    pending_change: Mutex<Option<PendingLeaseChange>>,
+    /// Held while the lease is changed; other calls wait and use what was leased.
+    pub(crate) lease_lock: tokio::sync::Mutex<()>,
+    /// The number after the last record of the journal that spent leased units.
     recorded: AtomicU64,
     last_call: AtomicI64,
 }
 
-/// A change of the lease that is under way. It is noted before and forgotten after, so that one that failed, or that was
-/// dropped in the middle, can be settled by looking at what the database has.
+/// A change of the lease whose commit may or may not have happened. It is set before the commit and removed after it, so
+/// that after a failure, or when the future was dropped in between, the row of the lease tells what happened.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unsettled {
-    /// The time that the row has if it came to be.
+pub(crate) struct PendingLeaseChange {
+    /// The `renewed_at` of the row, if it was committed.
     pub(crate) at: Timestamp,
-    /// The units that are to be put into the room,
+    /// The units to add to those available,
     pub(crate) units: i64,
-    /// if it came to be (a lease), or if it did not (what was given back).
-    pub(crate) if_done: bool,
+    /// if it was committed (a lease), or if it was not (a release).
+    pub(crate) if_committed: bool,
+}
+
+/// There were not enough units.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shortage {
+    pub(crate) at: Timestamp,
+    /// How many were free.
+    pub(crate) free: i64,
 }
 
 impl AccountMeter {
@@ -43,53 +51,53 @@ impl AccountMeter {
         Self {
             id,
             month,
-            room: AtomicI64::new(0),
-            known: AtomicBool::new(false),
+            available: AtomicI64::new(0),
+            plan_known: AtomicBool::new(false),
             calls_per_minute: AtomicU32::new(0),
             allows_at_zero: AtomicBool::new(false),
-            spent: Mutex::new(None),
-            unsettled: Mutex::new(None),
-            asking: tokio::sync::Mutex::new(()),
+            shortage: Mutex::new(None),
+            pending_change: Mutex::new(None),
+            lease_lock: tokio::sync::Mutex::new(()),
             recorded: AtomicU64::new(0),
             last_call: AtomicI64::new(0),
         }
     }
 
-    /// Sets `units` aside, if there is room.
+    /// Takes `units`, if there are enough; returns whether there were.
     pub(crate) fn take(&self, units: i64) -> bool {
-        let enough = |room: i64| (room >= units).then_some(room - units);
-        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).is_ok()
+        let enough = |available: i64| (available >= units).then_some(available - units);
+        self.available.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).is_ok()
     }
 
-    /// Puts back what was not spent, or what was leased.
-    pub(crate) fn put(&self, units: i64) {
-        self.room.fetch_add(units, Ordering::Relaxed);
+    /// Adds units that were leased or refunded.
+    pub(crate) fn add(&self, units: i64) {
+        self.available.fetch_add(units, Ordering::Relaxed);
     }
 
-    /// What could be taken now.
-    pub(crate) fn room(&self) -> i64 {
-        self.room.load(Ordering::Relaxed)
+    /// Units that could be taken now.
+    pub(crate) fn available(&self) -> i64 {
+        self.available.load(Ordering::Relaxed)
     }
 
-    /// Takes all the room there is.
+    /// Takes all available units.
     pub(crate) fn take_all(&self) -> i64 {
-        self.room.swap(0, Ordering::Relaxed).max(0)
+        self.available.swap(0, Ordering::Relaxed).max(0)
     }
 
-    pub(crate) fn learn(&self, plan: &Plan) {
+    pub(crate) fn set_plan(&self, plan: &Plan) {
         self.calls_per_minute.store(plan.calls_per_minute, Ordering::Relaxed);
         self.allows_at_zero.store(plan.at_zero == AtZero::Allow, Ordering::Relaxed);
-        self.known.store(true, Ordering::Release);
+        self.plan_known.store(true, Ordering::Release);
     }
 
-    pub(crate) fn is_known(&self) -> bool {
-        self.known.load(Ordering::Acquire)
+    pub(crate) fn has_plan(&self) -> bool {
+        self.plan_known.load(Ordering::Acquire)
     }
 
-    /// What is known may have changed: ask before the next call.
-    pub(crate) fn forget(&self) {
-        self.known.store(false, Ordering::Release);
-        self.set_spent(None);
+    /// The plan or the grants may have changed: the next call loads them again.
+    pub(crate) fn forget_plan(&self) {
+        self.plan_known.store(false, Ordering::Release);
+        self.set_shortage(None);
     }
 
     pub(crate) fn calls_per_minute(&self) -> u32 {
@@ -100,20 +108,20 @@ impl AccountMeter {
         self.allows_at_zero.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_unsettled(&self, change: Option<Unsettled>) {
-        *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner) = change;
+    pub(crate) fn set_pending_change(&self, change: Option<PendingLeaseChange>) {
+        *self.pending_change.lock().unwrap_or_else(PoisonError::into_inner) = change;
     }
 
-    pub(crate) fn unsettled(&self) -> Option<Unsettled> {
-        *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn pending_change(&self) -> Option<PendingLeaseChange> {
+        *self.pending_change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn set_spent(&self, spent: Option<(Timestamp, i64)>) {
-        *self.spent.lock().unwrap_or_else(PoisonError::into_inner) = spent;
+    pub(crate) fn set_shortage(&self, shortage: Option<Shortage>) {
+        *self.shortage.lock().unwrap_or_else(PoisonError::into_inner) = shortage;
     }
 
-    pub(crate) fn spent(&self) -> Option<(Timestamp, i64)> {
-        *self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn shortage(&self) -> Option<Shortage> {
+        *self.shortage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn note_call(&self, now: Timestamp) {
@@ -128,7 +136,7 @@ impl AccountMeter {
         self.recorded.fetch_max(number + 1, Ordering::Relaxed);
     }
 
-    /// Is everything that it spent counted, once the journal is counted up to `counted`?
+    /// Is everything that it spent in the database, once the journal is counted up to `counted`?
     pub(crate) fn is_counted(&self, counted: u64) -> bool {
         self.recorded.load(Ordering::Relaxed) <= counted
     }
@@ -150,7 +158,7 @@ mod tests {
             for (kind, units) in steps {
                 match kind {
                     0 => {
-                        meter.put(units);
+                        meter.add(units);
                         leased += units;
                     }
                     1 => {
@@ -160,7 +168,7 @@ mod tests {
                     }
                     _ => {
                         if let Some(units) = out.pop() {
-                            meter.put(units);
+                            meter.add(units);
                         }
                     }
                 }

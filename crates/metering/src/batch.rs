@@ -1,27 +1,27 @@
-//! Records of the journal, added up for the database.
+//! Records of the journal, aggregated for the database.
 
 use std::collections::BTreeMap;
 
-use portico_kernel::{AccountId, Day, Hour, Month};
+use portico_kernel::{AccountId, Day, Histogram, Hour, Month};
 
-use crate::histogram::Histogram;
 use crate::journal::{Record, SubjectId};
+use crate::latency;
 use crate::sql::Counts;
 
-/// What the records of one account come to.
+/// The sums of one account's records.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccountBatch<'a> {
     /// Units by month: all that were used, and of these what was leased.
     pub(crate) units: BTreeMap<Month, (i64, i64)>,
     pub(crate) hours: BTreeMap<Hour, Counts>,
-    /// By subject and operation, as the journal metrics it.
+    /// By day, subject and the journal's number of the operation.
     pub(crate) days: BTreeMap<(Day, SubjectId, u16), Counts>,
     pub(crate) months: BTreeMap<(Month, SubjectId, u16), MonthCounts>,
-    /// The records, each with its place among all that were added up.
+    /// The records, each with its index among all that were aggregated.
     pub(crate) records: Vec<(usize, &'a Record<'static>)>,
 }
 
-/// What one subject used of one operation.
+/// The sums of one subject and operation in a month.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct MonthCounts {
     pub(crate) counts: Counts,
@@ -39,7 +39,7 @@ impl Counts {
 }
 
 impl<'a> AccountBatch<'a> {
-    fn add(&mut self, place: usize, record: &'a Record<'static>) {
+    fn add(&mut self, index: usize, record: &'a Record<'static>) {
         let (units, subject, operation) = (i64::from(record.units), record.subject, record.operation);
         let (used, leased) = self.units.entry(record.month).or_default();
         *used += units;
@@ -49,20 +49,20 @@ impl<'a> AccountBatch<'a> {
         let month = self.months.entry((record.month, subject, operation)).or_default();
         month.counts.add(record);
         month.tokens += i64::from(record.tokens);
-        month.latency.count(record.micros);
-        self.records.push((place, record));
+        latency::count(&mut month.latency, record.micros);
+        self.records.push((index, record));
     }
 }
 
-/// Adds up the first of the records, of at most `accounts_max` accounts; answers how many that are, and what they come
-/// to, account by account.
-pub(crate) fn add_up<'a>(
+/// Aggregates records up to the first of the account after `accounts_max`; returns how many those are, and the sums of
+/// each account.
+pub(crate) fn aggregate<'a>(
     records: &'a [Option<Record<'static>>],
     accounts_max: usize,
 ) -> (usize, BTreeMap<AccountId, AccountBatch<'a>>) {
     let mut accounts: BTreeMap<AccountId, AccountBatch<'a>> = BTreeMap::new();
     for (at, record) in records.iter().enumerate() {
-        // A record that does not read was damaged with the disk; the others count.
+        // A record that does not parse was damaged on the disk; the others count.
         let Some(record) = record else { continue };
         if accounts.len() == accounts_max && !accounts.contains_key(&record.account) {
             return (at, accounts);
@@ -92,12 +92,12 @@ mod tests {
                     Some(Record { account, units: record.units % 400, ..record })
                 })
                 .collect();
-            let (count, whole) = add_up(&records, usize::MAX);
+            let (count, whole) = aggregate(&records, usize::MAX);
             prop_assert_eq!(count, records.len());
             let mut used = BTreeMap::new();
             let (mut at, mut calls) = (0, 0);
             while at < records.len() {
-                let (count, some) = add_up(&records[at..], accounts_max);
+                let (count, some) = aggregate(&records[at..], accounts_max);
                 prop_assert!(count > 0 && some.len() <= accounts_max);
                 at += count;
                 for (account, batch) in some {

@@ -1,4 +1,4 @@
-//! LengthPrefixedHash of the log of requests: many requests in one row.
+//! Blocks of the log of requests: many requests in one row.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,19 +7,19 @@ use portico_kernel::{Entropy, RequestId, Timestamp};
 use portico_store::StoreError;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{Names, Record, SubjectId};
+use crate::journal::{NameTable, Record, SubjectId};
 use crate::limits;
 use crate::metering::new_name;
 use crate::sql::BlockRow;
 
-/// A request as the log keeps it.
+/// One request in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Logged<'a> {
+pub(crate) struct LogEntry<'a> {
     pub(crate) at: i64,
-    /// The journal that it was in, and its number there: no other request has both.
+    /// The journal that recorded it, and its number there: together they are unique.
     pub(crate) journal: &'a str,
     pub(crate) number: u64,
-    pub(crate) id: LoggedId<'a>,
+    pub(crate) id: LogEntryId<'a>,
     pub(crate) rpc: &'a str,
     pub(crate) subject: SubjectId,
     pub(crate) status: u16,
@@ -28,16 +28,16 @@ pub(crate) struct Logged<'a> {
     pub(crate) units: u32,
 }
 
-/// The id of a request: one of ours is a number, a caller's own is whatever it is.
+/// The id of a request: one that the platform made is stored as a number, one that the caller chose as its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum LoggedId<'a> {
+pub(crate) enum LogEntryId<'a> {
     /// Ours.
     Own(u128),
     /// The caller's.
     Other(#[serde(borrow)] Cow<'a, str>),
 }
 
-impl std::fmt::Display for LoggedId<'_> {
+impl std::fmt::Display for LogEntryId<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Own(id) => RequestId::from_u128(*id).fmt(f),
@@ -46,17 +46,22 @@ impl std::fmt::Display for LoggedId<'_> {
     }
 }
 
-impl<'a> Logged<'a> {
+impl<'a> LogEntry<'a> {
     /// The request behind record `number` of a journal.
-    pub(crate) fn new(record: &'a Record<'static>, journal: &'a str, number: u64, names: &'a Names) -> Self {
+    pub(crate) fn new(
+        record: &'a Record<'static>,
+        journal: &'a str,
+        number: u64,
+        names: &'a NameTable,
+    ) -> Self {
         let own = record.request_id.parse::<RequestId>();
         Self {
             at: record.at.as_micros(),
             journal,
             number,
             id: own.map_or_else(
-                |_| LoggedId::Other(Cow::Borrowed(&record.request_id)),
-                |id| LoggedId::Own(id.as_u128()),
+                |_| LogEntryId::Other(Cow::Borrowed(&record.request_id)),
+                |id| LogEntryId::Own(id.as_u128()),
             ),
             rpc: names.operation(record.operation),
             subject: record.subject,
@@ -68,23 +73,23 @@ impl<'a> Logged<'a> {
     }
 }
 
-/// A piece as it is kept: what repeats stands in it once.
+/// A block as it is stored: a text that repeats is in its dictionary once.
 #[derive(Serialize, Deserialize)]
 struct Block<'a> {
     #[serde(borrow)]
-    words: Vec<Cow<'a, str>>,
+    dictionary: Vec<Cow<'a, str>>,
     first_at: i64,
-    requests: Vec<Packed<'a>>,
+    entries: Vec<BlockEntry<'a>>,
 }
 
-/// A request in which words are metrics, and times are counted from the piece's first.
+/// An entry in which texts are indices of the dictionary, and times are relative to the block's first.
 #[derive(Serialize, Deserialize)]
-struct Packed<'a> {
+struct BlockEntry<'a> {
     after: u64,
     journal: u16,
     number: u64,
     #[serde(borrow)]
-    id: LoggedId<'a>,
+    id: LogEntryId<'a>,
     rpc: u16,
     subject: u16,
     status: u16,
@@ -93,9 +98,9 @@ struct Packed<'a> {
     units: u32,
 }
 
-/// LengthPrefixedHash of these requests of one account.
-pub(crate) fn pack(
-    mut requests: Vec<Logged<'_>>,
+/// Encodes these requests of one account into blocks.
+pub(crate) fn encode(
+    mut requests: Vec<LogEntry<'_>>,
     entropy: &dyn Entropy,
 ) -> Result<Vec<BlockRow>, StoreError> {
     requests.sort_by_key(|request| request.at);
@@ -105,63 +110,63 @@ pub(crate) fn pack(
         let until = (Timestamp::from_micros(first.at) + limits::BLOCK_SPAN_MAX).as_micros();
         let count =
             rest.iter().take(limits::BLOCK_REQUESTS_MAX).take_while(|request| request.at < until).count();
-        // A time beyond all others still makes a piece of its own.
+        // A time at the end of the range still makes a block of its own.
         let (some, after) = rest.split_at(count.max(1));
-        blocks.push(pack_one(some, entropy)?);
+        blocks.push(encode_block(some, entropy)?);
         rest = after;
     }
     Ok(blocks)
 }
 
-/// The words of a piece, each once.
+/// The texts of a block, each once.
 #[derive(Default)]
-struct Words<'a> {
-    words: Vec<Cow<'a, str>>,
+struct Dictionary<'a> {
+    texts: Vec<Cow<'a, str>>,
     subjects: BTreeMap<SubjectId, u16>,
 }
 
-impl<'a> Words<'a> {
-    fn add(&mut self, word: Cow<'a, str>) -> u16 {
-        self.words.push(word);
-        u16::try_from(self.words.len() - 1).unwrap_or(u16::MAX)
+impl<'a> Dictionary<'a> {
+    fn add(&mut self, text: Cow<'a, str>) -> u16 {
+        self.texts.push(text);
+        u16::try_from(self.texts.len() - 1).unwrap_or(u16::MAX)
     }
 
-    fn number(&mut self, word: &'a str) -> u16 {
+    fn index(&mut self, text: &'a str) -> u16 {
         // There are few, and the last ones come again soonest.
-        match self.words.iter().rposition(|known| *known == word) {
+        match self.texts.iter().rposition(|known| *known == text) {
             Some(at) => u16::try_from(at).unwrap_or(u16::MAX),
-            None => self.add(Cow::Borrowed(word)),
+            None => self.add(Cow::Borrowed(text)),
         }
     }
 
     fn subject(&mut self, subject: SubjectId) -> u16 {
-        if let Some(number) = self.subjects.get(&subject) {
-            return *number;
+        if let Some(index) = self.subjects.get(&subject) {
+            return *index;
         }
-        let number = self.add(subject.to_string().into());
-        self.subjects.insert(subject, number);
-        number
+        let index = self.add(subject.to_string().into());
+        self.subjects.insert(subject, index);
+        index
     }
 }
 
-fn pack_one(requests: &[Logged<'_>], entropy: &dyn Entropy) -> Result<BlockRow, StoreError> {
+fn encode_block(requests: &[LogEntry<'_>], entropy: &dyn Entropy) -> Result<BlockRow, StoreError> {
     let first_at = requests.iter().map(|request| request.at).min().unwrap_or(0);
     let last_at = requests.iter().map(|request| request.at).max().unwrap_or(0);
-    let mut words = Words::default();
-    let packed = requests.iter().map(|request| Packed {
+    let mut dictionary = Dictionary::default();
+    let entries = requests.iter().map(|request| BlockEntry {
         after: request.at.abs_diff(first_at),
-        journal: words.number(request.journal),
+        journal: dictionary.index(request.journal),
         number: request.number,
         id: request.id.clone(),
-        rpc: words.number(request.rpc),
-        subject: words.subject(request.subject),
+        rpc: dictionary.index(request.rpc),
+        subject: dictionary.subject(request.subject),
         status: request.status,
-        code: words.number(request.code),
+        code: dictionary.index(request.code),
         micros: request.micros,
         units: request.units,
     });
-    let packed = packed.collect();
-    let block = Block { words: words.words, first_at, requests: packed };
+    let entries = entries.collect();
+    let block = Block { dictionary: dictionary.texts, first_at, entries };
     Ok(BlockRow {
         id: new_name(entropy, Timestamp::from_micros(last_at)),
         first_at: Timestamp::from_micros(first_at),
@@ -172,40 +177,40 @@ fn pack_one(requests: &[Logged<'_>], entropy: &dyn Entropy) -> Result<BlockRow, 
     })
 }
 
-/// A piece that was read.
-pub(crate) struct Unpacked<'a> {
+/// A block that was read from the database.
+pub(crate) struct BlockReader<'a> {
     block: Block<'a>,
-    /// Those of its words that are subjects.
+    /// The texts of its dictionary that are subjects.
     subjects: Vec<Option<SubjectId>>,
 }
 
-impl<'a> Unpacked<'a> {
+impl<'a> BlockReader<'a> {
     pub(crate) fn new(body: &'a [u8]) -> Result<Self, StoreError> {
         let block: Block<'a> = postcard::from_bytes(body).map_err(damaged)?;
-        let subjects = block.words.iter().map(|word| SubjectId::parse(word)).collect();
+        let subjects = block.dictionary.iter().map(|text| SubjectId::parse(text)).collect();
         Ok(Self { block, subjects })
     }
 
     /// How many requests it has.
     pub(crate) fn len(&self) -> usize {
-        self.block.requests.len()
+        self.block.entries.len()
     }
 
-    /// Its requests, oldest first; those whose subject does not read are left out.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = Logged<'_>> {
-        let word = |at: u16| self.block.words.get(usize::from(at)).map_or("", AsRef::as_ref);
-        self.block.requests.iter().filter_map(move |packed| {
-            Some(Logged {
-                at: self.block.first_at.saturating_add_unsigned(packed.after),
-                journal: word(packed.journal),
-                number: packed.number,
-                id: packed.id.clone(),
-                rpc: word(packed.rpc),
-                subject: (*self.subjects.get(usize::from(packed.subject))?)?,
-                status: packed.status,
-                code: word(packed.code),
-                micros: packed.micros,
-                units: packed.units,
+    /// Its requests, oldest first; those whose subject does not parse are left out.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = LogEntry<'_>> {
+        let text = |at: u16| self.block.dictionary.get(usize::from(at)).map_or("", AsRef::as_ref);
+        self.block.entries.iter().filter_map(move |entry| {
+            Some(LogEntry {
+                at: self.block.first_at.saturating_add_unsigned(entry.after),
+                journal: text(entry.journal),
+                number: entry.number,
+                id: entry.id.clone(),
+                rpc: text(entry.rpc),
+                subject: (*self.subjects.get(usize::from(entry.subject))?)?,
+                status: entry.status,
+                code: text(entry.code),
+                micros: entry.micros,
+                units: entry.units,
             })
         })
     }
@@ -213,7 +218,7 @@ impl<'a> Unpacked<'a> {
 
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` passes it")]
 fn damaged(error: postcard::Error) -> StoreError {
-    StoreError::fault(format!("a piece of the log of requests: {error}"))
+    StoreError::fault(format!("a block of the log of requests: {error}"))
 }
 
 #[cfg(test)]
@@ -227,8 +232,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_unpacks_the_same(records in vec(any_record(), 1..60), own in any::<bool>()) {
-            let names = Names {
+        fn what_is_encoded_reads_the_same(records in vec(any_record(), 1..60), own in any::<bool>()) {
+            let names = NameTable {
                 operations: vec!["a".to_owned(), "b".to_owned()],
                 codes: vec!["c".to_owned()],
                 database: String::new(),
@@ -240,17 +245,17 @@ mod tests {
                 Record { at: Timestamp::from_micros(1_800_000_000_000_000 + offset), request_id, ..record }
             };
             let records: Vec<_> = records.into_iter().enumerate().map(close).collect();
-            let logged: Vec<_> =
-                (7..).zip(&records).map(|(number, record)| Logged::new(record, "j", number, &names)).collect();
-            let blocks = pack(logged.clone(), &SystemEntropy).unwrap();
+            let entries: Vec<_> =
+                (7..).zip(&records).map(|(number, record)| LogEntry::new(record, "j", number, &names)).collect();
+            let blocks = encode(entries.clone(), &SystemEntropy).unwrap();
             let mut at = 0;
             for block in &blocks {
                 prop_assert!(block.last_at.since(block.first_at) < limits::BLOCK_SPAN_MAX);
-                let unpacked = Unpacked::new(&block.body).unwrap();
-                let requests: Vec<_> = unpacked.requests().collect();
+                let reader = BlockReader::new(&block.body).unwrap();
+                let requests: Vec<_> = reader.requests().collect();
                 prop_assert_eq!(requests[0].at, block.first_at.as_micros());
                 prop_assert_eq!(requests.last().unwrap().at, block.last_at.as_micros());
-                prop_assert_eq!(&requests[..], &logged[at..at + requests.len()]);
+                prop_assert_eq!(&requests[..], &entries[at..at + requests.len()]);
                 prop_assert_eq!(requests[0].id.to_string(), records[at].request_id.as_ref());
                 at += requests.len();
             }
@@ -259,7 +264,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_fail(bytes in vec(any::<u8>(), 0..200)) {
-            let _ = Unpacked::new(&bytes).map(|block| block.requests().count());
+            let _ = BlockReader::new(&bytes).map(|block| block.requests().count());
         }
     }
 }

@@ -1,8 +1,7 @@
-//! From the journal into the database.
+//! Counts the records of the journal in the database.
 //!
-//! Each transaction counts some records and says, in the same commit, how far the journal is counted. If nobody knows
-//! whether a commit came to be, the database is asked how far it is, and counting goes on from there: a try more or less
-//! changes nothing.
+//! Each transaction counts some records and moves the journal's position in the same commit. When the result of a commit
+//! is unknown, the position is read from the database and counting goes on from there: no record is counted twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,20 +10,20 @@ use portico_engine::{Ctx, Engine};
 use portico_kernel::{AccountId, Entropy, Month, Plan, Problem, Timestamp};
 use portico_store::Tx;
 
-use crate::batch::{AccountBatch, add_up};
-use crate::block::{self, Logged, Unpacked};
+use crate::batch::{AccountBatch, aggregate};
+use crate::block::{self, BlockReader, LogEntry};
 use crate::events::UsageThreshold;
-use crate::histogram::Histogram;
-use crate::journal::{Names, Record};
-use crate::lease::units_of;
+use crate::journal::{NameTable, Record};
+use crate::lease::units_resource;
 use crate::sql::{LeaseAt, MonthRow, UsageRow};
-use crate::{Metering, limits, sql};
+use crate::{Metering, latency, limits, sql};
 
 /// How far the journal of this server is counted.
 #[derive(Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) position: u64,
-    /// Did the last try fail? Then the database knows better.
+pub(crate) struct JournalPosition {
+    /// The number of the first record that is not counted.
+    pub(crate) number: u64,
+    /// Did the last commit fail? Then the database must be asked.
     unsure: bool,
 }
 
@@ -35,53 +34,53 @@ impl Metering {
         Ok(())
     }
 
-    /// Counts some of what is in the journal; answers whether there is more.
+    /// Counts some of what is in the journal; returns whether there is more.
     pub(crate) async fn flush_some(&self, engine: &Arc<Engine>) -> Result<bool, Problem> {
         let journal = self.journal()?;
-        let mut counted = self.counted.lock().await;
-        if counted.unsure {
-            let position = sql::journal_position(&mut engine.db.glance().await?, journal.id()).await?;
-            let position =
-                position.ok_or_else(|| Problem::internal("the journal of this server was closed"))?;
-            *counted = Counted { position, unsure: false };
+        let mut position = self.position.lock().await;
+        if position.unsure {
+            let number = sql::journal_position(&mut engine.db.query(), journal.id()).await?;
+            let number = number.ok_or_else(|| Problem::internal("the journal of this server was closed"))?;
+            *position = JournalPosition { number, unsure: false };
         }
-        if counted.position < journal.first() {
-            // The database went back behind what was removed because it had it; the rest still counts.
-            let lost = journal.first() - counted.position;
-            tracing::error!(lost, "The database has lost calls that it had counted");
-            counted.position = skip(engine, journal.id(), counted.position, journal.first()).await?;
+        if position.number < journal.first() {
+            // The database was set back to before segments that are removed; the rest still counts.
+            let lost = journal.first() - position.number;
+            tracing::error!(lost, "Database lost calls that it had counted");
+            position.number = skip_lost(engine, journal.id(), position.number, journal.first()).await?;
         }
-        let records = journal.read(counted.position, limits::BATCH_RECORDS_MAX);
+        let records = journal.read(position.number, limits::BATCH_RECORDS_MAX);
         if records.is_empty() {
             return Ok(false);
         }
-        counted.unsure = true;
-        let at = self.count(engine, journal.id(), journal.names(), counted.position, &records).await?;
-        *counted = Counted { position: at, unsure: false };
+        position.unsure = true;
+        let at = self.count(engine, journal.id(), journal.names(), position.number, &records).await?;
+        *position = JournalPosition { number: at, unsure: false };
         self.metrics.counted_up_to(at);
         journal.release(at);
         Ok(records.len() == limits::BATCH_RECORDS_MAX)
     }
 
-    /// Counts these records of a journal, the first of which has the number `from`; answers the number after the last.
+    /// Counts these records of a journal, the first of which has the number `from`; returns the number after the last.
     pub(crate) async fn count(
         &self,
         engine: &Arc<Engine>,
         journal: &str,
-        names: &Names,
+        names: &NameTable,
         from: u64,
         records: &[Option<Record<'static>>],
     ) -> Result<u64, Problem> {
         let (mut rest, mut at) = (records, from);
         while !rest.is_empty() {
-            let (count, accounts) = add_up(rest, limits::BATCH_ACCOUNTS_MAX);
+            let (count, accounts) = aggregate(rest, limits::BATCH_ACCOUNTS_MAX);
             let to = at + count as u64;
             let mut ctx = Ctx::platform(engine);
             if !sql::advance_journal(ctx.tx().await?, journal, at, to).await? {
                 return Err(Problem::internal("a journal is counted by another server"));
             }
+            let source = BatchSource { journal, names, first: at };
             for (account, batch) in accounts {
-                count_account(&mut ctx, (journal, at, names), account, batch).await?;
+                count_account(&mut ctx, &source, account, batch).await?;
             }
             ctx.finish().await?;
             (rest, at) = (&rest[count..], to);
@@ -90,32 +89,42 @@ impl Metering {
     }
 }
 
-/// Says that the journal is counted up to `to`, though some of it is gone.
-pub(crate) async fn skip(engine: &Engine, journal: &str, from: u64, to: u64) -> Result<u64, Problem> {
+/// Moves the journal's position to `to`, past records that are lost.
+pub(crate) async fn skip_lost(engine: &Engine, journal: &str, from: u64, to: u64) -> Result<u64, Problem> {
     let mut tx = engine.db.write().await?;
     sql::advance_journal(&mut tx, journal, from, to).await?;
     tx.commit().await?;
     Ok(to)
 }
 
+/// Where a batch of records comes from.
+struct BatchSource<'a> {
+    journal: &'a str,
+    names: &'a NameTable,
+    /// The number of the batch's first record.
+    first: u64,
+}
+
 async fn count_account(
     ctx: &mut Ctx,
-    (journal, first, names): (&str, u64, &Names),
+    source: &BatchSource<'_>,
     account: AccountId,
     batch: AccountBatch<'_>,
 ) -> Result<(), Problem> {
+    let &BatchSource { journal, names, first } = source;
     let engine = ctx.engine().clone();
-    // An account that was erased meanwhile is not brought back.
+    // An account that was erased meanwhile must not get rows again.
     let Some(plan) = engine.memberships.plan(ctx.tx().await?, account).await? else { return Ok(()) };
     let plan = engine.plans.get_or_first(&plan);
     for (month, (used, leased)) in batch.units {
         let tx = ctx.tx().await?;
         let row = sql::add_to_month(tx, account, month, used, 0).await?;
         if leased > 0 {
-            let (account, resource, holder) = (account.to_string(), units_of(month), journal.to_owned());
+            let (account, resource, holder) =
+                (account.to_string(), units_resource(month), journal.to_owned());
             sql::shrink_lease(tx, &LeaseAt { account, resource, holder }, leased).await?;
         }
-        tell(ctx, account, month, plan, row).await?;
+        notify_thresholds(ctx, account, month, plan, row).await?;
     }
     let tx = ctx.tx().await?;
     for (hour, counts) in &batch.hours {
@@ -129,22 +138,23 @@ async fn count_account(
     let mut months: BTreeMap<Month, Vec<UsageRow>> = BTreeMap::new();
     for ((month, subject, operation), counts) in &batch.months {
         let mut row = UsageRow::new(subject.to_string(), name(*operation), counts);
-        row.latency = counts.latency.to_bytes()?;
+        row.latency = latency::to_bytes(&counts.latency)?;
         months.entry(*month).or_default().push(row);
     }
     for (month, rows) in months {
         add_usage(tx, account, month, rows).await?;
     }
     let requests = batch.records.iter();
-    let requests = requests.map(|(place, record)| Logged::new(record, journal, first + *place as u64, names));
-    log(tx, account, requests.collect(), engine.entropy.as_ref()).await
+    let requests =
+        requests.map(|(index, record)| LogEntry::new(record, journal, first + *index as u64, names));
+    append_requests(tx, account, requests.collect(), engine.entropy.as_ref()).await
 }
 
-/// Adds to the log, in the last piece while that is small.
-async fn log(
+/// Appends to the log of requests; a small last block is replaced by a larger one.
+async fn append_requests(
     tx: &mut Tx,
     account: AccountId,
-    mut requests: Vec<Logged<'_>>,
+    mut requests: Vec<LogEntry<'_>>,
     entropy: &dyn Entropy,
 ) -> Result<(), Problem> {
     let last = match requests.iter().map(|request| request.at).min() {
@@ -154,14 +164,14 @@ async fn log(
         }
         _ => None,
     };
-    // A piece that does not read, or that another server took first, stays as it is.
-    let unpacked = last.as_ref().and_then(|last| Some((last, Unpacked::new(&last.body).ok()?)));
-    if let Some((last, unpacked)) = &unpacked
+    // A block that does not parse, or that another server replaced first, stays as it is.
+    let reader = last.as_ref().and_then(|last| Some((last, BlockReader::new(&last.body).ok()?)));
+    if let Some((last, reader)) = &reader
         && sql::delete_block(tx, account, last.last_at, &last.id).await?
     {
-        requests.extend(unpacked.requests());
+        requests.extend(reader.requests());
     }
-    for block in block::pack(requests, entropy)? {
+    for block in block::encode(requests, entropy)? {
         sql::insert_block(tx, account, block).await?;
     }
     Ok(())
@@ -177,17 +187,17 @@ async fn add_usage(
     let kept = sql::latencies(tx, account, month).await?;
     for row in &mut rows {
         if let Some(kept) = kept.get(&(row.subject.clone(), row.rpc.clone())) {
-            // One that does not read begins anew: the counts beside it are what matters, and nobody must wait for it.
-            let mut latency = Histogram::from_bytes(kept).unwrap_or_default();
-            latency.merge(&Histogram::from_bytes(&row.latency)?);
-            row.latency = latency.to_bytes()?;
+            // A histogram that does not parse begins anew: the counts beside it matter more.
+            let mut histogram = latency::from_bytes(kept).unwrap_or_default();
+            histogram.merge(&latency::from_bytes(&row.latency)?);
+            row.latency = latency::to_bytes(&histogram)?;
         }
     }
     Ok(sql::add_to_usage(tx, account, month, rows.into_iter()).await?)
 }
 
-/// Tells the account once a month that it has used 80 % of its budget, and once that it has used it all.
-async fn tell(
+/// Emits an event when the account has used 80 % of its budget, and one when it has used all, each once a month.
+async fn notify_thresholds(
     ctx: &mut Ctx,
     account: AccountId,
     month: Month,
@@ -202,7 +212,7 @@ async fn tell(
     };
     for threshold in limits::THRESHOLDS.into_iter().filter(|threshold| crossed(*threshold)) {
         sql::set_notified(ctx.tx().await?, account, month, threshold).await?;
-        ctx.act_in(account);
+        ctx.set_account(account);
         ctx.emit(&UsageThreshold {
             account_id: account.to_string(),
             month: month.to_string(),

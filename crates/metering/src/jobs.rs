@@ -1,4 +1,4 @@
-//! What the area does by itself.
+//! The area's jobs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,36 +6,37 @@ use std::time::Duration;
 use portico_engine::{Engine, Job, JobOutcome};
 use portico_kernel::{Problem, Timestamp};
 
-use crate::lease::MINUTE;
+use crate::lease::RATE_LIMIT_PREFIX;
 use crate::{Metering, limits, sql};
 
-/// Counts what is in the journal.
+/// Counts the records of the journal in the database.
 pub(crate) struct Count(pub(crate) Arc<Metering>);
 
 impl Job for Count {
     const NAME: &'static str = "metering.count";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::COUNT_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
-        self.0.journal()?.mend();
+        self.0.journal()?.retry();
         Ok(if self.0.flush_some(engine).await? { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }
 
-/// Gives back what is called back, says that this server lives, and forgets who is idle.
+/// Releases what was recalled, writes this server's heartbeat, and evicts idle accounts and keys.
 pub(crate) struct KeepLeases {
     metering: Arc<Metering>,
     seen_at: Mutex<Option<Timestamp>>,
-    tidied_at: Mutex<Option<Timestamp>>,
+    evicted_at: Mutex<Option<Timestamp>>,
 }
 
 impl KeepLeases {
     pub(crate) fn new(metering: &Arc<Metering>) -> Self {
-        Self { metering: metering.clone(), seen_at: Mutex::default(), tidied_at: Mutex::default() }
+        Self { metering: metering.clone(), seen_at: Mutex::default(), evicted_at: Mutex::default() }
     }
 }
 
-/// Is it time again? If so, it is noted.
+/// Has `every` passed since `last`? If so, `last` becomes `now`.
 fn is_due(last: &Mutex<Option<Timestamp>>, now: Timestamp, every: Duration) -> bool {
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     // A clock that was set back must not stop it.
@@ -48,6 +49,7 @@ fn is_due(last: &Mutex<Option<Timestamp>>, now: Timestamp, every: Duration) -> b
 
 impl Job for KeepLeases {
     const NAME: &'static str = "metering.keep_leases";
+    const ON_EVERY_SERVER: bool = true;
     const EVERY: Duration = limits::RECALL_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
@@ -58,14 +60,14 @@ impl Job for KeepLeases {
             sql::see_journal(&mut tx, metering.holder()?, now).await?;
             tx.commit().await?;
         }
-        if is_due(&self.tidied_at, now, limits::TIDY_EVERY) {
-            metering.tidy(engine, now).await?;
+        if is_due(&self.evicted_at, now, limits::TIDY_EVERY) {
+            metering.evict_idle(engine, now).await?;
         }
         Ok(JobOutcome::Idle)
     }
 }
 
-/// Removes requests whose time is over, shares of minutes that are, and what dead servers hold.
+/// Removes expired requests, expired shares of rate limits, and the leases of dead servers.
 pub(crate) struct Prune(pub(crate) Arc<Metering>);
 
 impl Job for Prune {
@@ -78,10 +80,10 @@ impl Job for Prune {
         let removed = sql::prune_blocks(&mut tx, now - limits::REQUESTS_LIFE, limits::PRUNE_ROWS).await?;
         tx.commit().await?;
         let mut tx = engine.db.write().await?;
-        sql::prune_leases(&mut tx, MINUTE, now - limits::IDLE_LIFE).await?;
+        sql::prune_leases(&mut tx, RATE_LIMIT_PREFIX, now - limits::IDLE_LIFE).await?;
         tx.commit().await?;
         let mut tx = engine.db.write().await?;
-        sql::prune_locks(&mut tx, MINUTE).await?;
+        sql::prune_locks(&mut tx, RATE_LIMIT_PREFIX).await?;
         tx.commit().await?;
         if self.0.shared {
             let mut tx = engine.db.write().await?;

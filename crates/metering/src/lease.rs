@@ -1,7 +1,7 @@
-//! Leases: what a server may spend without asking the database for each call.
+//! Leases: units and shares of rate limits that a server may spend without asking the database for each call.
 //!
-//! The database knows what every server holds. What is used and what is held never pass the limit together, so no
-//! server can; a server that is refused while others still hold something has it called back first.
+//! The database knows what every server holds. What is used and what is leased never pass the limit together. A server
+//! that finds nothing free while others hold leases recalls those first.
 
 use std::sync::Arc;
 
@@ -9,40 +9,42 @@ use portico_engine::Engine;
 use portico_kernel::{AccountId, Code, Month, Problem, Timestamp};
 use portico_store::Tx;
 
-use crate::account::{AccountMeter, Unsettled};
-use crate::rate_limit_key::{Asked, RateLimitKey, Share, share};
+use crate::account::{AccountMeter, PendingLeaseChange, Shortage};
+use crate::rate_limit_key::{RateLimitDecision, RateLimitKey, Share, share_of};
 use crate::sql::LeaseAt;
 use crate::{Metering, limits, sql};
 
-/// The resource of an account's month begins like this.
-pub(crate) const UNITS: &str = "units ";
+/// The prefix of the resource of an account's month.
+pub(crate) const UNITS_PREFIX: &str = "units ";
 
 /// The resource of an account's month.
-pub(crate) fn units_of(month: Month) -> String {
-    format!("{UNITS}{month}")
+pub(crate) fn units_resource(month: Month) -> String {
+    format!("{UNITS_PREFIX}{month}")
 }
 
-/// The resource of a minute begins like this.
-pub(crate) const MINUTE: &str = "minute ";
+/// The prefix of the resource of a rate limit.
+pub(crate) const RATE_LIMIT_PREFIX: &str = "minute ";
 
-/// How much to lease when `need` is needed and `free` is free: less and less as it comes to an end, so that the last
-/// units lie where they are needed; nothing when there is not enough.
-pub(crate) fn portion(need: i64, free: i64, servers: i64) -> Option<i64> {
-    // Alone, a server still leaves half: what the operator changes then reaches it soon.
+/// How much to lease when `need` is needed and `free` is free: less and less as little is left, so that the last units
+/// are not held by a server that does not need them. `None` when `free` is not enough.
+pub(crate) fn lease_size(need: i64, free: i64, servers: i64) -> Option<i64> {
+    // A single server takes half at most, so that it soon sees what the operator changed.
     let parts = if servers <= 1 { 2 } else { 4 * servers };
     (free >= need).then(|| need.max(free / parts).min(need.max(limits::LEASE_UNITS_MAX)))
 }
 
-/// What the database says of an account's month.
-struct Look {
+/// The result of asking the database for units.
+struct LeaseOutcome {
+    /// Units that no server had leased.
     free: i64,
-    /// What servers that live hold.
+    /// Units that other servers hold that are alive.
     others: i64,
+    /// Units that were leased; `None` when there were not enough.
     leased: Option<i64>,
 }
 
 impl Metering {
-    /// Takes `need` units of the account, asking the database for more if it must; answers whether there are as many.
+    /// Takes `need` units of the account, leasing more if it must; returns whether there were enough.
     pub(crate) async fn take_units(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
@@ -50,116 +52,126 @@ impl Metering {
         need: i64,
     ) -> Result<bool, Problem> {
         loop {
-            if meter.is_known() && meter.take(need) {
+            if meter.has_plan() && meter.take(need) {
                 return Ok(true);
             }
-            // In a task of its own: a caller who goes away must not take what was leased along.
-            let (metering, asking, of) = (self.clone(), engine.clone(), meter.clone());
-            let asked = tokio::spawn(async move { metering.ask_units(&asking, &of, need).await });
-            if !asked.await.map_err(Problem::internal)?? {
+            // In a task of its own: when the caller hangs up, what was leased must not be lost.
+            let (metering, engine, meter) = (self.clone(), engine.clone(), meter.clone());
+            let task = tokio::spawn(async move { metering.acquire_units(&engine, &meter, need).await });
+            if !task.await.map_err(Problem::internal)?? {
                 return Ok(false);
             }
         }
     }
 
-    /// Leases units so that there is room for `need`; answers whether there may be. With a `need` of 0 it only learns what
-    /// there is.
-    async fn ask_units(
+    /// Leases units until `need` are available; returns whether they may be. With a `need` of 0 it only loads the plan.
+    async fn acquire_units(
         &self,
         engine: &Arc<Engine>,
         meter: &AccountMeter,
         need: i64,
     ) -> Result<bool, Problem> {
-        let _turn = meter.asking.lock().await;
-        if meter.is_known() && meter.room() >= need {
+        let _guard = meter.lease_lock.lock().await;
+        if meter.has_plan() && meter.available() >= need {
             return Ok(true);
         }
-        self.settle(engine, meter).await?;
+        self.resolve_pending_change(engine, meter).await?;
         let began = engine.clock.now();
-        let is_spent =
-            |(at, free): (Timestamp, i64)| at <= began && began.since(at) < limits::SPENT_LIFE && need > free;
-        if meter.spent().is_some_and(is_spent) {
+        let still_short = |shortage: Shortage| {
+            let (at, free) = (shortage.at, shortage.free);
+            at <= began && began.since(at) < limits::SPENT_LIFE && need > free
+        };
+        if meter.shortage().is_some_and(still_short) {
             return Ok(false);
         }
         loop {
-            let more = (need - meter.room()).max(0);
-            let look = self.lease_units(engine, meter, more).await?;
-            if let Some(leased) = look.leased {
-                meter.set_spent(None);
-                meter.put(leased);
-                meter.set_unsettled(None);
+            let more = (need - meter.available()).max(0);
+            let outcome = self.lease_units(engine, meter, more).await?;
+            if let Some(leased) = outcome.leased {
+                meter.set_shortage(None);
+                meter.add(leased);
+                meter.set_pending_change(None);
                 return Ok(true);
             }
             if need == 0 {
-                // It is known now that there is nothing; nobody waits for anything.
+                // The plan is loaded, and no units were needed.
                 return Ok(true);
             }
             let waited = engine.clock.now().since(began) >= limits::RECALL_TIME_MAX;
-            if waited || look.others == 0 || look.free + look.others < more {
-                meter.set_spent(Some((engine.clock.now(), look.free + meter.room())));
+            if waited || outcome.others == 0 || outcome.free + outcome.others < more {
+                let free = outcome.free + meter.available();
+                meter.set_shortage(Some(Shortage { at: engine.clock.now(), free }));
                 return Ok(false);
             }
-            // Two that wait for each other's rest must both let go of their own.
-            self.give_back_units(engine, meter).await?;
+            // Two servers that wait for each other's rest must both release their own.
+            self.release_units(engine, meter).await?;
             engine.clock.sleep(limits::RECALL_PAUSE).await;
         }
     }
 
-    /// Finds out what became of a change of the lease that nobody saw the end of. Whoever calls holds `asking`.
-    async fn settle(&self, engine: &Arc<Engine>, meter: &AccountMeter) -> Result<(), Problem> {
-        let Some(change) = meter.unsettled() else { return Ok(()) };
-        let at = self.lease_at(meter.id.to_string(), units_of(meter.month))?;
-        let renewed_at = sql::lease_renewed_at(&mut engine.db.glance().await?, &at).await?;
-        if (renewed_at == Some(change.at)) == change.if_done {
-            meter.put(change.units);
+    /// Finds out whether a pending change of the lease was committed. The caller holds `lease_lock`.
+    async fn resolve_pending_change(
+        &self,
+        engine: &Arc<Engine>,
+        meter: &AccountMeter,
+    ) -> Result<(), Problem> {
+        let Some(change) = meter.pending_change() else { return Ok(()) };
+        let at = self.lease_at(meter.id.to_string(), units_resource(meter.month))?;
+        let renewed_at = sql::lease_renewed_at(&mut engine.db.query(), &at).await?;
+        if (renewed_at == Some(change.at)) == change.if_committed {
+            meter.add(change.units);
         }
-        meter.set_unsettled(None);
+        meter.set_pending_change(None);
         Ok(())
     }
 
-    /// Gives back all that is neither spent nor set aside. Whoever calls holds `asking`.
-    async fn give_back_units(&self, engine: &Arc<Engine>, meter: &AccountMeter) -> Result<(), Problem> {
-        self.settle(engine, meter).await?;
-        let lease = self.lease_at(meter.id.to_string(), units_of(meter.month))?;
+    /// Gives the available units back to the database. The caller holds `lease_lock`.
+    async fn release_units(&self, engine: &Arc<Engine>, meter: &AccountMeter) -> Result<(), Problem> {
+        self.resolve_pending_change(engine, meter).await?;
+        let lease = self.lease_at(meter.id.to_string(), units_resource(meter.month))?;
         let at = engine.clock.now();
         let units = meter.take_all();
-        meter.set_unsettled(Some(Unsettled { at, units, if_done: false }));
+        meter.set_pending_change(Some(PendingLeaseChange { at, units, if_committed: false }));
         let mut tx = engine.db.write().await?;
         sql::shrink_lease(&mut tx, &lease, units).await?;
         sql::answer_recall(&mut tx, &lease, at).await?;
         tx.commit().await?;
-        meter.set_unsettled(None);
+        meter.set_pending_change(None);
         Ok(())
     }
 
-    /// Leases at least `more` units, if they are free; has others give back what they hold, if they are not.
+    /// Leases at least `more` units if they are free; otherwise recalls what other servers hold.
     async fn lease_units(
         &self,
         engine: &Arc<Engine>,
         meter: &AccountMeter,
         more: i64,
-    ) -> Result<Look, Problem> {
+    ) -> Result<LeaseOutcome, Problem> {
         let now = engine.clock.now();
-        let at = self.lease_at(meter.id.to_string(), units_of(meter.month))?;
+        let at = self.lease_at(meter.id.to_string(), units_resource(meter.month))?;
         let mut tx = engine.db.write().await?;
-        // The row of the month comes first everywhere: whoever holds it deals out the units, and what is read behind it
-        // is not changed before the commit.
+        // Every transaction that leases units locks the row of the month first, so that what is read after it does not
+        // change before the commit.
         let month = sql::add_to_month(&mut tx, meter.id, meter.month, 0, 0).await?;
-        let plan = engine.memberships.plan(&mut tx, meter.id).await?.ok_or_else(|| gone(meter.id))?;
+        let plan = engine.memberships.plan(&mut tx, meter.id).await?.ok_or_else(|| account_gone(meter.id))?;
         let plan = engine.plans.get_or_first(&plan);
         let servers = self.servers(&mut tx, now).await?;
         let held = sql::held_units(&mut tx, &at, now - limits::SEEN_LIFE).await?;
         let free = plan.monthly_units.saturating_add(month.granted) - month.used - held.all_held;
-        let leased = portion(more, free, servers);
+        let leased = lease_size(more, free, servers);
         sql::extend_lease(&mut tx, &at, leased.unwrap_or(0), now).await?;
         if leased.is_none() && held.living > 0 {
             sql::recall(&mut tx, &at).await?;
         }
-        meter.set_unsettled(leased.map(|units| Unsettled { at: now, units, if_done: true }));
+        meter.set_pending_change(leased.map(|units| PendingLeaseChange {
+            at: now,
+            units,
+            if_committed: true,
+        }));
         tx.commit().await?;
-        meter.learn(plan);
+        meter.set_plan(plan);
         self.metrics.lease_asked();
-        Ok(Look { free, others: held.living, leased })
+        Ok(LeaseOutcome { free, others: held.living, leased })
     }
 
     /// This server's lease of a resource.
@@ -167,7 +179,7 @@ impl Metering {
         Ok(LeaseAt { account, resource, holder: self.holder()?.to_owned() })
     }
 
-    /// How many servers deal out of one database.
+    /// How many servers use the database.
     async fn servers(&self, tx: &mut Tx, now: Timestamp) -> Result<i64, Problem> {
         if !self.shared {
             return Ok(1);
@@ -175,32 +187,32 @@ impl Metering {
         Ok(sql::count_journals(tx, now - limits::SEEN_LIFE).await?.max(1))
     }
 
-    /// A place in the minute of `subject`, where other servers admit calls of the same minute. While they hold more than
-    /// they need, it waits a moment for them to give it back.
-    pub(crate) async fn ask_minute(
+    /// Takes a slot of `key`, where other servers admit calls of the same key. While they hold more than they need, it
+    /// waits a moment for them to release it.
+    pub(crate) async fn take_shared_slot(
         &self,
         engine: &Arc<Engine>,
-        subject: &RateLimitKey,
+        key: &RateLimitKey,
         account: AccountId,
         limit: u32,
-    ) -> Result<Asked, Problem> {
-        let _turn = subject.asking.lock().await;
+    ) -> Result<RateLimitDecision, Problem> {
+        let _guard = key.lease_lock.lock().await;
         let began = engine.clock.now();
-        let asked = subject.minute().take_shared(began, limit);
-        if asked != Asked::NeedsShare {
-            return Ok(asked);
+        let decision = key.limiter().take_shared(began, limit);
+        if decision != RateLimitDecision::NeedsShare {
+            return Ok(decision);
         }
-        // A person's minute is theirs in whichever account they act; a key's belongs to its account.
-        let owner = if subject.id.is_person() { String::new() } else { account.to_string() };
+        // A person has one rate limit in all their accounts; a key's belongs to its account.
+        let owner = if key.id.is_person() { String::new() } else { account.to_string() };
         let mut recall = true;
         loop {
-            let pending = self.agree_on_share(engine, subject, &owner, limit, recall).await?;
+            let pending = self.renew_share(engine, key, &owner, limit, recall).await?;
             let now = engine.clock.now();
             if !pending || now.since(began) >= limits::RECALL_TIME_MAX {
-                let mut minute = subject.minute();
-                return Ok(match minute.take_shared(now, limit) {
-                    Asked::NeedsShare => Asked::Full(minute.standing(now, limit)),
-                    asked => asked,
+                let mut limiter = key.limiter();
+                return Ok(match limiter.take_shared(now, limit) {
+                    RateLimitDecision::NeedsShare => RateLimitDecision::Limited(limiter.status(now, limit)),
+                    decision => decision,
                 });
             }
             recall = false;
@@ -208,29 +220,29 @@ impl Metering {
         }
     }
 
-    /// Agrees with the others on a share of the minute. Answers whether there was none and others are still to give back
-    /// what they do not need; with `recall` they are asked to.
-    async fn agree_on_share(
+    /// Renews this server's share of the rate limit. Returns whether the limit is used up and others are still to release
+    /// what they do not need; with `recall` they are told to.
+    async fn renew_share(
         &self,
         engine: &Arc<Engine>,
-        subject: &RateLimitKey,
+        key: &RateLimitKey,
         owner: &str,
         limit: u32,
         recall: bool,
     ) -> Result<bool, Problem> {
-        let at = self.lease_at(owner.to_owned(), format!("{MINUTE}{}", subject.id))?;
+        let at = self.lease_at(owner.to_owned(), format!("{RATE_LIMIT_PREFIX}{}", key.id))?;
         let mut tx = engine.db.write().await?;
         sql::lock_resource(&mut tx, &at).await?;
         let now = engine.clock.now();
-        let since = (now - limits::SHARE_GONE, now - limits::SHARE_LIFE, now - limits::SEEN_LIFE);
-        let others = sql::held_minute(&mut tx, &at, since).await?;
+        let (renewed, ended) = (now - limits::SHARE_GONE, now - limits::SHARE_LIFE);
+        let others = sql::held_shares(&mut tx, &at, renewed, ended, now - limits::SEEN_LIFE).await?;
         let servers = u32::try_from(self.servers(&mut tx, now).await?).unwrap_or(u32::MAX);
-        // From here until the commit nothing more is admitted.
-        let used = subject.minute().shrink(now);
+        // From here to the commit no call is admitted.
+        let used = key.limiter().shrink_share(now);
         let elsewhere = u32::try_from(others.amount.max(0)).unwrap_or(u32::MAX);
-        let share = share(limit, used, elsewhere, servers);
-        let most = share.unwrap_or(used);
-        sql::set_lease(&mut tx, &at, most.into(), now).await?;
+        let share = share_of(limit, used, elsewhere, servers);
+        let own = share.unwrap_or(used);
+        sql::set_lease(&mut tx, &at, own.into(), now).await?;
         let recall = recall && share.is_none() && others.living > 0;
         if recall {
             sql::recall(&mut tx, &at).await?;
@@ -238,17 +250,17 @@ impl Metering {
         tx.commit().await?;
         self.metrics.lease_asked();
         let full_until = share.is_none().then_some(now + limits::FULL_LIFE);
-        subject.minute().agree(Share { most, elsewhere, renewed_at: Some(now), full_until });
+        key.limiter().set_share(Share { limit: own, elsewhere, renewed_at: Some(now), full_until });
         Ok(share.is_none() && (recall || others.recalled > 0))
     }
 
-    /// Gives back what was called back: all that is neither spent nor set aside.
+    /// Releases what other servers recalled: all units and shares that are not used.
     pub(crate) async fn answer_recalls(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
-        let recalled = sql::recalled(&mut engine.db.glance().await?, self.holder()?).await?;
+        let recalled = sql::recalled(&mut engine.db.query(), self.holder()?).await?;
         for row in recalled {
             let lease = self.lease_at(row.account_id, row.resource)?;
-            if let Some(subject) = lease.resource.strip_prefix(MINUTE) {
-                self.give_back_minute(engine, subject, &lease).await?;
+            if let Some(key) = lease.resource.strip_prefix(RATE_LIMIT_PREFIX) {
+                self.release_share(engine, key, &lease).await?;
                 continue;
             }
             let Some(meter) = self.find_account(&lease.account, &lease.resource) else {
@@ -257,35 +269,30 @@ impl Metering {
                 tx.commit().await?;
                 continue;
             };
-            // While it is being asked for more, that gives back what there is; it is looked at again soon.
-            let Ok(_turn) = meter.asking.try_lock() else { continue };
-            meter.forget();
-            self.give_back_units(engine, &meter).await?;
+            // While a call leases more it releases what there is; the recall is looked at again soon.
+            let Ok(_guard) = meter.lease_lock.try_lock() else { continue };
+            meter.forget_plan();
+            self.release_units(engine, &meter).await?;
         }
         Ok(())
     }
 
-    async fn give_back_minute(
-        &self,
-        engine: &Arc<Engine>,
-        subject: &str,
-        lease: &LeaseAt,
-    ) -> Result<(), Problem> {
-        let subject = self.find_subject(subject);
-        // While a share is being agreed on, that settles it; the recall is looked at again soon.
-        let turn = subject.as_ref().map(|subject| subject.asking.try_lock());
-        if turn.as_ref().is_some_and(Result::is_err) {
+    async fn release_share(&self, engine: &Arc<Engine>, key: &str, lease: &LeaseAt) -> Result<(), Problem> {
+        let key = self.find_rate_limit_key(key);
+        // While the share is being renewed, that answers the recall; it is looked at again soon.
+        let guard = key.as_ref().map(|key| key.lease_lock.try_lock());
+        if guard.as_ref().is_some_and(Result::is_err) {
             return Ok(());
         }
         let now = engine.clock.now();
-        let used = subject.as_ref().map_or(0, |subject| subject.minute().shrink(now));
+        let used = key.as_ref().map_or(0, |key| key.limiter().shrink_share(now));
         let mut tx = engine.db.write().await?;
         sql::set_lease(&mut tx, lease, used.into(), now).await?;
         Ok(tx.commit().await?)
     }
 }
 
-fn gone(account: AccountId) -> Problem {
+fn account_gone(account: AccountId) -> Problem {
     Problem::new(Code::Forbidden, format!("There is no account {account} any more."))
 }
 
@@ -311,13 +318,13 @@ mod tests {
                 if room[at] < units {
                     let more = units - room[at];
                     let held: i64 = room.iter().sum();
-                    let mut leased = portion(more, budget - spent - held, servers);
+                    let mut leased = lease_size(more, budget - spent - held, servers);
                     if leased.is_none() {
                         // The others give back what they hold.
                         for (other, held) in room.iter_mut().enumerate() {
                             *held = if other == at { *held } else { 0 };
                         }
-                        leased = portion(more, budget - spent - room[at], servers);
+                        leased = lease_size(more, budget - spent - room[at], servers);
                     }
                     room[at] += leased.unwrap_or(0);
                 }

@@ -1,8 +1,8 @@
 //! Units, rate limits, usage reports and the log of requests.
 //!
 //! Every call that is answered is in the [journal](journal) of the server before its answer leaves; from there it is
-//! counted in the database, once. Admission asks no database: it takes a place in the caller's [window](window) and units
-//! out of a [lease](lease), both in memory. Start reading at [`MeteredCall`], which is one call.
+//! counted in the database, once. Admission asks no database: it takes a slot of the caller's [window](window) and units
+//! of a [lease](lease), both in memory. Start reading at [`MeteredCall`], which is one call.
 //!
 //! Invariants: what is used and what is leased of an account's units never pass its budget together, but for what persons
 //! use beyond it. No 60 seconds hold more calls of one key than its limit, on all servers together.
@@ -14,21 +14,21 @@ mod batch;
 mod block;
 mod events;
 mod flush;
-mod histogram;
 mod jobs;
 mod journal;
+mod latency;
 mod lease;
 pub mod limits;
 mod metered_call;
 mod metering;
 mod metrics;
-mod minutes;
 mod operator;
+mod pending;
 mod rate_limit_key;
 mod requests;
+mod restart;
 mod series;
 mod sql;
-mod tail;
 mod units;
 mod usage;
 mod window;
@@ -37,10 +37,10 @@ use std::sync::Arc;
 
 use portico_engine::Area;
 
-pub use metered_call::MeteredCall;
+pub use metered_call::{IncomingCall, MeteredCall};
 pub use metering::Metering;
 pub use metrics::Metrics;
-pub use operator::Granted;
+pub use operator::MonthlyGrant;
 pub use rate_limit_key::RateLimitKey;
 pub use window::RateLimitStatus;
 

@@ -1,16 +1,16 @@
-//! Every bound of the area.
+//! Every limit of the area.
 
 use std::time::Duration;
 
 /// How often what the journal holds is counted in the database.
 pub const COUNT_EVERY: Duration = Duration::from_millis(500);
-/// How often a server looks whether it is to give something back.
+/// How often a server looks for recalls of its leases.
 pub const RECALL_EVERY: Duration = Duration::from_millis(250);
-/// What a server holds that was not seen for so long is let go. It would have to come back later and still spend it.
+/// The leases of a server without a heartbeat for so long are released.
 pub const DEAD_LIFE: Duration = Duration::from_hours(1);
-/// How often a server says that it lives, where there may be others.
+/// How often a server writes its heartbeat, where there may be others.
 pub const SEEN_EVERY: Duration = Duration::from_secs(5);
-/// A server that has not said so for this long is not reckoned with.
+/// A server without a heartbeat for so long counts as dead.
 pub const SEEN_LIFE: Duration = Duration::from_secs(20);
 /// Records that are counted in one transaction.
 pub const BATCH_RECORDS_MAX: usize = 20_000;
@@ -19,51 +19,51 @@ pub const BATCH_RECORDS_MAX: usize = 20_000;
 pub const BATCH_ACCOUNTS_MAX: usize = 1_000;
 /// Segments of the journal, 4 MiB each, that may wait to be counted; beyond that calls are refused.
 pub const SEGMENTS_MAX: usize = 256;
-/// Places in the journal that are kept free for calls that are under way.
+/// Records that the journal keeps free for calls that are running.
 pub const UNDER_WAY_MAX: usize = 4_096;
 
 /// The largest lease of units.
 pub const LEASE_UNITS_MAX: i64 = 250_000;
-/// How long a call waits for other servers to give back units before it is refused.
+/// How long a call waits for other servers to release units before it is refused.
 pub const RECALL_TIME_MAX: Duration = Duration::from_secs(1);
-/// How long between two looks while it waits.
+/// The pause between two attempts while it waits.
 pub const RECALL_PAUSE: Duration = Duration::from_millis(100);
-/// For how long it is believed that there are no more units.
+/// For how long the database is not asked again for units that it did not have.
 pub const SPENT_LIFE: Duration = Duration::from_secs(1);
-/// For how long it is believed that there are no more calls in the minute.
+/// For how long the database is not asked again for a share of a rate limit that is used up.
 pub const FULL_LIFE: Duration = Duration::from_secs(1);
-/// How long a share of a key's minute is good for.
+/// How long a share of a rate limit is valid.
 pub const SHARE_LIFE: Duration = Duration::from_mins(1);
-/// After this long a share counts as let go, whoever holds it: twice its life, because clocks differ.
+/// After this long a share no longer counts, whoever holds it: twice its life, because clocks differ.
 pub const SHARE_GONE: Duration = Duration::from_mins(2);
-/// An account that made no call for so long is forgotten, and its lease given back.
+/// An account without a call for so long is evicted from memory, and its lease released.
 pub const IDLE_LIFE: Duration = Duration::from_mins(5);
-/// How often that is looked for.
+/// How often idle accounts are looked for.
 pub const TIDY_EVERY: Duration = Duration::from_secs(30);
 
 /// How long requests are kept.
 pub const REQUESTS_LIFE: Duration = Duration::from_hours(30 * 24);
 /// How often those that are older are removed.
 pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
-/// LengthPrefixedHash of the log that are removed in one transaction.
+/// Blocks of the log that are pruned in one transaction.
 pub const PRUNE_ROWS: i64 = 500;
-/// LengthPrefixedHash of the log of the last minute that a start looks at.
+/// Blocks of the log of the last minute that are read at start.
 pub const RESTORED_BLOCKS_MAX: i64 = 2_000;
-/// Requests in one piece of the log.
+/// Requests in one block of the log.
 pub const BLOCK_REQUESTS_MAX: usize = 1_000;
-/// The longest time that one piece of the log spans.
+/// The longest time that one block of the log spans.
 pub const BLOCK_SPAN_MAX: Duration = Duration::from_mins(10);
-/// A piece with fewer requests is taken together with the next.
+/// A block with fewer requests is taken together with the next.
 pub const BLOCK_REQUESTS_FEW: i64 = 64;
-/// LengthPrefixedHash that are read at once.
+/// Blocks that are read at once.
 pub const BLOCKS_AT_ONCE: i64 = 64;
-/// LengthPrefixedHash that are looked at for one page; a page may be shorter than asked for.
+/// Blocks that are looked at for one page; a page may be shorter than asked for.
 pub const BLOCKS_READ_MAX: usize = 512;
-/// Requests that are.
+/// Requests that are looked at for one page.
 pub const REQUESTS_READ_MAX: usize = 20_000;
-/// How long a server that stops waits for calls whose callers have gone.
+/// How long a server that stops waits for calls whose clients have disconnected.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(3);
-/// How long between two looks while it waits.
+/// The pause between two looks while it waits.
 pub const STOP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Rows of usage in an answer.
@@ -75,7 +75,7 @@ pub const DAYS_MAX: i64 = 366;
 /// Days of a series by category, key or operation.
 pub const GROUPED_DAYS_MAX: i64 = 92;
 
-/// The shares of the budget that are told.
+/// The percentages of the budget that an event tells of.
 pub const THRESHOLDS: [i64; 2] = [80, 100];
-/// What a grant, and all grants of a month together, may come to: sums stay within 64 bits.
+/// The maximum of a grant, and of all grants of a month together: sums stay within 64 bits.
 pub const GRANT_UNITS_MAX: i64 = 1 << 53;

@@ -1,4 +1,4 @@
-//! One call, from its admission to its place in the journal. The same on every transport.
+//! One call, from its admission to its record in the journal. The same on every transport.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,17 @@ use portico_kernel::{AccountId, Caller, CallerKind, Code, Month, Problem, Timest
 
 use crate::account::AccountMeter;
 use crate::journal::{REQUEST_ID_BYTES_MAX, Record};
-use crate::metering::unreadable;
-use crate::rate_limit_key::{Asked, RateLimitKey};
-use crate::window::{Place, RateLimitStatus};
+use crate::metering::journal_failure;
+use crate::rate_limit_key::{RateLimitDecision, RateLimitKey};
+use crate::window::{RateLimitStatus, WindowSlot};
 use crate::{Metering, limits};
 
-/// A call that is counted. It is recorded when it is [finished](MeteredCall::finish), or when the last hand lets go of it.
+/// A call that is counted. It is recorded when it is [finished](MeteredCall::finish), or when the last `Arc` is dropped.
 pub struct MeteredCall {
     metering: Arc<Metering>,
     engine: Arc<Engine>,
-    subject: Arc<RateLimitKey>,
+    key: Arc<RateLimitKey>,
+    /// Is it refused when the account's units are used up? Persons are served all the same.
     refusable: bool,
     only_reads: bool,
     operation: u16,
@@ -29,170 +30,181 @@ pub struct MeteredCall {
     at: Timestamp,
     watch: Stopwatch,
     request_id: String,
-    state: Mutex<State>,
+    state: Mutex<CallState>,
 }
 
-/// How far the call has come.
+/// What has happened to the call so far.
 #[derive(Default)]
-struct State {
+struct CallState {
     /// The account that it counts against.
     account: Option<AccountId>,
-    /// The account's units, once it was admitted.
+    /// The account's units; `None` before the call is admitted.
     meter: Option<Arc<AccountMeter>>,
-    /// Its place in the caller's minute.
-    place: Option<Place>,
-    standing: Option<RateLimitStatus>,
+    /// Its slot in the window of the rate limit.
+    slot: Option<WindowSlot>,
+    rate_limit: Option<RateLimitStatus>,
     /// Units that it cost so far, and whether they were leased.
     units: u32,
     leased: bool,
-    ending: Ending,
+    result: OperationResult,
     recorded: bool,
 }
 
-/// How the operation ended.
+/// The result of the operation.
 #[derive(Default)]
-enum Ending {
-    /// It did not, or it never began.
+enum OperationResult {
+    /// It has not ended, or never began.
     #[default]
-    None,
-    /// With an answer.
-    Answered,
-    /// With a refusal.
+    Pending,
+    /// It answered.
+    Success,
+    /// It refused.
     Refused(Code),
 }
 
+/// A request that has just come in, and whose caller is known.
+pub struct IncomingCall<'a> {
+    /// Who calls.
+    pub caller: &'a Caller,
+    /// The rate limit of the caller.
+    pub key: Arc<RateLimitKey>,
+    /// The operation.
+    pub spec: &'a Spec,
+    /// The id of the request.
+    pub request_id: &'a str,
+    /// Runs since the request came in.
+    pub watch: Stopwatch,
+}
+
 impl MeteredCall {
-    /// A call of `caller`, whose minute is `subject`, that has just come.
-    pub fn new(
-        metering: &Arc<Metering>,
-        engine: &Arc<Engine>,
-        (caller, subject): (&Caller, Arc<RateLimitKey>),
-        spec: &Spec,
-        (request_id, watch): (&str, Stopwatch),
-    ) -> Option<Arc<Self>> {
+    /// Begins to count a call; `None` for an operation that was not registered when the journal began.
+    pub fn new(metering: &Arc<Metering>, engine: &Arc<Engine>, call: IncomingCall<'_>) -> Option<Arc<Self>> {
+        let IncomingCall { caller, key, spec, request_id, watch } = call;
         let operation = metering.operation(spec.name)?;
         metering.metrics.opened();
         Some(Arc::new(Self {
             operation,
             metering: metering.clone(),
             engine: engine.clone(),
-            subject,
+            key,
             only_reads: spec.only_reads(),
-            // Persons are served; what acts for them, by scopes, is not.
+            // An app that acts for a person has scopes, and is refused like a key.
             refusable: caller.kind == CallerKind::Client || caller.scopes.is_some(),
             price: spec.category.map_or(0, |category| u32::try_from(category.units()).unwrap_or(u32::MAX)),
             at: engine.clock.now(),
             watch,
             request_id: request_id.to_owned(),
-            state: Mutex::new(State { account: caller.org, ..State::default() }),
+            state: Mutex::new(CallState { account: caller.org, ..CallState::default() }),
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CallState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits the call to `account`: there must be a place in the caller's minute, and in the journal.
+    /// Admits the call to `account`: refuses when the caller's rate limit is used up or the journal has no room.
     pub async fn admit(&self, account: Option<AccountId>) -> Result<(), Problem> {
-        self.metering.journal()?.make_room(limits::UNDER_WAY_MAX).map_err(unreadable)?;
+        self.metering.journal()?.make_room(limits::UNDER_WAY_MAX).map_err(journal_failure)?;
         let Some(account) = account else { return Ok(()) };
         let meter = self.metering.account(account, Month::of(self.at));
         meter.note_call(self.at);
-        if !meter.is_known() {
-            // Boxed, because the way through the database is large and seldom taken.
+        if !meter.has_plan() {
+            // Boxed, because this future is large and seldom needed.
             Box::pin(self.metering.take_units(&self.engine, &meter, 0)).await?;
         }
         let limit = meter.calls_per_minute();
-        let asked = if self.metering.shared {
-            let asked = self.subject.minute().take_shared(self.at, limit);
-            match asked {
-                Asked::NeedsShare => {
-                    Box::pin(self.metering.ask_minute(&self.engine, &self.subject, account, limit)).await?
+        let decision = if self.metering.shared {
+            let decision = self.key.limiter().take_shared(self.at, limit);
+            match decision {
+                RateLimitDecision::NeedsShare => {
+                    Box::pin(self.metering.take_shared_slot(&self.engine, &self.key, account, limit)).await?
                 }
-                asked => asked,
+                decision => decision,
             }
         } else {
-            self.subject.minute().take(self.at, limit)
+            self.key.limiter().take(self.at, limit)
         };
         let mut state = self.state();
         (state.account, state.meter) = (Some(account), Some(meter));
-        match asked {
-            Asked::Admission(place, standing) => {
-                (state.place, state.standing) = (Some(place), Some(standing));
+        match decision {
+            RateLimitDecision::Allowed(slot, status) => {
+                (state.slot, state.rate_limit) = (Some(slot), Some(status));
                 Ok(())
             }
-            Asked::Full(standing) => {
-                state.standing = Some(standing);
-                Err(too_many(standing))
+            RateLimitDecision::Limited(status) => {
+                state.rate_limit = Some(status);
+                Err(rate_limited(status))
             }
-            Asked::NeedsShare => Err(Problem::internal("a share was agreed on and is not there")),
+            RateLimitDecision::NeedsShare => {
+                Err(Problem::internal("the share that was just renewed is missing"))
+            }
         }
     }
 
-    /// Learns the limit of a caller who was refused before it was looked at, so that they can be told.
-    pub async fn look(&self) {
+    /// Loads the rate limit of a caller who was refused before admission, so that the answer can tell it.
+    pub async fn load_rate_limit(&self) {
         let account = self.state().account;
         let Some(meter) = account.map(|account| self.metering.account(account, Month::of(self.at))) else {
             return;
         };
-        if !meter.is_known()
+        if !meter.has_plan()
             && let Err(problem) = Box::pin(self.metering.take_units(&self.engine, &meter, 0)).await
         {
-            tracing::debug!(%problem, "The limit of a refused caller is not known");
+            tracing::debug!(%problem, "Failed to load the rate limit of a refused caller");
         }
     }
 
-    /// What to tell the caller of their minute; nothing while their limit is not known here.
-    pub fn standing(&self) -> Option<RateLimitStatus> {
+    /// The caller's rate limit status; `None` while their limit is not loaded.
+    pub fn rate_limit_status(&self) -> Option<RateLimitStatus> {
         let state = self.state();
-        if state.standing.is_some() {
-            return state.standing;
+        if state.rate_limit.is_some() {
+            return state.rate_limit;
         }
         let meter = self.metering.accounts.get(&(state.account?, Month::of(self.at)))?.clone();
         let limit = meter.calls_per_minute();
-        meter.is_known().then(|| self.subject.minute().standing(self.at, limit))
+        meter.has_plan().then(|| self.key.limiter().status(self.at, limit))
     }
 
-    /// The call was refused after all, for want of a place: it has used up nothing.
-    pub fn take_back(&self) {
+    /// Gives back the units and the slot of a call that was refused after all.
+    pub fn refund(&self) {
         let mut state = self.state();
-        state.refund();
-        if let (Some(place), Some(meter)) = (state.place.take(), state.meter.clone()) {
-            let mut minute = self.subject.minute();
-            minute.window.give_back(place);
-            state.standing = Some(minute.standing(self.at, meter.calls_per_minute()));
+        state.refund_units();
+        if let (Some(slot), Some(meter)) = (state.slot.take(), state.meter.clone()) {
+            let mut limiter = self.key.limiter();
+            limiter.window.release(slot);
+            state.rate_limit = Some(limiter.status(self.at, meter.calls_per_minute()));
         }
     }
 
-    /// Records the call as it was answered. Its answer must not leave before.
+    /// Records the call with the status of its answer, which must not be sent before.
     pub fn finish(&self, status: u16, code: Option<Code>) {
         let mut state = self.state();
         if let Err(problem) = self.record(&mut state, status, code) {
-            // Seldom: admission made sure of a place.
+            // Seldom: admission made sure that the journal has room.
             self.metering.metrics.not_recorded();
-            tracing::error!(cause = ?problem.cause(), request_id = self.request_id, "A call could not be recorded");
+            tracing::error!(cause = ?problem.cause(), request_id = self.request_id, "Failed to record a call in the journal");
         }
     }
 
-    fn record(&self, state: &mut State, status: u16, code: Option<Code>) -> Result<(), Problem> {
+    fn record(&self, state: &mut CallState, status: u16, code: Option<Code>) -> Result<(), Problem> {
         let Some(account) = state.account.filter(|_| !state.recorded) else { return Ok(()) };
         state.recorded = true;
         if state.meter.is_none() {
-            // The places that are kept free are for calls that were admitted; a refusal can do without.
+            // The reserve of the journal is for calls that were admitted; a refusal need not be recorded.
             if self.metering.journal()?.make_room(limits::UNDER_WAY_MAX).is_err() {
                 return Ok(());
             }
         }
         // A fault of ours costs nothing, also where the operation itself went well.
         if status >= 500 {
-            state.refund();
+            state.refund_units();
         }
         let code = code.and_then(|code| Code::ALL.iter().position(|known| *known == code));
         let end = self.request_id.len().min(REQUEST_ID_BYTES_MAX);
         let record = Record {
             at: self.at,
             account,
-            subject: self.subject.id,
+            subject: self.key.id,
             operation: self.operation,
             status,
             code: code.map_or(0, |at| u8::try_from(at + 1).unwrap_or(0)),
@@ -203,7 +215,7 @@ impl MeteredCall {
             month: Month::of(self.at),
             request_id: Cow::Borrowed(&self.request_id[..end]),
         };
-        let number = self.metering.journal()?.append(&record).map_err(unreadable)?;
+        let number = self.metering.journal()?.append(&record).map_err(journal_failure)?;
         if let Some(meter) = &state.meter {
             meter.note_record(number);
         }
@@ -211,25 +223,25 @@ impl MeteredCall {
         Ok(())
     }
 
-    /// Takes the price of the call out of the account's units, asking the database for more.
-    async fn pay_slowly(&self, meter: &Arc<AccountMeter>) -> Result<(), Problem> {
+    /// Takes the price of the call out of the account's units, leasing more from the database.
+    async fn lease_and_pay(&self, meter: &Arc<AccountMeter>) -> Result<(), Problem> {
         let leased = self.metering.take_units(&self.engine, meter, self.price.into()).await?;
         let mut state = self.state();
         if !leased && self.refusable && !meter.allows_at_zero() {
-            // A refused call uses up nothing, its place in the minute included.
+            // A refused call uses up nothing, not even its slot of the rate limit.
             drop(state);
-            self.take_back();
-            return Err(spent(meter.month, self.at));
+            self.refund();
+            return Err(quota_exceeded(meter.month, self.at));
         }
         (state.units, state.leased) = (self.price, leased);
         Ok(())
     }
 }
 
-impl State {
-    fn refund(&mut self) {
+impl CallState {
+    fn refund_units(&mut self) {
         if let Some(meter) = self.meter.as_ref().filter(|_| self.leased) {
-            meter.put(self.units.into());
+            meter.add(self.units.into());
         }
         (self.units, self.leased) = (0, false);
     }
@@ -239,47 +251,47 @@ impl Charge for MeteredCall {
     fn pay(&self) -> Option<BoxFuture<'_, Result<(), Problem>>> {
         let mut state = self.state();
         let meter = state.meter.clone().filter(|_| self.price > 0)?;
-        if meter.is_known() && meter.take(self.price.into()) {
+        if meter.has_plan() && meter.take(self.price.into()) {
             (state.units, state.leased) = (self.price, true);
             return None;
         }
-        Some(Box::pin(async move { self.pay_slowly(&meter).await }))
+        Some(Box::pin(async move { self.lease_and_pay(&meter).await }))
     }
 
-    fn ended(&self, code: Option<Code>) {
+    fn settle(&self, code: Option<Code>) {
         let mut state = self.state();
-        state.ending = code.map_or(Ending::Answered, Ending::Refused);
-        // What was written and taken back is as if it had never been. What was read was read.
-        let undone = code == Some(Code::Cancelled) && !self.only_reads;
-        if undone || code.is_some_and(|code| code.status() >= 500) {
-            state.refund();
+        state.result = code.map_or(OperationResult::Success, OperationResult::Refused);
+        // A cancelled write was rolled back, and costs nothing; a cancelled read was read.
+        let rolled_back = code == Some(Code::Cancelled) && !self.only_reads;
+        if rolled_back || code.is_some_and(|code| code.status() >= 500) {
+            state.refund_units();
         }
     }
 }
 
 impl Drop for MeteredCall {
-    /// Nobody waits for the answer any more. What ran is recorded as it ended; what did not end was taken back.
+    /// The client has disconnected. What ran is recorded with its result; what did not end was rolled back.
     fn drop(&mut self) {
-        let code = match self.state().ending {
-            Ending::None => Some(Code::Cancelled),
-            Ending::Answered => None,
-            Ending::Refused(code) => Some(code),
+        let code = match self.state().result {
+            OperationResult::Pending => Some(Code::Cancelled),
+            OperationResult::Success => None,
+            OperationResult::Refused(code) => Some(code),
         };
         self.finish(code.map_or(200, Code::status), code);
         self.metering.metrics.closed();
     }
 }
 
-/// 429: too many calls in the minute.
-fn too_many(standing: RateLimitStatus) -> Problem {
-    let words = format!("More than {} calls in 60 seconds.", standing.limit);
-    Problem::new(Code::RateLimited, words).retry_after(Duration::from_secs(standing.reset_seconds))
+/// 429: too many calls in 60 seconds.
+fn rate_limited(status: RateLimitStatus) -> Problem {
+    let message = format!("More than {} calls in 60 seconds.", status.limit);
+    Problem::new(Code::RateLimited, message).retry_after(Duration::from_secs(status.reset_seconds))
 }
 
-/// 429: the units of the month are spent. The sentence says until when: a wait of weeks looks like a fault otherwise.
-fn spent(month: Month, now: Timestamp) -> Problem {
+/// 429: the units of the month are spent. The message says until when: a wait of weeks looks like a fault otherwise.
+fn quota_exceeded(month: Month, now: Timestamp) -> Problem {
     let resets_at = month.next().start();
-    let words =
+    let message =
         format!("The account's units of {month} are spent; calls are served again from {resets_at} on.");
-    Problem::new(Code::QuotaExceeded, words).retry_after(resets_at.since(now))
+    Problem::new(Code::QuotaExceeded, message).retry_after(resets_at.since(now))
 }

@@ -1,4 +1,4 @@
-//! What the area holds, and how a server begins and ends with it.
+//! The state of the area, and what it does when a server starts and stops.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,14 +11,14 @@ use portico_engine::ports::Directory;
 use portico_kernel::{AccountId, Caller, Code, Entropy, Month, Problem, RequestId, Timestamp, seconds};
 
 use crate::account::AccountMeter;
-use crate::flush::{Counted, skip};
-use crate::journal::{Journal, Left, Names, SubjectId};
-use crate::lease::{UNITS, units_of};
+use crate::flush::{JournalPosition, skip_lost};
+use crate::journal::{Journal, NameTable, OrphanedJournal, SubjectId};
+use crate::lease::{UNITS_PREFIX, units_resource};
 use crate::metrics::Metrics;
 use crate::rate_limit_key::RateLimitKey;
 use crate::{limits, sql};
 
-/// What the area holds. It counts nothing before [`Metering::start`].
+/// The state of the area. It counts nothing before [`Metering::start`].
 pub struct Metering {
     folder: PathBuf,
     pub(crate) directory: Arc<dyn Directory>,
@@ -26,10 +26,10 @@ pub struct Metering {
     pub(crate) shared: bool,
     journal: OnceLock<Journal>,
     operations: OnceLock<HashMap<&'static str, u16>>,
-    pub(crate) counted: tokio::sync::Mutex<Counted>,
+    pub(crate) position: tokio::sync::Mutex<JournalPosition>,
     pub(crate) accounts: DashMap<(AccountId, Month), Arc<AccountMeter>>,
-    pub(crate) subjects: DashMap<SubjectId, Arc<RateLimitKey>>,
-    /// What the area counts of itself.
+    pub(crate) rate_limit_keys: DashMap<SubjectId, Arc<RateLimitKey>>,
+    /// The counters for the metrics listener.
     pub metrics: Arc<Metrics>,
 }
 
@@ -42,42 +42,42 @@ impl Metering {
             shared,
             journal: OnceLock::new(),
             operations: OnceLock::new(),
-            counted: tokio::sync::Mutex::default(),
+            position: tokio::sync::Mutex::default(),
             accounts: DashMap::new(),
-            subjects: DashMap::new(),
+            rate_limit_keys: DashMap::new(),
             metrics: Arc::default(),
         }
     }
 
-    /// Counts what servers before this one left uncounted, and begins a journal.
+    /// Counts what dead servers left in their journals, and begins a journal of its own.
     pub async fn start(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
         let now = engine.clock.now();
         let mut tx = engine.db.write().await?;
         let database = sql::database_name(&mut tx, &new_name(engine.entropy.as_ref(), now)).await?;
         tx.commit().await?;
-        for left in Left::find(&self.folder).map_err(unreadable)? {
-            self.take_over(engine, left, &database).await?;
+        for orphan in OrphanedJournal::find_all(&self.folder).map_err(journal_failure)? {
+            self.take_over(engine, orphan, &database).await?;
         }
         if !self.shared {
-            // Whoever served from this database before is dead, also where its journal is gone.
-            for gone in sql::journals(&mut engine.db.glance().await?).await? {
+            // Every server that used this database before is dead, also where its journal is missing.
+            for missing in sql::journals(&mut engine.db.query()).await? {
                 tracing::warn!(
-                    journal = gone,
-                    "A journal is gone; what a server before had not counted is lost"
+                    journal = missing,
+                    "Journal of a previous server is missing; its uncounted calls are lost"
                 );
-                close(engine, &gone).await?;
+                close(engine, &missing).await?;
             }
-            self.restore_minutes(engine, now).await?;
+            self.restore_windows(engine, now).await?;
         }
-        let names = Names {
+        let names = NameTable {
             operations: engine.registry.entries().iter().map(|entry| entry.spec.name.to_owned()).collect(),
             codes: Code::ALL.iter().map(|code| code.name().to_owned()).collect(),
             database,
         };
         let operations = (0..).zip(engine.registry.entries()).map(|(at, entry)| (entry.spec.name, at));
         let id = new_name(engine.entropy.as_ref(), now);
-        let journal =
-            Journal::create(&self.folder, id.clone(), names, limits::SEGMENTS_MAX).map_err(unreadable)?;
+        let journal = Journal::create(&self.folder, id.clone(), names, limits::SEGMENTS_MAX)
+            .map_err(journal_failure)?;
         let mut tx = engine.db.write().await?;
         sql::insert_journal(&mut tx, &id, now).await?;
         tx.commit().await?;
@@ -87,45 +87,47 @@ impl Metering {
         Ok(())
     }
 
-    /// Counts what a dead server left, unless it served from another database.
-    async fn take_over(&self, engine: &Arc<Engine>, left: Left, database: &str) -> Result<(), Problem> {
-        if left.names.database != database {
-            tracing::warn!(
-                journal = left.id(),
-                "A journal in this folder is of another database; it is left alone"
-            );
+    /// Counts the journal of a dead server, unless it belongs to another database.
+    async fn take_over(
+        &self,
+        engine: &Arc<Engine>,
+        orphan: OrphanedJournal,
+        database: &str,
+    ) -> Result<(), Problem> {
+        if orphan.names.database != database {
+            tracing::warn!(journal = orphan.id(), "Skipped a journal that belongs to another database");
             return Ok(());
         }
-        let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
+        let position = sql::journal_position(&mut engine.db.query(), orphan.id()).await?;
         // Without a row it was counted to its end and closed; only its files are left.
         if let Some(position) = position {
             let (mut at, mut calls) = (position, 0);
             loop {
-                let there = left.skip_missing(at).map_err(unreadable)?;
-                if there > at {
-                    tracing::error!(lost = there - at, "The database has lost calls that it had counted");
-                    at = skip(engine, left.id(), at, there).await?;
+                let next = orphan.skip_missing(at).map_err(journal_failure)?;
+                if next > at {
+                    tracing::error!(lost = next - at, "Database lost calls that it had counted");
+                    at = skip_lost(engine, orphan.id(), at, next).await?;
                 }
-                let Some(places) = left.read(at).map_err(unreadable)? else { break };
-                calls += places.iter().flatten().count();
-                let counted = self.count(engine, left.id(), &left.names, at, &places).await;
-                let position = sql::journal_position(&mut engine.db.glance().await?, left.id()).await?;
+                let Some(slots) = orphan.read(at).map_err(journal_failure)? else { break };
+                calls += slots.iter().flatten().count();
+                let counted = self.count(engine, orphan.id(), &orphan.names, at, &slots).await;
+                let position = sql::journal_position(&mut engine.db.query(), orphan.id()).await?;
                 let position = position.unwrap_or(at);
-                // The last commit of the dead server may have come to be while this one looked: then it is ahead.
+                // The last commit of the dead server may have become visible in between: then the position is ahead.
                 if position == at {
                     counted?;
                 }
                 at = position;
             }
-            self.settle_minutes_of_dead(engine, left.id()).await?;
-            close(engine, left.id()).await?;
-            tracing::info!(calls, "Counted the calls that a server before left in its journal");
+            self.settle_shares_of_dead(engine, orphan.id()).await?;
+            close(engine, orphan.id()).await?;
+            tracing::info!(calls, "Counted the calls in the journal of a dead server");
         }
-        left.remove().map_err(unreadable)
+        orphan.remove().map_err(journal_failure)
     }
 
-    /// Counts what is left and lets go of everything that was leased; after the last call. Calls whose callers have gone
-    /// are waited for a moment.
+    /// Counts the rest of the journal and releases all leases, after the last call. Waits a moment for calls whose
+    /// clients have disconnected.
     pub async fn stop(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
         let Some(journal) = self.journal.get() else { return Ok(()) };
         let began = engine.clock.now();
@@ -134,14 +136,14 @@ impl Metering {
         }
         self.flush(engine).await?;
         if self.metrics.open() > 0 {
-            // They go on; the next start counts them.
+            // They still run; the next start counts them.
             return Ok(());
         }
         let now = engine.clock.now();
-        let used = |subject: SubjectId| self.subjects.get(&subject)?.minute().window.latest(now);
-        self.settle_minutes(engine, journal.id(), used).await?;
+        let used = |subject: SubjectId| self.rate_limit_keys.get(&subject)?.limiter().window.latest(now);
+        self.settle_shares(engine, journal.id(), used).await?;
         close(engine, journal.id()).await?;
-        journal.remove().map_err(unreadable)
+        journal.remove().map_err(journal_failure)
     }
 
     pub(crate) fn journal(&self) -> Result<&Journal, Problem> {
@@ -157,14 +159,14 @@ impl Metering {
         self.operations.get()?.get(name).copied()
     }
 
-    /// The minute of a caller, to be kept beside what is known of them; nothing for the platform itself.
-    pub fn subject(&self, caller: &Caller) -> Option<Arc<RateLimitKey>> {
+    /// The rate limit of a caller, which the gateway caches with their token; `None` for the platform itself.
+    pub fn rate_limit_key(&self, caller: &Caller) -> Option<Arc<RateLimitKey>> {
         let id = SubjectId::parse(&caller.subject)?;
-        Some(self.subjects.entry(id).or_insert_with(|| Arc::new(RateLimitKey::new(id))).clone())
+        Some(self.rate_limit_keys.entry(id).or_insert_with(|| Arc::new(RateLimitKey::new(id))).clone())
     }
 
-    pub(crate) fn find_subject(&self, id: &str) -> Option<Arc<RateLimitKey>> {
-        self.subjects.get(&SubjectId::parse(id)?).map(|subject| subject.clone())
+    pub(crate) fn find_rate_limit_key(&self, id: &str) -> Option<Arc<RateLimitKey>> {
+        self.rate_limit_keys.get(&SubjectId::parse(id)?).map(|key| key.clone())
     }
 
     pub(crate) fn account(&self, id: AccountId, month: Month) -> Arc<AccountMeter> {
@@ -177,14 +179,14 @@ impl Metering {
 
     pub(crate) fn find_account(&self, id: &str, resource: &str) -> Option<Arc<AccountMeter>> {
         let id: AccountId = id.parse().ok()?;
-        let month: Month = resource.strip_prefix(UNITS)?.parse().ok()?;
+        let month: Month = resource.strip_prefix(UNITS_PREFIX)?.parse().ok()?;
         self.accounts.get(&(id, month)).map(|account| account.clone())
     }
 
-    /// Forgets accounts and minutes that are idle, and gives their leases back. What an account spent must be counted
-    /// before: until then its lease stands for it.
-    pub(crate) async fn tidy(&self, engine: &Arc<Engine>, now: Timestamp) -> Result<(), Problem> {
-        let counted = self.counted.lock().await.position;
+    /// Evicts idle accounts and rate limits, and releases the leases of those accounts. An account stays until what it
+    /// spent is counted: until then its lease covers that.
+    pub(crate) async fn evict_idle(&self, engine: &Arc<Engine>, now: Timestamp) -> Result<(), Problem> {
+        let counted = self.position.lock().await.number;
         let is_idle = |meter: &AccountMeter| {
             now.since(meter.last_call()) >= limits::IDLE_LIFE && meter.is_counted(counted)
         };
@@ -192,33 +194,33 @@ impl Metering {
             self.accounts.iter().filter(|entry| is_idle(entry.value())).map(|entry| *entry.key()).collect();
         for at in idle {
             let Some(meter) = self.accounts.get(&at).map(|meter| meter.clone()) else { continue };
-            // Held, so that a call that comes now asks anew, and after it: what is leased then stands.
-            let Ok(turn) = meter.asking.try_lock() else { continue };
-            meter.forget();
-            // The map and this hand alone: no call has it, and with everything counted it should hold its room alone.
+            // Locked, so that a call that comes now leases again after this.
+            let Ok(guard) = meter.lease_lock.try_lock() else { continue };
+            meter.forget_plan();
+            // Two references, the map's and this one: no call uses it.
             if Arc::strong_count(&meter) > 2 || !is_idle(&meter) {
                 continue;
             }
             meter.take_all();
-            let lease = self.lease_at(at.0.to_string(), units_of(at.1))?;
+            let lease = self.lease_at(at.0.to_string(), units_resource(at.1))?;
             let mut tx = engine.db.write().await?;
             sql::set_lease(&mut tx, &lease, 0, now).await?;
             tx.commit().await?;
-            meter.set_unsettled(None);
-            drop(turn);
+            meter.set_pending_change(None);
+            drop(guard);
             drop(meter);
             self.accounts.remove_if(&at, |_, meter| Arc::strong_count(meter) == 1 && is_idle(meter));
         }
-        for entry in &self.subjects {
-            entry.value().minute().window.rest(now);
+        for entry in &self.rate_limit_keys {
+            entry.value().limiter().window.free_memory(now);
         }
-        self.subjects
-            .retain(|_, subject| Arc::strong_count(subject) > 1 || subject.minute().window.used(now) > 0);
+        self.rate_limit_keys
+            .retain(|_, key| Arc::strong_count(key) > 1 || key.limiter().window.used(now) > 0);
         Ok(())
     }
 }
 
-/// A name that nothing else has.
+/// A unique name.
 pub(crate) fn new_name(entropy: &dyn Entropy, now: Timestamp) -> String {
     let id: RequestId = entropy.id(now);
     // An id of the usual kind without its prefix, which would say that it is a request's.
@@ -227,11 +229,11 @@ pub(crate) fn new_name(entropy: &dyn Entropy, now: Timestamp) -> String {
 
 async fn close(engine: &Engine, journal: &str) -> Result<(), Problem> {
     let mut tx = engine.db.write().await?;
-    sql::close_journal(&mut tx, journal, UNITS).await?;
+    sql::close_journal(&mut tx, journal, UNITS_PREFIX).await?;
     Ok(tx.commit().await?)
 }
 
-/// The journal's files cannot be used.
-pub(crate) fn unreadable(error: io::Error) -> Problem {
+/// 503: the journal's files cannot be written or read.
+pub(crate) fn journal_failure(error: io::Error) -> Problem {
     Problem::unavailable("Calls cannot be counted right now.", seconds(1)).because(error)
 }

@@ -1,14 +1,14 @@
-//! What the area counts of itself, for whoever watches the server.
+//! Counters for the metrics listener.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Metrics that only grow, and how far the database is behind.
+/// Counters of the area, and how far the database is behind the journal.
 #[derive(Debug, Default)]
 pub struct Metrics {
     leases: AtomicU64,
     recorded: AtomicU64,
     counted: AtomicU64,
-    uncounted: AtomicU64,
+    lost: AtomicU64,
     open: AtomicU64,
 }
 
@@ -26,7 +26,7 @@ impl Metrics {
     }
 
     pub(crate) fn not_recorded(&self) {
-        self.uncounted.fetch_add(1, Ordering::Relaxed);
+        self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn opened(&self) {
@@ -37,7 +37,7 @@ impl Metrics {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Calls that are under way.
+    /// Calls that are running.
     pub fn open(&self) -> u64 {
         self.open.load(Ordering::Relaxed)
     }
@@ -47,7 +47,7 @@ impl Metrics {
         self.counted.load(Ordering::Relaxed)
     }
 
-    /// How often the database was asked for a lease.
+    /// How often a lease was requested from the database.
     pub fn leases(&self) -> u64 {
         self.leases.load(Ordering::Relaxed)
     }
@@ -57,8 +57,8 @@ impl Metrics {
         self.recorded.load(Ordering::Relaxed).saturating_sub(self.counted.load(Ordering::Relaxed))
     }
 
-    /// Calls that ran and could not be recorded; this should stay 0.
+    /// Calls that ran and could not be recorded; should stay 0.
     pub fn lost(&self) -> u64 {
-        self.uncounted.load(Ordering::Relaxed)
+        self.lost.load(Ordering::Relaxed)
     }
 }

@@ -1,4 +1,4 @@
-//! The minute of a key, an API token or a person.
+//! The rate limit of a key, an API token or a person.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,106 +6,106 @@ use portico_kernel::Timestamp;
 
 use crate::journal::SubjectId;
 use crate::limits;
-use crate::window::{Place, RateLimitStatus, Window};
+use crate::window::{RateLimitStatus, Window, WindowSlot};
 
-/// Who calls, and how often they did lately.
+/// A caller whose calls share one rate limit, and the calls that they made in the last minute.
 pub struct RateLimitKey {
     pub(crate) id: SubjectId,
-    minute: Mutex<Minute>,
-    /// One asks the database for a larger share at a time.
-    pub(crate) asking: tokio::sync::Mutex<()>,
+    limiter: Mutex<RateLimiter>,
+    /// Held while this server's share is changed.
+    pub(crate) lease_lock: tokio::sync::Mutex<()>,
 }
 
 /// The window, and this server's share of the limit where there are other servers.
 #[derive(Default)]
-pub(crate) struct Minute {
+pub(crate) struct RateLimiter {
     pub(crate) window: Window,
     share: Share,
 }
 
-/// What this server may admit of the limit.
+/// The part of the limit that this server may admit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Calls in any 60 seconds.
-    pub(crate) most: u32,
+    pub(crate) limit: u32,
     /// What other servers may admit.
     pub(crate) elsewhere: u32,
-    /// When it was agreed on; nothing before the first time.
+    /// When it was last renewed; `None` before the first time.
     pub(crate) renewed_at: Option<Timestamp>,
-    /// Until when it is no use to ask for more.
+    /// Until when the database is not asked for more.
     pub(crate) full_until: Option<Timestamp>,
 }
 
-/// What came of asking for a place in the window.
+/// Whether a call may go on.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// The call may go on.
-    Admission(Place, RateLimitStatus),
-    /// There is no room.
-    Full(RateLimitStatus),
-    /// This server must first ask for a share.
+pub(crate) enum RateLimitDecision {
+    /// It may.
+    Allowed(WindowSlot, RateLimitStatus),
+    /// The limit is used up.
+    Limited(RateLimitStatus),
+    /// This server must first get a larger share from the database.
     NeedsShare,
 }
 
 impl RateLimitKey {
     pub(crate) fn new(id: SubjectId) -> Self {
-        Self { id, minute: Mutex::default(), asking: tokio::sync::Mutex::new(()) }
+        Self { id, limiter: Mutex::default(), lease_lock: tokio::sync::Mutex::new(()) }
     }
 
-    pub(crate) fn minute(&self) -> MutexGuard<'_, Minute> {
-        self.minute.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn limiter(&self) -> MutexGuard<'_, RateLimiter> {
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Minute {
+impl RateLimiter {
     /// Counts a call, where this server alone decides.
-    pub(crate) fn take(&mut self, now: Timestamp, limit: u32) -> Asked {
+    pub(crate) fn take(&mut self, now: Timestamp, limit: u32) -> RateLimitDecision {
         match self.window.take(now, limit) {
-            Some(place) => Asked::Admission(place, self.window.standing(now, limit, 0)),
-            None => Asked::Full(self.window.standing(now, limit, 0)),
+            Some(slot) => RateLimitDecision::Allowed(slot, self.window.status(now, limit, 0)),
+            None => RateLimitDecision::Limited(self.window.status(now, limit, 0)),
         }
     }
 
-    /// Counts a call, where other servers admit calls of the same minute.
-    pub(crate) fn take_shared(&mut self, now: Timestamp, limit: u32) -> Asked {
+    /// Counts a call, where other servers admit calls of the same key.
+    pub(crate) fn take_shared(&mut self, now: Timestamp, limit: u32) -> RateLimitDecision {
         let share = self.share;
         // A time that is still to come is of a clock that was ahead.
         if share.renewed_at.is_none_or(|at| at > now || now.since(at) >= limits::SHARE_LIFE) {
-            return Asked::NeedsShare;
+            return RateLimitDecision::NeedsShare;
         }
-        let most = share.most.min(limit);
-        match self.window.take(now, most) {
-            Some(place) => Asked::Admission(place, self.standing(now, limit)),
-            None if share.most >= limit || share.full_until.is_some_and(|until| now < until) => {
-                Asked::Full(self.standing(now, limit))
+        match self.window.take(now, share.limit.min(limit)) {
+            Some(slot) => RateLimitDecision::Allowed(slot, self.status(now, limit)),
+            None if share.limit >= limit || share.full_until.is_some_and(|until| now < until) => {
+                RateLimitDecision::Limited(self.status(now, limit))
             }
-            None => Asked::NeedsShare,
+            None => RateLimitDecision::NeedsShare,
         }
     }
 
-    /// What to tell a caller who was not counted.
-    pub(crate) fn standing(&mut self, now: Timestamp, limit: u32) -> RateLimitStatus {
+    /// The caller's status.
+    pub(crate) fn status(&mut self, now: Timestamp, limit: u32) -> RateLimitStatus {
         let elsewhere = self.share.elsewhere;
-        let standing = self.window.standing(now, limit, elsewhere);
+        let status = self.window.status(now, limit, elsewhere);
         // When the others' calls leave is not known here; it may be any second.
-        let reset_seconds = if elsewhere > 0 { 1 } else { standing.reset_seconds };
-        RateLimitStatus { reset_seconds, ..standing }
+        let reset_seconds = if elsewhere > 0 { 1 } else { status.reset_seconds };
+        RateLimitStatus { reset_seconds, ..status }
     }
 
-    /// Lets go of all but what is used, so that the number holds until a new share is agreed on; answers it.
-    pub(crate) fn shrink(&mut self, now: Timestamp) -> u32 {
-        self.share.most = self.window.used(now);
-        self.share.most
+    /// Shrinks the share to the calls that are counted, and returns how many those are. No call is admitted before the
+    /// share is set again.
+    pub(crate) fn shrink_share(&mut self, now: Timestamp) -> u32 {
+        self.share.limit = self.window.used(now);
+        self.share.limit
     }
 
-    pub(crate) fn agree(&mut self, share: Share) {
+    pub(crate) fn set_share(&mut self, share: Share) {
         self.share = share;
     }
 }
 
 /// The share of a limit for a server that has admitted `used` calls itself, where others hold `others` and there are
-/// `servers`: nothing when there is no room. All shares together never pass the limit.
-pub(crate) fn share(limit: u32, used: u32, others: u32, servers: u32) -> Option<u32> {
+/// `servers`; `None` when the limit is used up. All shares together never pass the limit.
+pub(crate) fn share_of(limit: u32, used: u32, others: u32, servers: u32) -> Option<u32> {
     let free = limit.saturating_sub(others).saturating_sub(used);
     (free > 0).then(|| used + (free / servers.max(1)).max(1))
 }
@@ -128,30 +128,30 @@ mod tests {
             limit in 3u32..60,
         ) {
             let mut now = Timestamp::from_seconds(1_800_000_000);
-            let mut servers = [const { None::<(Minute, u32)> }; 3].map(|_| (Minute::default(), 0u32));
+            let mut servers = [const { None::<(RateLimiter, u32)> }; 3].map(|_| (RateLimiter::default(), 0u32));
             let mut admitted: Vec<Timestamp> = Vec::new();
             for (at, millis, recall) in steps {
                 now = now + Duration::from_millis(millis);
                 if recall == 0 {
-                    for (minute, held) in &mut servers {
-                        *held = minute.shrink(now);
+                    for (limiter, held) in &mut servers {
+                        *held = limiter.shrink_share(now);
                     }
                 }
                 for _ in 0..2 {
                     match servers[at].0.take_shared(now, limit) {
-                        Asked::Admission(..) => {
+                        RateLimitDecision::Allowed(..) => {
                             admitted.push(now);
                             break;
                         }
-                        Asked::Full(_) => break,
-                        Asked::NeedsShare => {
-                            let used = servers[at].0.shrink(now);
+                        RateLimitDecision::Limited(_) => break,
+                        RateLimitDecision::NeedsShare => {
+                            let used = servers[at].0.shrink_share(now);
                             let others = (0..3).filter(|other| *other != at).map(|other| servers[other].1).sum();
-                            let most = share(limit, used, others, 3).unwrap_or(used);
-                            let full_until = (most == used).then_some(now + Duration::from_millis(250));
-                            let agreed = Share { most, elsewhere: others, renewed_at: Some(now), full_until };
-                            servers[at].0.agree(agreed);
-                            servers[at].1 = most;
+                            let own = share_of(limit, used, others, 3).unwrap_or(used);
+                            let full_until = (own == used).then_some(now + Duration::from_millis(250));
+                            let share = Share { limit: own, elsewhere: others, renewed_at: Some(now), full_until };
+                            servers[at].0.set_share(share);
+                            servers[at].1 = own;
                         }
                     }
                 }
@@ -163,8 +163,8 @@ mod tests {
         #[test]
         fn one_server_gets_it_all_in_the_end(limit in 1u32..5_000, servers in 1u32..9) {
             let (mut used, mut asked) = (0, 0);
-            while let Some(most) = share(limit, used, 0, servers) {
-                (used, asked) = (most, asked + 1);
+            while let Some(share) = share_of(limit, used, 0, servers) {
+                (used, asked) = (share, asked + 1);
             }
             prop_assert_eq!(used, limit);
             prop_assert!(asked < 120, "it asked {asked} times");

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use portico_engine::{Ctx, Cursor, Operation, Page, Spec, Tool};
-use portico_kernel::{AccountId, Category, Int64, Problem, Scope, Timestamp};
+use portico_engine::{AccountRef, Ctx, Cursor, Operation, Page, Spec, Tool};
+use portico_kernel::{Category, Int64, Problem, Scope, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use crate::block::{Logged, Unpacked};
+use crate::block::{BlockReader, LogEntry};
 use crate::journal::SubjectId;
 use crate::{Metering, limits, sql};
 
@@ -17,7 +17,7 @@ use crate::{Metering, limits, sql};
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListRequests {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// Only requests of this key, API token or person.
     #[serde(default)]
     key_id: Option<SubjectFilter>,
@@ -60,15 +60,15 @@ pub(crate) struct LoggedRequest {
     user_id: String,
 }
 
-/// Where a request stands: its time, its journal, and its number there.
-type At = (i64, String, u64);
+/// The position of a request in the log: its time, its journal, and its number there.
+type LogPosition = (i64, String, u64);
 
-fn parse(cursor: &Cursor) -> Option<At> {
+fn parse(cursor: &Cursor) -> Option<LogPosition> {
     let mut parts = cursor.0.splitn(3, ' ');
     Some((parts.next()?.parse().ok()?, parts.next()?.to_owned(), parts.next()?.parse().ok()?))
 }
 
-fn cursor((at, journal, number): &At) -> Cursor {
+fn cursor((at, journal, number): &LogPosition) -> Cursor {
     Cursor(format!("{at} {journal} {number}"))
 }
 
@@ -77,9 +77,9 @@ struct SubjectFilter(SubjectId);
 
 impl<'de> Deserialize<'de> for SubjectFilter {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = "must be the id of a key, an API token or a person";
+        let message = "must be the id of a key, an API token or a person";
         let id = SubjectId::parse(&String::deserialize(deserializer)?);
-        id.map(Self).ok_or_else(|| de::Error::custom(words))
+        id.map(Self).ok_or_else(|| de::Error::custom(message))
     }
 }
 
@@ -98,59 +98,61 @@ impl JsonSchema for SubjectFilter {
 }
 
 impl ListRequests {
-    /// Takes the request, if it is wanted and stands before `before` and behind `floor`.
-    fn take(
+    /// The request, if it matches the filters and lies between `floor` and `before`.
+    fn select(
         &self,
         ctx: &Ctx,
-        (floor, before): (Option<&At>, &At),
-        logged: &Logged<'_>,
-    ) -> Option<(At, LoggedRequest)> {
-        let wanted = self.key_id.as_ref().is_none_or(|id| id.0 == logged.subject)
-            && self.rpc.as_ref().is_none_or(|rpc| *rpc == logged.rpc)
-            && self.status.is_none_or(|status| status == i32::from(logged.status))
-            && self.since.is_none_or(|since| since.as_micros() <= logged.at);
-        let own = (logged.at, logged.journal, logged.number);
-        let than = |at: &At| own.cmp(&(at.0, at.1.as_str(), at.2));
+        floor: Option<&LogPosition>,
+        before: &LogPosition,
+        entry: &LogEntry<'_>,
+    ) -> Option<(LogPosition, LoggedRequest)> {
+        let wanted = self.key_id.as_ref().is_none_or(|id| id.0 == entry.subject)
+            && self.rpc.as_ref().is_none_or(|rpc| *rpc == entry.rpc)
+            && self.status.is_none_or(|status| status == i32::from(entry.status))
+            && self.since.is_none_or(|since| since.as_micros() <= entry.at);
+        let own = (entry.at, entry.journal, entry.number);
+        let than = |at: &LogPosition| own.cmp(&(at.0, at.1.as_str(), at.2));
         let fits = || than(before).is_lt() && floor.is_none_or(|floor| than(floor).is_gt());
-        let at = || (logged.at, logged.journal.to_owned(), logged.number);
-        (wanted && fits()).then(|| (at(), show(ctx, logged)))
+        let at = || (entry.at, entry.journal.to_owned(), entry.number);
+        (wanted && fits()).then(|| (at(), show(ctx, entry)))
     }
 
-    /// Requests before `before`, newest first, beside those in `found`: at least `wanted` of them, if so many are found
-    /// soon enough. With them, where to go on when the end was not reached.
+    /// The requests in `found` and those in blocks before `before`, newest first: `wanted` of them, if so many are found
+    /// within the limits. Also returns where to go on when the end was not reached.
     async fn find(
         &self,
         ctx: &mut Ctx,
-        before: &At,
+        before: &LogPosition,
         wanted: usize,
-        mut found: Vec<(At, LoggedRequest)>,
-    ) -> Result<(Vec<(At, LoggedRequest)>, Option<At>), Problem> {
+        mut found: Vec<(LogPosition, LoggedRequest)>,
+    ) -> Result<(Vec<(LogPosition, LoggedRequest)>, Option<LogPosition>), Problem> {
         let until = Timestamp::from_micros(before.0);
-        let span = (self.since.unwrap_or(Timestamp::from_micros(0)), until);
-        // A piece may end later than a request in it that is wanted, but not by more than a piece spans.
+        let account = ctx.account(Some(self.org_id)).await?;
+        let since = self.since.unwrap_or(Timestamp::from_micros(0));
+        // A block may end later than a wanted request in it, but not by more than a block spans.
         let mut block = (until + limits::BLOCK_SPAN_MAX, String::new());
         let (mut requests, mut blocks, mut batch) = (0, 0, 2);
         loop {
-            let rows = sql::blocks_before(ctx.tx().await?, self.org_id, span, &block, batch).await?;
+            let rows = sql::blocks_before(ctx.tx().await?, account, since, until, &block, batch).await?;
             let is_end = i64::try_from(rows.len()).unwrap_or(0) < batch;
             blocks += rows.len();
             for row in rows {
                 if i64::from(self.status.unwrap_or(0)) <= row.worst_status {
-                    let unpacked = Unpacked::new(&row.body)?;
-                    requests += unpacked.len();
+                    let reader = BlockReader::new(&row.body)?;
+                    requests += reader.len();
                     // Of those that are found, no more than are wanted can be in the page.
                     let floor = found.get(wanted.saturating_sub(1)).map(|(at, _)| at.clone());
-                    let range = (floor.as_ref(), before);
-                    found.extend(unpacked.requests().filter_map(|logged| self.take(ctx, range, &logged)));
+                    let select = |entry: LogEntry<'_>| self.select(ctx, floor.as_ref(), before, &entry);
+                    found.extend(reader.requests().filter_map(select));
                     found.sort_by(|(a, _), (b, _)| b.cmp(a));
                     found.truncate(wanted);
                 }
                 block = (row.last_at, row.id);
             }
-            // What is not read yet came no later than this; what came later is in its final order.
+            // The blocks that are not read yet end no later than this; later requests are in their final order.
             let border = if is_end { i64::MIN } else { block.0.as_micros() };
             let settled = found.partition_point(|((at, ..), _)| *at > border);
-            // Never without a step back, however much lies in one moment.
+            // Always goes on to an earlier moment, however many requests lie in one.
             let enough = (blocks >= limits::BLOCKS_READ_MAX || requests >= limits::REQUESTS_READ_MAX)
                 && border.saturating_add(1) < before.0;
             if is_end || settled >= wanted || enough {
@@ -178,16 +180,19 @@ impl Operation for ListRequests {
         if self.status.is_some_and(|status| !(100..600).contains(&status)) {
             return Err(Problem::field("status", "must be a status of HTTP, 100 to 599"));
         }
-        let tail = metering.tail(ctx, self.org_id).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let pending = metering.pending(ctx, account).await?;
         let request = ctx.page()?;
         let before = match &request.after {
-            Some(cursor) => parse(cursor).ok_or_else(|| Problem::internal("a cursor of requests"))?,
+            Some(cursor) => {
+                parse(cursor).ok_or_else(|| Problem::internal("a cursor of requests that does not parse"))?
+            }
             // The first page begins in the future, because clocks of servers differ.
             None => ((ctx.now() + limits::BLOCK_SPAN_MAX).as_micros(), String::new(), 0),
         };
         let wanted = usize::try_from(request.rows()).unwrap_or(usize::MAX);
-        let range = (None, &before);
-        let mut found: Vec<_> = tail.requests().filter_map(|logged| self.take(ctx, range, &logged)).collect();
+        let select = |entry: LogEntry<'_>| self.select(ctx, None, &before, &entry);
+        let mut found: Vec<_> = pending.requests().filter_map(select).collect();
         found.sort_by(|(a, _), (b, _)| b.cmp(a));
         found.truncate(wanted);
         let (found, more) = self.find(ctx, &before, wanted, found).await?;
@@ -199,21 +204,21 @@ impl Operation for ListRequests {
     }
 }
 
-fn show(ctx: &Ctx, logged: &Logged<'_>) -> LoggedRequest {
+fn show(ctx: &Ctx, entry: &LogEntry<'_>) -> LoggedRequest {
     let entries = ctx.engine().registry.entries();
-    let spec = entries.iter().map(|entry| &entry.spec).find(|spec| spec.name == logged.rpc);
-    let (subject, nobody) = (logged.subject.to_string(), String::new());
-    let (user_id, key_id) = if logged.subject.is_person() { (subject, nobody) } else { (nobody, subject) };
+    let spec = entries.iter().map(|operation| &operation.spec).find(|spec| spec.name == entry.rpc);
+    let (subject, nobody) = (entry.subject.to_string(), String::new());
+    let (user_id, key_id) = if entry.subject.is_person() { (subject, nobody) } else { (nobody, subject) };
     LoggedRequest {
-        request_id: logged.id.to_string(),
-        at: Timestamp::from_micros(logged.at),
+        request_id: entry.id.to_string(),
+        at: Timestamp::from_micros(entry.at),
         method: spec.map_or("", |spec| spec.method.name()).to_owned(),
         path: spec.map_or("", |spec| spec.path).to_owned(),
-        rpc: logged.rpc.to_owned(),
-        status: logged.status.into(),
-        code: logged.code.to_owned(),
-        latency_ms: i32::try_from(logged.micros.saturating_add(500) / 1_000).unwrap_or(i32::MAX),
-        units: Int64(logged.units.into()),
+        rpc: entry.rpc.to_owned(),
+        status: entry.status.into(),
+        code: entry.code.to_owned(),
+        latency_ms: i32::try_from(entry.micros.saturating_add(500) / 1_000).unwrap_or(i32::MAX),
+        units: Int64(entry.units.into()),
         key_id,
         user_id,
     }

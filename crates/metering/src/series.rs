@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use portico_engine::{Ctx, Operation, Spec};
-use portico_kernel::{AccountId, Category, Day, Hour, Int64, Month, Problem, Scope, Timestamp};
+use portico_engine::{AccountRef, Ctx, Operation, Spec};
+use portico_kernel::{Category, Day, Hour, Int64, Month, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::{Metering, limits};
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetSeries {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The first day; left out, the first of the month in which the last day lies.
     #[serde(default)]
     from: Option<Day>,
@@ -115,22 +115,23 @@ impl Operation for GetSeries {
             return Err(Problem::field("from", "must not be after `to`"));
         }
         if days > self.by.days_max() {
-            let words = format!("must be at most {} days before the end", self.by.days_max());
-            return Err(Problem::field("from", words));
+            let message = format!("must be at most {} days before the end", self.by.days_max());
+            return Err(Problem::field("from", message));
         }
-        let tail = metering.tail(ctx, self.org_id).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let pending = metering.pending(ctx, account).await?;
         let until = Day::from_number(to.number() + 1);
-        let (tx, account) = (ctx.tx().await?, self.org_id);
+        let tx = ctx.tx().await?;
         let hours = (from.first_hour(), until.first_hour());
-        let in_hours = (hours.0.number(), hours.1.number());
-        let in_days = (from.number(), until.number());
+        let in_hours = hours.0.number()..hours.1.number();
+        let in_days = from.number()..until.number();
         let (by, span, more) = match self.by {
-            By::Hour => (sql::BY_HOUR, in_hours, tail.by_hour(hours.0, hours.1)),
-            By::Day => (sql::BY_DAY, in_hours, tail.by_day(from, until)),
-            By::Key => (sql::BY_SUBJECT, in_days, tail.by_subject(from, until)),
-            By::Category | By::Rpc => (sql::BY_RPC, in_days, tail.by_rpc(from, until)),
+            By::Hour => (sql::BY_HOUR, in_hours, pending.by_hour(hours.0, hours.1)),
+            By::Day => (sql::BY_DAY, in_hours, pending.by_day(from, until)),
+            By::Key => (sql::BY_SUBJECT, in_days, pending.by_subject(from, until)),
+            By::Category | By::Rpc => (sql::BY_RPC, in_days, pending.by_rpc(from, until)),
         };
-        let rows = sql::spans(tx, by, account, span).await?;
+        let rows = sql::spans(tx, by, account, span.start, span.end).await?;
         let cells = cells(self.by, rows.into_iter().chain(more), |rpc| category_of(ctx, rpc));
         Ok(Series {
             from,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use portico_engine::{Ctx, Operation, Spec, Tool};
+use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Day, Int64, Month, Plan, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::{Metering, sql};
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetUnits {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
 }
 
 /// The units of a month.
@@ -96,24 +96,25 @@ impl Operation for GetUnits {
     type Answer = Units;
 
     async fn run(self, metering: &Metering, ctx: &mut Ctx) -> Result<Units, Problem> {
-        let tail = metering.tail(ctx, self.org_id).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let pending = metering.pending(ctx, account).await?;
         let month = Month::of(ctx.now());
-        let plan = ctx.plan(self.org_id).await?;
+        let plan = ctx.plan(account).await?;
         let plan = ctx.engine().plans.get_or_first(&plan).clone();
         let tx = ctx.tx().await?;
-        let row = sql::month(tx, self.org_id, month).await?;
+        let row = sql::month(tx, account, month).await?;
         let (used, granted) = row.map_or((0, 0), |row| (row.used, row.granted));
-        let used = used + tail.used(month);
+        let used = used + pending.used(month);
         let (first, end) = (month.first_day(), month.next().first_day());
         let mut days: BTreeMap<Day, i64> = BTreeMap::new();
-        let hours = (first.first_hour().number(), end.first_hour().number());
-        let rows = sql::spans(tx, sql::BY_DAY, self.org_id, hours).await?;
-        for row in rows.into_iter().chain(tail.by_day(first, end)) {
+        let hours = first.first_hour().number()..end.first_hour().number();
+        let rows = sql::spans(tx, sql::BY_DAY, account, hours.start, hours.end).await?;
+        for row in rows.into_iter().chain(pending.by_day(first, end)) {
             *days.entry(Day::from_number(row.number)).or_default() += row.units;
         }
         let days = days.into_iter().map(|(day, units)| UnitDay { day, units: Int64(units) }).collect();
         Ok(Units {
-            account_id: self.org_id,
+            account_id: account,
             month,
             resets_at: month.next().start(),
             allowance: Int64(plan.monthly_units),
@@ -121,7 +122,7 @@ impl Operation for GetUnits {
             used: Int64(used),
             remaining: Int64(plan.monthly_units.saturating_add(granted).saturating_sub(used)),
             plan: (&plan).into(),
-            usage: usage_of(metering, ctx, self.org_id, month, &tail).await?,
+            usage: usage_of(metering, ctx, account, month, &pending).await?,
             days,
         })
     }

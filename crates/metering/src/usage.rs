@@ -2,24 +2,23 @@
 
 use std::collections::HashMap;
 
-use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{AccountId, Category, Int64, Month, Problem, Scope};
+use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
+use portico_kernel::{AccountId, Category, Histogram, Int64, Month, Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::MonthCounts;
-use crate::histogram::Histogram;
 use crate::journal::SubjectId;
+use crate::pending::PendingRecords;
 use crate::sql::{Counts, UsageRow};
-use crate::tail::Tail;
-use crate::{Metering, limits, sql};
+use crate::{Metering, latency, limits, sql};
 
 /// See what each key, API token and person of the account used in a month, operation by operation.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetUsage {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The month, such as `2026-01`; left out, this month.
     #[serde(default)]
     month: Option<Month>,
@@ -77,10 +76,11 @@ impl Operation for GetUsage {
     type Answer = Usage;
 
     async fn run(self, metering: &Metering, ctx: &mut Ctx) -> Result<Usage, Problem> {
-        let tail = metering.tail(ctx, self.org_id).await?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let pending = metering.pending(ctx, account).await?;
         let month = self.month.unwrap_or_else(|| Month::of(ctx.now()));
-        let plan = ctx.plan(self.org_id).await?;
-        Ok(Usage { plan, rows: usage_of(metering, ctx, self.org_id, month, &tail).await? })
+        let plan = ctx.plan(account).await?;
+        Ok(Usage { plan, rows: usage_of(metering, ctx, account, month, &pending).await? })
     }
 }
 
@@ -90,9 +90,9 @@ pub(crate) async fn usage_of(
     ctx: &mut Ctx,
     account: AccountId,
     month: Month,
-    tail: &Tail<'_>,
+    pending: &PendingRecords<'_>,
 ) -> Result<Vec<UsageElement>, Problem> {
-    let rows = merge(sql::usage(ctx.tx().await?, account, month).await?, tail, month);
+    let rows = merge(sql::usage(ctx.tx().await?, account, month).await?, pending, month);
     let mut names: HashMap<String, String> = HashMap::new();
     for (row, _) in &rows {
         if !names.contains_key(&row.subject) {
@@ -103,18 +103,18 @@ pub(crate) async fn usage_of(
     Ok(rows.into_iter().map(|(row, latency)| element(ctx, &names, row, &latency)).collect())
 }
 
-/// The rows with what is not counted yet, what cost most first. Beyond as many as an answer holds they are one row, so that
-/// the sums hold.
-fn merge(rows: Vec<UsageRow>, tail: &Tail<'_>, month: Month) -> Vec<(UsageRow, Histogram)> {
-    // A histogram that does not read tells no times; the counts beside it do not depend on it.
+/// The rows with the pending records added, the most expensive first. Rows beyond the limit of an answer become one, so
+/// that the sums are right.
+fn merge(rows: Vec<UsageRow>, pending: &PendingRecords<'_>, month: Month) -> Vec<(UsageRow, Histogram)> {
+    // A histogram that does not parse counts as empty; the counts beside it do not depend on it.
     let read = |row: UsageRow| {
-        let latency = Histogram::from_bytes(&row.latency).unwrap_or_default();
-        ((row.subject.clone(), row.rpc.clone()), (row, latency))
+        let histogram = latency::from_bytes(&row.latency).unwrap_or_default();
+        ((row.subject.clone(), row.rpc.clone()), (row, histogram))
     };
     let mut merged: HashMap<_, _> = rows.into_iter().map(read).collect();
-    for ((of, subject, operation), counts) in tail.batch().months {
+    for ((of, subject, operation), counts) in pending.batch().months {
         if of == month {
-            let (subject, rpc) = (subject.to_string(), tail.operation(operation).to_owned());
+            let (subject, rpc) = (subject.to_string(), pending.operation(operation).to_owned());
             let more = UsageRow::new(subject.clone(), rpc.clone(), &counts);
             let (row, latency) = merged.entry((subject.clone(), rpc.clone())).or_insert_with(|| {
                 (UsageRow::new(subject, rpc, &MonthCounts::default()), Histogram::default())
@@ -183,7 +183,7 @@ pub(crate) fn category_of(ctx: &Ctx, rpc: &str) -> &'static str {
     entry.and_then(|entry| entry.spec.category).map_or("", Category::name)
 }
 
-fn element(ctx: &Ctx, names: &HashMap<String, String>, row: UsageRow, latency: &Histogram) -> UsageElement {
+fn element(ctx: &Ctx, names: &HashMap<String, String>, row: UsageRow, times: &Histogram) -> UsageElement {
     let name = names.get(&row.subject).cloned().unwrap_or_default();
     let (person, key) = if is_person(&row.subject) {
         ((row.subject, name), Default::default())
@@ -202,7 +202,7 @@ fn element(ctx: &Ctx, names: &HashMap<String, String>, row: UsageRow, latency: &
         tokens: Int64(row.tokens),
         client_errors: Int64(row.client_errors),
         platform_errors: Int64(row.platform_errors),
-        p50_ms: latency.percentile_ms(50),
-        p95_ms: latency.percentile_ms(95),
+        p50_ms: latency::percentile_ms(times, 50),
+        p95_ms: latency::percentile_ms(times, 95),
     }
 }

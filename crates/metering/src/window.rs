@@ -9,7 +9,7 @@ use portico_kernel::Timestamp;
 
 const SPAN_MICROS: i64 = 60_000_000;
 const CELL_MICROS: i64 = 500_000;
-/// The cells that may hold a call of the last 60 seconds: the one that is filling is the one too many.
+/// The cells that may hold a call of the last 60 seconds, with one more for the cell that is filling.
 const CELLS: i64 = SPAN_MICROS / CELL_MICROS + 1;
 #[expect(clippy::cast_possible_truncation, reason = "it is 121")]
 const LENGTH: usize = CELLS as usize;
@@ -17,7 +17,7 @@ const LENGTH: usize = CELLS as usize;
 /// The calls of the last 60 seconds.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// The count of cell `number` is at `number % CELLS`; nothing is held while there is nothing to count.
+    /// The count of cell `number` is at `number % CELLS`; `None` while there is nothing to count.
     counts: Option<Box<[u32; LENGTH]>>,
     /// The cell that is filling.
     newest: i64,
@@ -26,20 +26,20 @@ pub(crate) struct Window {
     total: u32,
 }
 
-/// What a caller is told of the window.
+/// What the `RateLimit` headers tell a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimitStatus {
     /// Calls in any 60 seconds.
     pub limit: u32,
     /// Calls that are left now.
     pub remaining: u32,
-    /// Whole seconds until the oldest call leaves, or until there is room again; at least 1.
+    /// Whole seconds until the oldest call leaves the window, or until a call fits again; at least 1.
     pub reset_seconds: u64,
 }
 
-/// A place in the window, which can be given back.
+/// One call's slot in the window, which can be released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place(i64);
+pub(crate) struct WindowSlot(i64);
 
 fn at(cell: i64) -> usize {
     usize::try_from(cell.rem_euclid(CELLS)).unwrap_or(0)
@@ -52,7 +52,7 @@ impl Window {
         self.total
     }
 
-    /// Calls counted now, and a time that none of them came after; nothing when there are none.
+    /// The calls counted now, and a time that none of them is later than; `None` when there are none.
     pub(crate) fn latest(&mut self, now: Timestamp) -> Option<(u32, Timestamp)> {
         self.advance(now);
         let counts = self.counts.as_deref().filter(|_| self.total > 0)?;
@@ -60,10 +60,10 @@ impl Window {
         Some((self.total, Timestamp::from_micros((cell + 1) * CELL_MICROS).min(now)))
     }
 
-    /// Counts a call, if fewer than `most` are counted.
-    pub(crate) fn take(&mut self, now: Timestamp, most: u32) -> Option<Place> {
+    /// Counts a call, if fewer than `limit` are counted; returns its slot.
+    pub(crate) fn take(&mut self, now: Timestamp, limit: u32) -> Option<WindowSlot> {
         self.advance(now);
-        if self.total >= most {
+        if self.total >= limit {
             return None;
         }
         if self.total == 0 {
@@ -71,10 +71,10 @@ impl Window {
         }
         self.counts.get_or_insert_with(|| Box::new([0; LENGTH]))[at(self.newest)] += 1;
         self.total += 1;
-        Some(Place(self.newest))
+        Some(WindowSlot(self.newest))
     }
 
-    /// Counts a call that was admitted at `at`, before this window was there to count it.
+    /// Counts a call that was admitted at `at`, before this server started.
     pub(crate) fn restore(&mut self, now: Timestamp, at: Timestamp) {
         self.advance(now);
         let cell = at.as_micros().div_euclid(CELL_MICROS).min(self.newest);
@@ -85,21 +85,21 @@ impl Window {
         }
     }
 
-    /// Takes a call back out.
-    pub(crate) fn give_back(&mut self, place: Place) {
-        let counted = self.newest - place.0 < CELLS;
+    /// Removes a call that was counted.
+    pub(crate) fn release(&mut self, slot: WindowSlot) {
+        let counted = self.newest - slot.0 < CELLS;
         if let Some(counts) = self.counts.as_mut().filter(|_| counted)
-            && counts[at(place.0)] > 0
+            && counts[at(slot.0)] > 0
         {
-            counts[at(place.0)] -= 1;
+            counts[at(slot.0)] -= 1;
             self.total -= 1;
         }
     }
 
-    /// How long until a call may be made where `most` are allowed; until the oldest leaves, while one may be made now.
-    pub(crate) fn until_room(&mut self, now: Timestamp, most: u32) -> Duration {
+    /// How long until another call fits into `limit`; while one fits already, how long until the oldest call leaves.
+    pub(crate) fn time_until_free(&mut self, now: Timestamp, limit: u32) -> Duration {
         self.advance(now);
-        let mut leaving = (self.total + 1).saturating_sub(most).max(1);
+        let mut leaving = (self.total + 1).saturating_sub(limit).max(1);
         let Some(counts) = self.counts.as_deref().filter(|_| self.total > 0) else { return Duration::ZERO };
         for cell in self.oldest..=self.newest {
             let count = counts[at(cell)];
@@ -111,10 +111,10 @@ impl Window {
         Duration::ZERO
     }
 
-    /// What to tell a caller whose limit is `limit`, of which `elsewhere` are taken.
-    pub(crate) fn standing(&mut self, now: Timestamp, limit: u32, elsewhere: u32) -> RateLimitStatus {
+    /// The status of a caller whose limit is `limit`, of which other servers hold `elsewhere`.
+    pub(crate) fn status(&mut self, now: Timestamp, limit: u32, elsewhere: u32) -> RateLimitStatus {
         let here = limit.saturating_sub(elsewhere);
-        let wait = self.until_room(now, here);
+        let wait = self.time_until_free(now, here);
         let reset_seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         RateLimitStatus {
             limit,
@@ -123,8 +123,8 @@ impl Window {
         }
     }
 
-    /// Lets go of the memory while there is nothing to count.
-    pub(crate) fn rest(&mut self, now: Timestamp) {
+    /// Frees the memory while there is nothing to count.
+    pub(crate) fn free_memory(&mut self, now: Timestamp) {
         self.advance(now);
         if self.total == 0 {
             self.counts = None;
@@ -169,10 +169,7 @@ mod tests {
         let (mut window, start) = (Window::default(), Timestamp::from_micros(START));
         assert!(window.take(start, 1).is_some());
         assert!(window.take(start, 1).is_none());
-        assert_eq!(
-            window.standing(start, 1, 0),
-            RateLimitStatus { limit: 1, remaining: 0, reset_seconds: 61 }
-        );
+        assert_eq!(window.status(start, 1, 0), RateLimitStatus { limit: 1, remaining: 0, reset_seconds: 61 });
         assert!(window.take(start + Duration::from_mins(1), 1).is_none(), "the minute is not over");
         assert!(window.take(start + Duration::from_millis(60_500), 1).is_some());
     }
@@ -180,13 +177,13 @@ mod tests {
     #[test]
     fn what_is_given_back_can_be_taken_again() {
         let (mut window, start) = (Window::default(), Timestamp::from_micros(START));
-        let place = window.take(start, 1).unwrap();
-        window.give_back(place);
+        let slot = window.take(start, 1).unwrap();
+        window.release(slot);
         assert!(window.take(start, 1).is_some());
         // Long gone: nothing of what is counted now is taken away.
         let later = start + Duration::from_mins(10);
         assert!(window.take(later, 1).is_some());
-        window.give_back(place);
+        window.release(slot);
         assert_eq!(window.used(later), 1);
     }
 
@@ -197,7 +194,7 @@ mod tests {
             window.restore(now, now - Duration::from_secs(seconds));
         }
         assert_eq!(window.used(now), 3, "the first has left");
-        assert_eq!(window.until_room(now, 3), Duration::from_millis(1_500));
+        assert_eq!(window.time_until_free(now, 3), Duration::from_millis(1_500));
         assert_eq!(window.used(now + Duration::from_secs(31)), 1);
     }
 
@@ -213,11 +210,11 @@ mod tests {
     fn memory_is_held_only_while_something_is_counted() {
         let (mut window, start) = (Window::default(), Timestamp::from_micros(START));
         window.take(start, 5);
-        window.rest(start);
+        window.free_memory(start);
         assert!(window.counts.is_some());
-        window.rest(start + Duration::from_mins(2));
+        window.free_memory(start + Duration::from_mins(2));
         assert!(window.counts.is_none());
-        assert_eq!(window.standing(start + Duration::from_mins(2), 5, 0).remaining, 5);
+        assert_eq!(window.status(start + Duration::from_mins(2), 5, 0).remaining, 5);
     }
 
     proptest! {
@@ -254,7 +251,7 @@ mod tests {
             for gap in gaps {
                 now = now + Duration::from_micros(gap.unsigned_abs());
                 if window.take(now, limit).is_none() {
-                    let wait = window.until_room(now, limit);
+                    let wait = window.time_until_free(now, limit);
                     prop_assert!(window.take(now + wait - Duration::from_micros(1), limit).is_none());
                     now = now + wait;
                     prop_assert!(window.take(now, limit).is_some());

@@ -237,12 +237,12 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
         }
         Admin::Plan(PlanCommand::Set { account, plan }) => {
             app.accounts.set_plan(&mut ctx, account, &plan).await?;
-            app.metering.terms_changed(&mut ctx, account).await?;
+            app.metering.recall_units(&mut ctx, account).await?;
             json!({ "account_id": account, "plan": plan })
         }
         Admin::Units(UnitsCommand::Grant { account, units }) => {
-            let granted = app.metering.grant(&mut ctx, account, units).await?;
-            json!({ "account_id": account, "month": granted.month, "granted": granted.granted.to_string() })
+            let grant = app.metering.grant(&mut ctx, account, units).await?;
+            json!({ "account_id": account, "month": grant.month, "granted": grant.units.to_string() })
         }
         Admin::Revoke { id } => json!({ "revoked": app.identity.revoke_any(&app.engine, &id).await? }),
     };

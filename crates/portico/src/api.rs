@@ -1,4 +1,4 @@
-//! The API as its callers meet it, for commands that are callers themselves.
+//! A client of the API, for the commands that call it.
 
 use std::error::Error;
 use std::fmt;
@@ -9,12 +9,13 @@ use clap::Args;
 use clap::builder::{StringValueParser, TypedValueParser};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use portico_egress::{Call, Egress, EgressError, Limits, Networks, Opened};
+use portico_egress::{Egress, EgressError, Limits, Networks, StreamingRequest, StreamingResponse};
 use portico_kernel::{Secret, seconds};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::Environment;
 use crate::config::Config;
 
 /// Longer than the server lets any call take.
@@ -28,9 +29,9 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Who calls, and where.
+/// The token and the address to call the API with.
 #[derive(Debug, Args)]
-pub(crate) struct Access {
+pub(crate) struct ApiAccess {
     /// An API token, or a token that a key was exchanged for
     #[arg(long, env = "PORTICO_TOKEN", hide_env_values = true, value_name = "TOKEN",
         value_parser = StringValueParser::new().map(Secret::new))]
@@ -49,104 +50,100 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(config: &Config, access: Access) -> Result<Self, Failure> {
-        // Whoever types an address at their own machine may have it called, wherever it leads.
+    pub(crate) fn new(config: &Config, access: ApiAccess) -> Result<Self, Failure> {
+        // The address was typed at this machine, so it may lead anywhere.
         let anywhere: Networks = ANYWHERE.parse()?;
-        let servers = &config.egress_name_servers;
-        let egress = if servers.is_empty() {
-            Egress::new(anywhere)
-        } else {
-            Egress::with_name_servers(anywhere, servers)
-        };
-        let url = access.url.unwrap_or_else(|| config.base_url.clone()).trim_end_matches('/').to_owned();
+        let environment = Environment { egress_allow: anywhere, ..config.environment.clone() };
+        let egress = environment.egress();
+        let url = access.url.unwrap_or(environment.base_url).trim_end_matches('/').to_owned();
         check(&egress, "--url", &url)?;
         let authorization = HeaderValue::from_str(&format!("Bearer {}", access.token.expose().trim()));
-        let mut authorization = authorization.map_err(|_| "the token holds what no token does")?;
+        let mut authorization = authorization.map_err(|_| "the token has characters that no token has")?;
         authorization.set_sensitive(true);
         Ok(Self { egress, url, authorization })
     }
 
-    /// Calls, and reads no further than the head of the answer.
+    /// Sends a request, and reads the head of the response.
     pub(crate) async fn open(
         &self,
         method: Method,
         path: &str,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Opened, Unserved> {
+    ) -> Result<StreamingResponse, ApiError> {
         headers.insert(AUTHORIZATION, self.authorization.clone());
         let url = format!("{}{path}", self.url);
-        let call = Call { url: &url, method, headers, body, time: ANSWER_TIME_MAX };
-        self.egress.open(call).await.map_err(|error| self.unanswered(error))
+        let call = StreamingRequest { url: &url, method, headers, body, time: ANSWER_TIME_MAX };
+        self.egress.open(call).await.map_err(|error| self.unreachable(error))
     }
 
-    /// Calls, with `body` as JSON if there is one, and reads the answer.
+    /// Sends a request, with `body` as JSON if there is one, and parses the response.
     pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<T, Unserved> {
+    ) -> Result<T, ApiError> {
         let mut headers = HeaderMap::from_iter([(ACCEPT, JSON)]);
         if body.is_some() {
             headers.insert(CONTENT_TYPE, JSON);
         }
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
-        let opened = self.open(method, path, headers, body).await?;
-        if !opened.status.is_success() {
-            return Err(self.refused(opened).await);
+        let response = self.open(method, path, headers, body).await?;
+        if !response.status.is_success() {
+            return Err(self.refusal(response).await);
         }
-        let status = opened.status;
-        let answer = opened.rest(LIMITS).await.map_err(|error| self.unanswered(error))?;
+        let status = response.status;
+        let answer = response.read_to_end(LIMITS).await.map_err(|error| self.unreachable(error))?;
         serde_json::from_slice(&answer).map_err(|_| {
             let refusal = Refusal::saying("The answer is not what this version of the program knows.");
-            Unserved::Refused { status, refusal, wait: None }
+            ApiError::Refused { status, refusal, wait: None }
         })
     }
 
-    /// What an answer says that does not give what was asked for.
-    pub(crate) async fn refused(&self, opened: Opened) -> Unserved {
-        let (status, wait) = (opened.status, retry_after(&opened.headers));
-        let body = opened.rest(LIMITS).await.unwrap_or_default();
+    /// The refusal in a response.
+    pub(crate) async fn refusal(&self, response: StreamingResponse) -> ApiError {
+        let (status, wait) = (response.status, retry_after(&response.headers));
+        let body = response.read_to_end(LIMITS).await.unwrap_or_default();
         let refusal = Refusal::read(&body).unwrap_or_else(|| {
             Refusal::saying(format!("{} answered {status}, and not as the API does.", self.url))
         });
-        Unserved::Refused { status, refusal, wait }
+        ApiError::Refused { status, refusal, wait }
     }
 
-    fn unanswered(&self, error: EgressError) -> Unserved {
-        Unserved::Unanswered { url: self.url.clone(), error }
+    fn unreachable(&self, error: EgressError) -> ApiError {
+        ApiError::Unreachable { url: self.url.clone(), error }
     }
 }
 
-/// Refuses what cannot be an address, in words for whoever typed it.
+/// Refuses what cannot be an address, with a message that names the flag.
 pub(crate) fn check(egress: &Egress, flag: &str, url: &str) -> Result<(), Failure> {
-    let words = || format!("{flag} must be an http or https address, not {url:?}");
-    egress.check(url).map_err(|_| words().into())
+    let message = || format!("{flag} must be an http or https address, not {url:?}");
+    egress.check(url).map_err(|_| message().into())
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(seconds)
 }
 
-/// Why a call gave nothing.
+/// Why a call failed.
 #[derive(Debug)]
-pub(crate) enum Unserved {
-    /// Nobody answered.
-    Unanswered { url: String, error: EgressError },
-    /// The answer is a refusal.
+pub(crate) enum ApiError {
+    /// There was no response.
+    Unreachable { url: String, error: EgressError },
+    /// The API refused it.
     Refused {
         status: StatusCode,
         refusal: Refusal,
-        /// How long the server asks to be left alone.
+        /// The value of `Retry-After`.
         wait: Option<Duration>,
     },
 }
 
-impl fmt::Display for Unserved {
+impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unanswered { url, error } => write!(f, "{url}: {error}"),
+            Self::Unreachable { url, error } => write!(f, "{url}: {error}"),
             Self::Refused { refusal, .. } => {
                 write!(f, "{refusal}")?;
                 refusal.details.iter().try_for_each(|detail| write!(f, "\n  {}", describe(detail)))
@@ -155,7 +152,7 @@ impl fmt::Display for Unserved {
     }
 }
 
-impl Error for Unserved {}
+impl Error for ApiError {}
 
 /// A refusal as the wire has it. It prints as its sentence.
 #[derive(Debug, Deserialize)]
@@ -167,7 +164,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Reads the envelope; nothing when it is none.
+    /// Parses the envelope; `None` when it is not one.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok()
     }
@@ -216,7 +213,7 @@ mod tests {
             {"type":"retry","after_seconds":"7"},{"type":"new","x":1}]}"#;
         let refusal = Refusal::read(body.as_bytes()).unwrap();
         assert_eq!(refusal.to_string(), "That\u{fffd}[2J will not do.");
-        let refused = Unserved::Refused { status: StatusCode::BAD_REQUEST, refusal, wait: None };
+        let refused = ApiError::Refused { status: StatusCode::BAD_REQUEST, refusal, wait: None };
         let lines = refused.to_string();
         let lines: Vec<&str> = lines.lines().skip(1).collect();
         assert_eq!(

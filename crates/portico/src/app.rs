@@ -1,4 +1,4 @@
-//! Where the areas meet.
+//! Wires the areas to each other.
 
 use std::fmt;
 use std::fs::{DirBuilder, Permissions};
@@ -50,39 +50,25 @@ pub struct Environment {
     pub auth_url: String,
     /// The console's address.
     pub console_url: String,
-    /// The proxies whose word is taken for who asks.
+    /// The proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Networks,
-    /// What outgoing calls may reach beside the public networks.
+    /// Networks that outgoing calls may reach beside the public ones.
     pub egress_allow: Networks,
-    /// Who is asked for names; nobody means whom the system asks.
-    pub name_servers: Vec<SocketAddr>,
-    /// What sends mail.
+    /// The name servers for outgoing calls; none means those of the system.
+    pub egress_name_servers: Vec<SocketAddr>,
+    /// The server that sends mail, if there is one.
     pub smtp: Option<Smtp>,
-    /// Where the journal of calls is.
+    /// The folder of the journal of calls.
     pub journal: PathBuf,
 }
 
 impl Environment {
-    fn egress(&self) -> Egress {
-        if self.name_servers.is_empty() {
+    /// A client for outgoing calls.
+    pub(crate) fn egress(&self) -> Egress {
+        if self.egress_name_servers.is_empty() {
             Egress::new(self.egress_allow.clone())
         } else {
-            Egress::with_name_servers(self.egress_allow.clone(), &self.name_servers)
-        }
-    }
-}
-
-impl From<&Config> for Environment {
-    fn from(config: &Config) -> Self {
-        Self {
-            base_url: config.base_url.clone(),
-            auth_url: config.auth_url.clone(),
-            console_url: config.console_url.clone(),
-            trusted_proxies: config.trusted_proxies.clone(),
-            egress_allow: config.egress_allow.clone(),
-            name_servers: config.egress_name_servers.clone(),
-            smtp: config.smtp.clone(),
-            journal: config.data_dir.join("journal"),
+            Egress::with_name_servers(self.egress_allow.clone(), &self.egress_name_servers)
         }
     }
 }
@@ -103,7 +89,7 @@ pub struct App {
     pub connections: Arc<Connections>,
 }
 
-/// What the platform stands on.
+/// What [`App::build`] is made of.
 pub struct AppParts {
     /// The database, migrated.
     pub db: Db,
@@ -238,7 +224,7 @@ impl App {
             keep_to_owner(file)?;
         }
         let keyring = Keyring::open_for(&db, &config.keyring_file, entropy.as_ref()).await?;
-        let (environment, plans) = (Environment::from(config), config.plans.clone());
+        let (environment, plans) = (config.environment.clone(), config.plans.clone());
         let operation_time_max = OPERATION_TIME_MAX;
         Self::build(AppParts { db, clock, entropy, keyring, plans, environment, operation_time_max }, more)
             .await
@@ -260,6 +246,7 @@ impl App {
             plans: parts.plans,
             registry,
             operation_time_max: parts.operation_time_max,
+            egress: Arc::new(parts.environment.egress()),
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;

@@ -13,7 +13,7 @@ use portico_store::Db;
 
 use crate::config::{Config, Settings};
 
-use crate::{App, Areas, Environment, admin, doctor, listen, log, make_folder, serve, trigger};
+use crate::{App, Areas, admin, doctor, listen, log, make_folder, serve, trigger};
 
 /// Everything a company needs beside its product to offer an API to developers.
 #[derive(Debug, Parser)]
@@ -35,6 +35,8 @@ enum Command {
     Openapi,
     /// Print the catalogue of event types
     Events,
+    /// Print the schema of the database
+    Schema,
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -77,6 +79,7 @@ impl Cli {
             Command::Migrate => migrate(&config).await?,
             Command::Events => println!("{}", events(&config)?),
             Command::Openapi => println!("{}", openapi(&config)?),
+            Command::Schema => print!("{}", portico_store::schema().await?),
             Command::Config(ConfigCommand::Check) => println!("{}", config.describe()),
             Command::Doctor => return Ok(report(&doctor::examine(&config).await)),
             Command::Admin { json, command } => {
@@ -105,12 +108,12 @@ async fn migrate(config: &Config) -> Result<(), Failure> {
 
 /// The registry without a database: documents follow from the operations alone.
 fn bare_registry(config: &Config) -> Result<Registry, Failure> {
-    Ok(Areas::new(&Environment::from(config), false)?.registry(&config.base_url, Vec::new())?)
+    Ok(Areas::new(&config.environment, false)?.registry(&config.environment.base_url, Vec::new())?)
 }
 
 /// The OpenAPI document of the public API.
 pub fn openapi(config: &Config) -> Result<String, Failure> {
-    let document = document(&bare_registry(config)?, &config.base_url, &Cut::public());
+    let document = document(&bare_registry(config)?, &config.environment.base_url, &Cut::public());
     Ok(serde_json::to_string_pretty(&document)?)
 }
 

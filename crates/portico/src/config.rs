@@ -12,9 +12,12 @@ use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use portico_egress::Networks;
+use portico_gateway::Origins;
 use portico_kernel::{Plan, PlanTerms, Plans, Timestamp};
 use portico_mail::Smtp;
 use serde::Deserialize;
+
+use crate::Environment;
 
 /// The keys. Each may stand in the file, the environment or a flag; without any of them the server runs.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
@@ -104,7 +107,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What the server runs with, every key decided.
+/// The configuration of the process, with a value for every key.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The folder for the database and the keyring.
@@ -113,22 +116,10 @@ pub struct Config {
     pub database_url: String,
     /// The keyring.
     pub keyring_file: PathBuf,
-    /// The API's address.
-    pub base_url: String,
-    /// The identity provider's address.
-    pub auth_url: String,
-    /// The console's address, whose pages may call the API.
-    pub console_url: String,
-    /// Other origins whose pages may.
+    /// What the areas are told.
+    pub environment: Environment,
+    /// Origins beside the console's whose pages may call the API.
     pub allow_origins: Vec<String>,
-    /// The proxies whose word is taken for who asks.
-    pub trusted_proxies: Networks,
-    /// What outgoing calls may reach beside the public networks.
-    pub egress_allow: Networks,
-    /// Who outgoing calls ask for names; nobody means whom the system asks.
-    pub egress_name_servers: Vec<SocketAddr>,
-    /// What sends mail.
-    pub smtp: Option<Smtp>,
     /// Where the API listens.
     pub listen_api: Option<String>,
     /// Where the identity provider listens.
@@ -170,7 +161,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Fills each key of `$into` that says nothing. A key that is forgotten here does not compile.
+/// Sets each key of `$into` that is `None`. A key that is forgotten here does not compile.
 macro_rules! fill {
     ($into:ident, $from:ident, $($key:ident)+) => {
         let Settings { config: _, $($key),+ } = $from;
@@ -198,9 +189,9 @@ fn url(name: &str, value: String) -> Result<String, ConfigError> {
         || host.ends_with('/')
         || value.contains(|c: char| c.is_whitespace() || c == '?' || c == '#')
     {
-        let words =
+        let message =
             format!("{name} must be an http or https address without a slash at its end, not {value:?}");
-        return Err(ConfigError(words));
+        return Err(ConfigError(message));
     }
     Ok(value)
 }
@@ -226,7 +217,7 @@ fn smtp(url: Option<String>, from: Option<String>) -> Result<Option<Smtp>, Confi
     }
 }
 
-/// MQTT with TLS; nothing without a certificate, or when it is turned off.
+/// MQTT with TLS; `None` without a certificate, or when it is turned off.
 fn mqtts(
     address: Option<String>,
     certificate: Option<PathBuf>,
@@ -242,7 +233,7 @@ fn mqtts(
     Ok(listen.map(|listen| Mqtts { listen, certificate, key }))
 }
 
-/// A listener's address; nothing when it is turned off.
+/// A listener's address; `None` when it is turned off.
 fn listen(name: &str, value: Option<String>, default: &str) -> Result<Option<String>, ConfigError> {
     let value = value.unwrap_or_else(|| default.to_owned());
     if value.is_empty() {
@@ -255,7 +246,7 @@ fn listen(name: &str, value: Option<String>, default: &str) -> Result<Option<Str
 }
 
 impl Config {
-    /// Decides every key.
+    /// Reads the file, and gives every key its value.
     pub fn load(settings: Settings) -> Result<Self, ConfigError> {
         let written_at = settings.config.as_deref().map(written_at).unwrap_or_default();
         let settings = settings.with_file()?;
@@ -273,14 +264,17 @@ impl Config {
         Ok(Self {
             database_url: settings.database_url.unwrap_or_else(|| sqlite_in(&data_dir)),
             keyring_file: settings.keyring_file.unwrap_or_else(|| data_dir.join("keyring")),
-            base_url: url("base_url", settings.base_url.unwrap_or_else(|| here(&listen_api)))?,
-            auth_url: origin("auth_url", settings.auth_url.unwrap_or_else(|| here(&listen_auth)))?,
-            console_url,
+            environment: Environment {
+                base_url: url("base_url", settings.base_url.unwrap_or_else(|| here(&listen_api)))?,
+                auth_url: origin("auth_url", settings.auth_url.unwrap_or_else(|| here(&listen_auth)))?,
+                console_url,
+                trusted_proxies: networks("trusted_proxies", settings.trusted_proxies)?,
+                egress_allow: networks("egress_allow", settings.egress_allow)?,
+                egress_name_servers: name_servers(&settings.egress_name_servers.unwrap_or_default())?,
+                smtp: smtp(settings.smtp_url, settings.mail_from)?,
+                journal: data_dir.join("journal"),
+            },
             allow_origins,
-            trusted_proxies: networks("trusted_proxies", settings.trusted_proxies)?,
-            egress_allow: networks("egress_allow", settings.egress_allow)?,
-            egress_name_servers: name_servers(settings.egress_name_servers.as_deref().unwrap_or_default())?,
-            smtp: smtp(settings.smtp_url, settings.mail_from)?,
             listen_mqtt: listen("listen_mqtt", settings.listen_mqtt, "127.0.0.1:1883")?,
             mqtts: mqtts(settings.listen_mqtts, settings.mqtt_tls_certificate, settings.mqtt_tls_key)?,
             listen_metrics: listen("listen_metrics", settings.listen_metrics, "127.0.0.1:8083")?,
@@ -293,23 +287,32 @@ impl Config {
         })
     }
 
+    /// The origins whose pages may call the API.
+    pub fn origins(&self) -> Origins {
+        self.allow_origins.iter().chain([&self.environment.console_url]).cloned().collect()
+    }
+
     /// The keys and what was decided, for a person; a password in the database's address is left out.
     pub fn describe(&self) -> String {
+        let environment = &self.environment;
         let listen = |listen: &Option<String>| listen.clone().unwrap_or_else(|| "off".to_owned());
         let file = |path: Option<&PathBuf>| path.map(|path| path.display().to_string()).unwrap_or_default();
         [
             ("data_dir", self.data_dir.display().to_string()),
             ("database_url", without_password(&self.database_url)),
             ("keyring_file", self.keyring_file.display().to_string()),
-            ("base_url", self.base_url.clone()),
-            ("auth_url", self.auth_url.clone()),
-            ("console_url", self.console_url.clone()),
+            ("base_url", environment.base_url.clone()),
+            ("auth_url", environment.auth_url.clone()),
+            ("console_url", environment.console_url.clone()),
             ("allow_origins", self.allow_origins.join(",")),
-            ("trusted_proxies", self.trusted_proxies.to_string()),
-            ("egress_allow", self.egress_allow.to_string()),
-            ("egress_name_servers", listed(&self.egress_name_servers)),
-            ("smtp_url", self.smtp.as_ref().map(|smtp| without_password(&smtp.url)).unwrap_or_default()),
-            ("mail_from", self.smtp.as_ref().map(|smtp| smtp.from.clone()).unwrap_or_default()),
+            ("trusted_proxies", environment.trusted_proxies.to_string()),
+            ("egress_allow", environment.egress_allow.to_string()),
+            ("egress_name_servers", listed(&environment.egress_name_servers)),
+            (
+                "smtp_url",
+                environment.smtp.as_ref().map(|smtp| without_password(&smtp.url)).unwrap_or_default(),
+            ),
+            ("mail_from", environment.smtp.as_ref().map(|smtp| smtp.from.clone()).unwrap_or_default()),
             ("listen_api", listen(&self.listen_api)),
             ("listen_auth", listen(&self.listen_auth)),
             ("listen_mqtt", listen(&self.listen_mqtt)),
@@ -338,7 +341,7 @@ fn describe_plan(plan: &Plan) -> String {
     )
 }
 
-/// When the file was last changed; nothing when that is not known.
+/// When the file was last changed; empty when that is not known.
 fn written_at(file: &Path) -> String {
     let modified = fs::metadata(file).and_then(|file| file.modified()).ok();
     let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
@@ -356,8 +359,8 @@ fn listed(servers: &[SocketAddr]) -> String {
 fn name_servers(text: &str) -> Result<Vec<SocketAddr>, ConfigError> {
     let servers = text.split(',').map(str::trim).filter(|server| !server.is_empty());
     let parse = |server: &str| {
-        let words = "egress_name_servers must be addresses with ports, such as 10.0.0.53:53";
-        server.parse().map_err(|_| ConfigError(format!("{words}, not {server:?}")))
+        let message = "egress_name_servers must be addresses with ports, such as 10.0.0.53:53";
+        server.parse().map_err(|_| ConfigError(format!("{message}, not {server:?}")))
     };
     servers.map(parse).collect()
 }
@@ -395,8 +398,8 @@ mod tests {
     fn it_runs_without_any_key() {
         let config = Config::load(Settings::default()).unwrap();
         assert_eq!(config.database_url, "sqlite:data/portico.db");
-        assert_eq!(config.base_url, "http://127.0.0.1:8080");
-        assert_eq!(config.auth_url, "http://127.0.0.1:8081");
+        assert_eq!(config.environment.base_url, "http://127.0.0.1:8080");
+        assert_eq!(config.environment.auth_url, "http://127.0.0.1:8081");
     }
 
     #[test]

@@ -8,11 +8,11 @@ use tokio::net::TcpListener;
 use crate::config::Config;
 use crate::make_folder;
 
-/// What one check found.
+/// The result of one check.
 pub struct Finding {
     /// What was checked.
     pub what: String,
-    /// Why it will not do; nothing when it will.
+    /// What is wrong; `None` when nothing is.
     pub fault: Option<String>,
 }
 

@@ -12,8 +12,10 @@ pub mod doctor;
 mod listen;
 mod log;
 mod serve;
+mod server;
 mod trigger;
 
 pub(crate) use app::make_folder;
 pub use app::{App, AppParts, Areas, Environment, OpenError};
 pub use serve::serve;
+pub use server::Server;

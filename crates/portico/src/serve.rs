@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_engine::{Area, release_stale_claims};
-use portico_gateway::{
-    AuthServer, Gateway, Handler, Metrics, MetricsServer, Origins, Stopping, Tls, serve_mqtt,
-};
+use portico_gateway::{Gateway, Handler, Tls, serve_mqtt};
 use portico_kernel::Secret;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,14 +17,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::{App, OpenError};
+use crate::{App, OpenError, Server};
 
 /// How long the jobs and the database may take to end.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// One server for each SQLite database; held as long as it serves.
+/// Locks an SQLite database for this process, until the file is dropped.
 fn lock(database: &Path) -> Result<File, Failure> {
     let path = database.with_extension("lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path)?;
@@ -34,11 +32,11 @@ fn lock(database: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// The listeners, bound before anything is promised.
-struct Listeners(Vec<(&'static str, TcpListener, Answers)>);
+/// The listeners, bound before `ready` is printed.
+struct Listeners(Vec<(&'static str, TcpListener, ListenerService)>);
 
 /// What answers at a listener.
-enum Answers {
+enum ListenerService {
     Http(Arc<dyn Handler>),
     Mqtt(Arc<Gateway>, Option<Tls>),
 }
@@ -48,12 +46,12 @@ impl Listeners {
         &mut self,
         name: &'static str,
         address: Option<&String>,
-        answers: Answers,
+        service: ListenerService,
     ) -> Result<(), Failure> {
         let Some(address) = address else { return Ok(()) };
         let bound = TcpListener::bind(address).await;
         let listener = bound.map_err(|error| format!("cannot listen on {address} for {name}: {error}"))?;
-        self.0.push((name, listener, answers));
+        self.0.push((name, listener, service));
         Ok(())
     }
 
@@ -76,97 +74,79 @@ impl Listeners {
     }
 }
 
-/// Everything that listens, and who answers there.
-async fn listeners(app: &App, config: &Config, stopping: &Stopping) -> Result<Listeners, Failure> {
-    let metrics = Arc::new(Metrics::new(
-        &app.engine.registry,
-        &app.metering.metrics,
-        &app.webhooks.metrics,
-        &app.connections,
-    ));
-    let origins: Origins = config.allow_origins.iter().chain([&config.console_url]).cloned().collect();
-    let (engine, identity, metering) = (&app.engine, &app.identity, &app.metering);
-    let gateway = Gateway::new(
-        engine.clone(),
-        identity.clone(),
-        metering.clone(),
-        app.connections.clone(),
-        origins,
-        metrics.clone(),
-        stopping.clone(),
-    )?;
-    let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
-    let metrics = MetricsServer::new(app.engine.clone(), metrics);
-    let gateway = Arc::new(gateway);
+/// Binds every listener that is configured.
+async fn bind(server: &Server, config: &Config) -> Result<Listeners, Failure> {
+    use ListenerService::{Http, Mqtt};
+    let Server { gateway, auth, metrics, .. } = server;
     let mut listeners = Listeners(Vec::new());
-    listeners.add("api", config.listen_api.as_ref(), Answers::Http(gateway.clone())).await?;
-    listeners.add("auth", config.listen_auth.as_ref(), Answers::Http(Arc::new(auth))).await?;
-    listeners.add("mqtt", config.listen_mqtt.as_ref(), Answers::Mqtt(gateway.clone(), None)).await?;
+    listeners.add("api", config.listen_api.as_ref(), Http(gateway.clone())).await?;
+    listeners.add("auth", config.listen_auth.as_ref(), Http(auth.clone())).await?;
+    listeners.add("mqtt", config.listen_mqtt.as_ref(), Mqtt(gateway.clone(), None)).await?;
     if let Some(mqtts) = &config.mqtts {
         let tls = Tls::read(&mqtts.certificate, &mqtts.key)?;
-        listeners.add("mqtts", Some(&mqtts.listen), Answers::Mqtt(gateway, Some(tls))).await?;
+        listeners.add("mqtts", Some(&mqtts.listen), Mqtt(gateway.clone(), Some(tls))).await?;
     }
-    listeners.add("metrics", config.listen_metrics.as_ref(), Answers::Http(Arc::new(metrics))).await?;
+    listeners.add("metrics", config.listen_metrics.as_ref(), Http(metrics.clone())).await?;
     Ok(listeners)
 }
 
-/// Serves until SIGTERM or SIGINT; then lets the calls under way end.
+/// Serves until SIGTERM or SIGINT; then waits for the calls that are running.
 pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let app = App::open(config, more).await?;
-    let held = match app.engine.db.file() {
+    let lock_file = match app.engine.db.file() {
         None => None,
         Some(file) => {
-            let held = lock(file)?;
-            let left = release_stale_claims(&app.engine).await?;
-            tracing::debug!(left, "Let go of the calls that the server before left running");
-            Some(held)
+            let lock_file = lock(file)?;
+            let released = release_stale_claims(&app.engine).await?;
+            tracing::debug!(released, "Released the idempotency claims of the previous server");
+            Some(lock_file)
         }
     };
     app.accounts.check_plans(&app.engine).await.map_err(OpenError::Problem)?;
     app.metering.start(&app.engine).await.map_err(OpenError::Problem)?;
-    let stopping = Stopping::default();
-    let listeners = listeners(&app, config, &stopping).await?;
+    let server = Server::new(&app, config.origins())?;
+    let listeners = bind(&server, config).await?;
 
     let (stop, stopped) = watch::channel(false);
-    let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped);
+    let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped).await?;
     listeners.announce()?;
     if let Some(link) = app.identity.setup_link(&app.engine).await? {
         Listeners::show_setup_link(&link);
     }
     let mut servers = JoinSet::new();
-    for (_, listener, answers) in listeners.0 {
+    for (_, listener, service) in listeners.0 {
         let stopped = stopped.clone();
-        match answers {
-            Answers::Http(handler) => {
+        match service {
+            ListenerService::Http(handler) => {
                 servers.spawn(portico_gateway::serve(listener, handler, app.engine.clone(), stopped))
             }
-            Answers::Mqtt(gateway, tls) => servers.spawn(serve_mqtt(listener, gateway, tls, stopped)),
+            ListenerService::Mqtt(gateway, tls) => servers.spawn(serve_mqtt(listener, gateway, tls, stopped)),
         };
     }
     tokio::select! {
         _ = terminate.recv() => tracing::info!("Stopping: SIGTERM"),
         _ = interrupt.recv() => tracing::info!("Stopping: SIGINT"),
     }
-    stopping.begin();
+    server.stopping.begin();
     stop.send_replace(true);
     let serving = async { while servers.join_next().await.is_some() {} };
     tokio::join!(app.connections.drain(&app.engine), serving);
     let ending = async {
         while jobs.join_next().await.is_some() {}
         if let Err(problem) = app.identity.uses.flush(&app.engine).await {
-            tracing::warn!(%problem, "The last uses of keys and tokens were not written");
+            tracing::warn!(%problem, "Failed to write the last uses of keys and tokens");
         }
         if let Err(problem) = app.metering.stop(&app.engine).await {
-            tracing::warn!(%problem, "The last calls are in the journal; the next start counts them");
+            tracing::warn!(%problem, "Failed to count the last calls; the next start counts them from the journal");
         }
         app.engine.db.close().await;
     };
     if tokio::time::timeout(CLOSE_TIME_MAX, ending).await.is_err() {
-        tracing::warn!("The database did not let go in time");
+        tracing::warn!("Jobs or the database did not stop in time");
     }
-    drop(held);
+    drop(lock_file);
     tracing::info!("Stopped");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `portico trigger`: a test event, asked for as any caller would.
+//! `portico trigger`: sends a test event, through the API.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use portico_kernel::EndpointId;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::api::{Access, Api, Unserved, printable};
+use crate::api::{Api, ApiAccess, ApiError, printable};
 use crate::config::Config;
 
 const ENDPOINTS: &str = "/v1/webhooks/endpoints";
@@ -26,7 +26,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 #[derive(Debug, Args)]
 pub(crate) struct Trigger {
     #[command(flatten)]
-    access: Access,
+    access: ApiAccess,
     /// The endpoint, `whe_…` [default: the first that is enabled, or a new one at the account's test inbox]
     #[arg(long, value_name = "ENDPOINT")]
     endpoint: Option<EndpointId>,
@@ -54,7 +54,7 @@ struct Inboxes {
 }
 
 #[derive(Deserialize)]
-struct TheInbox {
+struct NewInbox {
     inbox: Inbox,
 }
 
@@ -63,34 +63,33 @@ struct Inbox {
     address: String,
 }
 
-/// An answer of which nothing but the id matters.
+/// An endpoint that was created or changed.
 #[derive(Deserialize)]
-struct Made {
+struct SavedEndpoint {
     id: EndpointId,
 }
 
 #[derive(Deserialize)]
-struct Tested {
+struct TestEvent {
     event_id: String,
     delivery_id: String,
 }
 
-/// An endpoint, and the address of the inbox that it was pointed at for this, if it was.
-struct Chosen {
+/// The endpoint that gets the event, and the address of the test inbox if it was pointed there for this.
+struct TriggerTarget {
     id: EndpointId,
     inbox: Option<String>,
 }
 
-/// Asks for a test event, and says which it is: a line for a person, or one JSON object.
+/// Sends a test event, and returns what to print: a line for a person, or one JSON object.
 pub(crate) async fn run(config: &Config, trigger: Trigger) -> Result<String, Failure> {
     let api = Api::new(config, trigger.access)?;
-    let chosen = match trigger.endpoint {
-        Some(id) => Chosen { id, inbox: None },
-        None => choose(&api).await?,
+    let TriggerTarget { id, inbox } = match trigger.endpoint {
+        Some(id) => TriggerTarget { id, inbox: None },
+        None => choose_target(&api).await?,
     };
-    let Chosen { id, inbox } = chosen;
     let path = format!("{ENDPOINTS}/{id}/test");
-    let Tested { event_id, delivery_id } = api.call(Method::POST, &path, None).await?;
+    let TestEvent { event_id, delivery_id } = api.call(Method::POST, &path, None).await?;
     if trigger.json {
         let mut sent = json!({ "event_id": event_id, "delivery_id": delivery_id, "endpoint_id": id });
         if let Some(inbox) = inbox {
@@ -106,28 +105,28 @@ pub(crate) async fn run(config: &Config, trigger: Trigger) -> Result<String, Fai
 }
 
 /// The first endpoint that is enabled and leads somewhere; where there is none, one that points at the test inbox.
-async fn choose(api: &Api) -> Result<Chosen, Unserved> {
+async fn choose_target(api: &Api) -> Result<TriggerTarget, ApiError> {
     let path = format!("{ENDPOINTS}?page_size={PAGE_SIZE}");
     let Endpoints { endpoints } = api.call(Method::GET, &path, None).await?;
     let enabled: Vec<_> = endpoints.into_iter().filter(|endpoint| endpoint.enabled).collect();
     let Inboxes { inboxes } = api.call(Method::GET, INBOXES, None).await?;
-    if let Some(first) = enabled.iter().find(|endpoint| !is_lost(&endpoint.url, &inboxes)) {
-        return Ok(Chosen { id: first.id, inbox: None });
+    if let Some(first) = enabled.iter().find(|endpoint| !is_expired_inbox(&endpoint.url, &inboxes)) {
+        return Ok(TriggerTarget { id: first.id, inbox: None });
     }
-    let TheInbox { inbox } = api.call(Method::POST, INBOXES, None).await?;
-    // An inbox lives for a day. Whoever comes back every day shall not find an endpoint more each time.
+    let NewInbox { inbox } = api.call(Method::POST, INBOXES, None).await?;
+    // An inbox lives for a day. The same endpoint is used again, so that not one is added every day.
     let ours = enabled.iter().find(|endpoint| endpoint.description == DESCRIPTION);
-    let Made { id } = if let Some(ours) = ours {
+    let SavedEndpoint { id } = if let Some(ours) = ours {
         let path = format!("{ENDPOINTS}/{}", ours.id);
         api.call(Method::PATCH, &path, Some(&json!({ "url": inbox.address }))).await?
     } else {
         let new = json!({ "url": inbox.address, "description": DESCRIPTION, "event_types": EVENT_TYPES });
         api.call(Method::POST, ENDPOINTS, Some(&new)).await?
     };
-    Ok(Chosen { id, inbox: Some(inbox.address) })
+    Ok(TriggerTarget { id, inbox: Some(inbox.address) })
 }
 
-/// Is it the address of an inbox that is not there any more?
-fn is_lost(url: &str, inboxes: &[Inbox]) -> bool {
+/// Is it the address of an inbox that has expired?
+fn is_expired_inbox(url: &str, inboxes: &[Inbox]) -> bool {
     url.contains(INBOXES) && !inboxes.iter().any(|inbox| inbox.address == url)
 }

@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, Postgres, Transaction};
+use sqlx::{ConnectOptions, Connection as _, Postgres, Sqlite, Transaction};
 
+use crate::connection::Connection;
 use crate::dialect::Dialect;
 use crate::sqlite::SqliteDb;
 use crate::tx::Inner as TxInner;
-use crate::{Listener, StoreError, Tx, args};
+use crate::{Listener, Query, StoreError, Tx, args};
 
 /// Connections to PostgreSQL at once.
 const CONNECTIONS_MAX: u32 = 20;
@@ -27,6 +29,21 @@ pub struct Db(Inner);
 enum Inner {
     Sqlite(SqliteDb, PathBuf),
     Postgres(PgPool),
+}
+
+/// A connection of the pool, given back when it is dropped.
+pub(crate) enum Pooled {
+    Sqlite(PoolConnection<Sqlite>),
+    Postgres(PoolConnection<Postgres>),
+}
+
+impl Pooled {
+    pub(crate) fn connection(&mut self) -> Connection<'_> {
+        match self {
+            Self::Sqlite(connection) => Connection::Sqlite(connection),
+            Self::Postgres(connection) => Connection::Postgres(connection),
+        }
+    }
 }
 
 /// Begins in a task of its own: dropped in the middle of it, the driver would give the connection back with the
@@ -71,7 +88,7 @@ impl Db {
         }
     }
 
-    /// The file of SQLite; nothing for PostgreSQL, which many servers may share.
+    /// The file of SQLite; `None` for PostgreSQL, which many servers may share.
     pub fn file(&self) -> Option<&Path> {
         match &self.0 {
             Inner::Sqlite(_, file) => Some(file),
@@ -90,13 +107,17 @@ impl Db {
         }))
     }
 
-    /// A look without a transaction, for one statement that reads: a third of the way of [`Db::read`], and nothing that
-    /// a second statement would agree with.
-    pub async fn glance(&self) -> Result<Tx, StoreError> {
-        Ok(Tx::new(match &self.0 {
-            Inner::Sqlite(db, _) => TxInner::SqliteGlance(db.glance().await?),
-            Inner::Postgres(pool) => TxInner::PostgresGlance(pool.acquire().await?),
-        }))
+    /// Statements outside of a transaction, each by itself.
+    pub fn query(&self) -> Query<'_> {
+        Query(self)
+    }
+
+    /// A connection for one statement outside of a transaction.
+    pub(crate) async fn acquire(&self) -> Result<Pooled, StoreError> {
+        Ok(match &self.0 {
+            Inner::Sqlite(db, _) => Pooled::Sqlite(db.acquire().await?),
+            Inner::Postgres(pool) => Pooled::Postgres(pool.acquire().await?),
+        })
     }
 
     /// A transaction that changes things.
@@ -121,7 +142,7 @@ impl Db {
     /// Does the database answer?
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut tx = self.read().await?;
-        tx.execute("select 1", args![]).await?;
+        tx.run("select 1", args![]).await?;
         tx.rollback().await
     }
 

@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portico_kernel::{Entropy, Secret, hex};
 
-use crate::{Context, Db, StoreError, args};
+use crate::{Context, Db, Select, StoreError, args};
 
 pub(crate) const KEY_BYTES: usize = 32;
 pub(crate) const KEY_ID_BYTES: usize = 8;
@@ -180,7 +180,7 @@ impl Keyring {
     async fn check(&self, db: &Db, entropy: &dyn Entropy) -> Result<(), KeyringError> {
         let mut tx = db.write().await?;
         let sealed = self.seal(entropy, CANARY, b"portico");
-        tx.execute(
+        tx.run(
             "insert into keyring_canary (id, sealed) values (1, $1) on conflict (id) do nothing",
             args![sealed],
         )
@@ -194,10 +194,10 @@ impl Keyring {
 /// What the database's first keyring sealed.
 async fn canary(db: &Db) -> Result<Option<Vec<u8>>, StoreError> {
     let mut tx = db.read().await?;
-    let row: Option<(Vec<u8>,)> =
-        tx.first("select sealed as value from keyring_canary where id = 1", args![]).await?;
+    let sealed: Option<Vec<u8>> =
+        tx.first_value("select sealed as value from keyring_canary where id = 1", args![]).await?;
     tx.rollback().await?;
-    Ok(row.map(|(sealed,)| sealed))
+    Ok(sealed)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Two databases behind one SQL text.
 //!
-//! [`Db`] is SQLite, embedded, or PostgreSQL; [`Tx`] is one transaction on either. A statement is written once,
+//! [`Db`] is SQLite, embedded, or PostgreSQL; [`Tx`] is one transaction on either, and [`Query`] runs
+//! statements outside of one; both read rows by [`Select`]. A statement is written once,
 //! with `$1` placeholders and columns of TEXT, BIGINT, BOOLEAN and BYTEA; time is BIGINT microseconds and JSON is
 //! TEXT. The few texts that differ stand in `dialect.rs`.
 //!
@@ -8,24 +9,34 @@
 //!
 //! Invariant: this is the only crate that names sqlx or knows which database runs.
 
+mod bulk;
+mod connection;
 mod db;
+mod delete;
 mod dialect;
 mod error;
 mod keyring;
 mod migrate;
 mod notify;
+mod query;
 mod row;
+mod schema;
 mod seal;
+mod select;
 mod sqlite;
 mod tx;
 mod value;
 
+pub use bulk::BulkStatement;
 pub use db::Db;
 pub use error::{OnConflict, StoreError};
 pub use keyring::{Keyring, KeyringError};
 pub use migrate::Migrated;
 pub use notify::Listener;
+pub use query::Query;
 pub use row::{FromRow, Row};
+pub use schema::schema;
 pub use seal::{Context, SealError};
+pub use select::Select;
 pub use tx::Tx;
 pub use value::{Arg, Value};

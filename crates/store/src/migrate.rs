@@ -5,12 +5,12 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use portico_kernel::Timestamp;
 
-use crate::{Db, StoreError, Tx, args, from_row};
+use crate::{Db, Select, StoreError, Tx, args, from_row};
 
-struct Migration {
+pub(crate) struct Migration {
     number: i64,
     name: &'static str,
-    text: &'static str,
+    pub(crate) text: &'static str,
 }
 
 impl Migration {
@@ -19,7 +19,15 @@ impl Migration {
     }
 }
 
-const MIGRATIONS: &[Migration] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
+pub(crate) const MIGRATIONS: &[Migration] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
+
+/// Makes the table of what was applied.
+pub(crate) const MIGRATIONS_TABLE: &str = "create table if not exists schema_migrations (
+    number bigint primary key,
+    name text not null,
+    checksum text not null,
+    applied_at bigint not null
+)";
 
 struct Applied {
     number: i64,
@@ -44,11 +52,7 @@ impl Db {
         if let Some(lock) = self.dialect().lock_for_migration() {
             tx.script(lock).await?;
         }
-        tx.script(
-            "create table if not exists schema_migrations (number bigint primary key, name text not null, \
-             checksum text not null, applied_at bigint not null)",
-        )
-        .await?;
+        tx.script(MIGRATIONS_TABLE).await?;
         let applied = applied(&mut tx).await?;
         let mut ran = Vec::new();
         for migration in MIGRATIONS {
@@ -56,7 +60,7 @@ impl Db {
                 continue;
             }
             tx.script(migration.text).await?;
-            tx.execute(
+            tx.run(
                 "insert into schema_migrations (number, name, checksum, applied_at) values ($1, $2, $3, $4)",
                 args![migration.number, migration.name.to_owned(), migration.checksum(), now],
             )

@@ -18,7 +18,7 @@ impl Listener {
         Self(None)
     }
 
-    /// Waits for the next word; nothing when the connection was lost in between and some may have gone unheard.
+    /// Waits for the next word; `None` when the connection was lost in between and some may have gone unheard.
     pub async fn hear(&mut self) -> Result<Option<String>, StoreError> {
         match &mut self.0 {
             Some(listener) => Ok(listener.try_recv().await?.map(|heard| heard.payload().to_owned())),
@@ -31,7 +31,6 @@ impl Db {
     /// Says `word`, of at most 8,000 bytes, to every server that listens on `channel`.
     pub async fn notify(&self, channel: &'static str, word: &str) -> Result<(), StoreError> {
         let Some(statement) = self.dialect().notify() else { return Ok(()) };
-        let mut tx = self.glance().await?;
-        tx.execute(statement, args![channel.to_owned(), word.to_owned()]).await.map(drop)
+        self.query().run(statement, args![channel.to_owned(), word.to_owned()]).await
     }
 }

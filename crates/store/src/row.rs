@@ -39,13 +39,6 @@ pub trait FromRow: Sized {
     fn from_row(row: &Row) -> Result<Self, StoreError>;
 }
 
-/// One column named `value`, for statements that answer a single value.
-impl<T: Value> FromRow for (T,) {
-    fn from_row(row: &Row) -> Result<Self, StoreError> {
-        Ok((row.get("value")?,))
-    }
-}
-
 /// Reads a record from columns of the same names as its fields.
 #[macro_export]
 macro_rules! from_row {

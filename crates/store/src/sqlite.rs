@@ -60,7 +60,7 @@ impl SqliteDb {
         Ok(Self { readers, lane, work, committer })
     }
 
-    pub(crate) async fn glance(&self) -> Result<PoolConnection<Sqlite>, StoreError> {
+    pub(crate) async fn acquire(&self) -> Result<PoolConnection<Sqlite>, StoreError> {
         Ok(self.readers.acquire().await?)
     }
 

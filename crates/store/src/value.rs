@@ -1,6 +1,6 @@
 //! Values between Rust and a column.
 
-use portico_kernel::{Id, Kind, Timestamp};
+use portico_kernel::{CallerKind, Id, Kind, Role, Timestamp};
 
 use crate::{Row, StoreError};
 
@@ -92,6 +92,39 @@ impl<K: Kind> Value for Option<Id<K>> {
 
     fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
         row.column::<Option<String>>(name)?.as_deref().map(id).transpose()
+    }
+}
+
+/// Lets a column hold enums that [`text_enum!`](portico_kernel::text_enum) wrote, by their names.
+#[macro_export]
+macro_rules! text_value {
+    ($($type:ty),+ $(,)?) => {$(
+        impl $crate::Value for $type {
+            fn to_arg(&self) -> $crate::Arg {
+                $crate::Arg::Text(Some(self.name().to_owned()))
+            }
+
+            fn read(row: &$crate::Row, name: &str) -> Result<Self, $crate::StoreError> {
+                let text: String = row.get(name)?;
+                Self::parse(&text)
+                    .ok_or_else(|| $crate::StoreError::fault(format!("{text:?} is not a value of the column {name}")))
+            }
+        }
+    )+};
+}
+
+text_value!(CallerKind, Role);
+
+impl Value for Option<Role> {
+    fn to_arg(&self) -> Arg {
+        Arg::Text(self.map(|role| role.name().to_owned()))
+    }
+
+    fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
+        match row.get::<Option<String>>(name)? {
+            Some(_) => row.get(name).map(Some),
+            None => Ok(None),
+        }
     }
 }
 

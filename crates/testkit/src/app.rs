@@ -8,17 +8,17 @@ use base64::prelude::BASE64_STANDARD;
 use http::Request;
 use hyper::body::Body;
 use portico::admin::{self, Admin};
-use portico::{App, AppParts, Environment};
+use portico::{App, AppParts, Environment, Server};
 use portico_engine::{Ctx, JobOutcome, OPERATION_TIME_MAX};
-use portico_gateway::{AuthServer, Gateway, Metrics, Origins, Stopping};
+use portico_gateway::{AuthServer, Gateway, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
 use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, Scope, ScopeSet, Secret, SystemEntropy};
-use portico_store::{Db, Keyring, args};
+use portico_store::{Db, Keyring, Select, args};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::request::{Answer, Sent};
+use crate::request::{Answer, TestRequest};
 use crate::{Database, FakeClock, TestDatabase, lab, log};
 
 /// Where the API is.
@@ -127,27 +127,8 @@ impl TestApp {
         let app = Arc::new(App::build(parts, vec![lab::area(&lab)]).await.unwrap());
         let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
         app.metering.start(&app.engine).await.unwrap();
-        let metrics = Arc::new(Metrics::new(
-            &app.engine.registry,
-            &app.metering.metrics,
-            &app.webhooks.metrics,
-            &app.connections,
-        ));
-        let stopping = Stopping::default();
-        let (engine, identity, metering) = (&app.engine, &app.identity, app.metering.clone());
-        let gateway = Gateway::new(
-            engine.clone(),
-            identity.clone(),
-            metering,
-            app.connections.clone(),
-            origins,
-            metrics,
-            stopping.clone(),
-        )
-        .unwrap();
-        let auth = AuthServer::new(engine.clone(), identity.clone(), stopping.clone());
+        let Server { gateway, auth, stopping, .. } = Server::new(&app, origins).unwrap();
         let account = AccountId::from_parts(clock.now(), [0; 10]);
-        let (gateway, auth) = (Arc::new(gateway), Arc::new(auth));
         let (token, errors_expected) = (String::new(), false);
         let (mut services, stop) = (JoinSet::new(), watch::Sender::new(false));
         app.engine.registry.start_services(&app.engine, &stop.subscribe(), &mut services);
@@ -209,7 +190,7 @@ impl TestApp {
     pub async fn exchange(&self, key: &Value) -> String {
         let text = |name: &str| key[name].as_str().unwrap().to_owned();
         let basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
-        let sent = Sent::new("POST", "/oauth2/token")
+        let sent = TestRequest::new("POST", "/oauth2/token")
             .header("authorization", &format!("Basic {basic}"))
             .form("grant_type=client_credentials&audience=platform-api");
         self.send_auth(sent).await.json()["access_token"].as_str().unwrap().to_owned()
@@ -229,7 +210,7 @@ impl TestApp {
     /// Makes the person a member of the account.
     pub async fn join(&self, account: AccountId, person: PersonId, role: Role) {
         let mut ctx = Ctx::operator(&self.app.engine);
-        ctx.act_in(account);
+        ctx.set_account(account);
         self.app.accounts.add_member(&mut ctx, account, person, role).await.unwrap();
         ctx.finish().await.unwrap();
     }
@@ -241,7 +222,7 @@ impl TestApp {
     }
 
     /// Sends a request to the API as it is.
-    pub async fn send(&self, sent: Sent) -> Answer {
+    pub async fn send(&self, sent: TestRequest) -> Answer {
         self.gateway.handle(sent.build()).await.into()
     }
 
@@ -254,18 +235,18 @@ impl TestApp {
     }
 
     /// Sends a request to the identity provider.
-    pub async fn send_auth(&self, sent: Sent) -> Answer {
+    pub async fn send_auth(&self, sent: TestRequest) -> Answer {
         self.auth.handle(sent.build()).await.into()
     }
 
     /// Reads with the account's token.
     pub async fn get(&self, path: &str) -> Answer {
-        self.send(Sent::new("GET", path).bearer(&self.token)).await
+        self.send(TestRequest::new("GET", path).bearer(&self.token)).await
     }
 
     /// Posts with the account's token.
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.send(Sent::new("POST", path).bearer(&self.token).json(body)).await
+        self.send(TestRequest::new("POST", path).bearer(&self.token).json(body)).await
     }
 
     /// The path of the lab's things.
@@ -319,9 +300,7 @@ impl TestApp {
     /// How many rows the table has.
     pub async fn count(&self, table: &str) -> i64 {
         let text = format!("select count(*) as value from {table}");
-        let mut tx = self.app.engine.db.glance().await.unwrap();
-        let (count,) = tx.one(text.leak(), args![]).await.unwrap();
-        count
+        self.app.engine.db.query().value(text.leak(), args![]).await.unwrap()
     }
 
     /// Takes the folder away from the test, for another one to go on with.

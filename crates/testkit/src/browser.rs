@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Answer, Sent, TestApp};
+use crate::{Answer, TestApp, TestRequest};
 
 /// The text that a page's markup stands for.
 fn unescape(text: &str) -> String {
@@ -38,7 +38,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Sends a request with the cookies, and takes those that come back.
-    pub async fn send(&mut self, sent: Sent) -> Answer {
+    pub async fn send(&mut self, sent: TestRequest) -> Answer {
         let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let sent = if cookies.is_empty() { sent } else { sent.header("cookie", &cookies.join("; ")) };
         let answer = self.app.send_auth(sent).await;
@@ -60,12 +60,12 @@ impl<'a> Browser<'a> {
 
     /// Looks at a page.
     pub async fn get(&mut self, path: &str) -> Answer {
-        self.send(Sent::new("GET", path)).await
+        self.send(TestRequest::new("GET", path)).await
     }
 
     /// Posts a form as it is.
     pub async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Answer {
-        self.send(Sent::new("POST", path).form(&form(fields))).await
+        self.send(TestRequest::new("POST", path).form(&form(fields))).await
     }
 
     /// Fills the page's form that leads to `action`, and sends it.
@@ -74,7 +74,7 @@ impl<'a> Browser<'a> {
             page.hidden(action).into_iter().filter(|(name, _)| fields.iter().all(|(own, _)| own != name));
         let own = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let fields: Vec<_> = hidden.chain(own).collect();
-        self.send(Sent::new("POST", action).form(&encode(&fields))).await
+        self.send(TestRequest::new("POST", action).form(&encode(&fields))).await
     }
 
     /// Goes where the answer leads, as long as that is here.

@@ -21,38 +21,37 @@ mod mcp;
 mod mqtt;
 mod receiver;
 mod request;
-mod served;
+mod server;
+mod waiting;
 
 pub use app::{AUTH_URL, BASE_URL, CONSOLE_URL, TestApp, TestAppOptions, turn};
 pub use browser::{Browser, form};
 pub use clock::FakeClock;
-pub use database::{Database, TestDatabase, kills};
+pub use database::{Database, TestDatabase, kill_volume, kills};
 pub use log::{capture_log, captured_log};
 pub use mcp::{NEWEST, old_rpc, rpc, rpc_as};
-pub use mqtt::{MqttClient, MqttPublished, mqtt_text};
-pub use receiver::{Answering, Received, Receiver};
-pub use request::{Answer, Sent};
-pub use served::{Block, Served, SocketClient, SseClient, soon, thing};
+pub use mqtt::{MqttClient, MqttMessage, mqtt_text};
+pub use receiver::{ReceivedRequest, Receiver, ReceiverReply};
+pub use request::{Answer, TestRequest};
+pub use server::{Block, SocketClient, SseClient, TestServer, thing};
+pub use waiting::{Stall, soon, while_moving};
 
-/// Makes of each story a test on SQLite and a test on PostgreSQL.
+/// Makes a test on SQLite and a test on PostgreSQL of each story: an `async fn` of that name, in the same module, that
+/// takes a [`TestApp`]. The tests are `name::sqlite` and `name::postgres`.
 #[macro_export]
 macro_rules! on_both_databases {
-    ($($(#[$meta:meta])* async fn $name:ident($app:ident: TestApp) $body:block)+) => {$(
-        mod $name {
-            use super::*;
-
-            async fn story($app: $crate::TestApp) $body
-
+    ($($(#[$meta:meta])* $story:ident),+ $(,)?) => {$(
+        mod $story {
             $(#[$meta])*
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn sqlite() {
-                story($crate::TestApp::new($crate::Database::Sqlite).await).await;
+                super::$story($crate::TestApp::new($crate::Database::Sqlite).await).await;
             }
 
             $(#[$meta])*
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn postgres() {
-                story($crate::TestApp::new($crate::Database::Postgres).await).await;
+                super::$story($crate::TestApp::new($crate::Database::Postgres).await).await;
             }
         }
     )+};

@@ -28,8 +28,22 @@ impl io::Write for Capture {
     }
 }
 
+/// Fails a test that shares its process with others: it would see what they log, and they would count its errors.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nextest tells tests through the environment that it runs them"
+)]
+fn require_nextest() {
+    assert!(
+        std::env::var_os("NEXTEST").is_some(),
+        "Run the tests with `cargo nextest run` (or `make test`): what is logged is counted by process, and `cargo test` \
+         runs many tests in one."
+    );
+}
+
 /// Keeps every line from here on, down to the smallest.
 pub fn capture_log() {
+    require_nextest();
     CAPTURING.store(true, Ordering::Relaxed);
 }
 
@@ -49,8 +63,9 @@ impl<S: Subscriber> Layer<S> for CountErrors {
     }
 }
 
-/// Begins to count and to print. Each test is a process of its own, so the count is the test's own.
+/// Begins to count and to print. Under nextest each test is a process of its own, so the count is the test's own.
 pub(crate) fn begin() {
+    require_nextest();
     let print = tracing_subscriber::fmt::layer().with_test_writer().with_filter(LevelFilter::WARN);
     let _ = tracing_subscriber::registry()
         .with(CountErrors.with_filter(LevelFilter::ERROR))

@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::{Sent, TestApp};
+use crate::{TestApp, TestRequest};
 
 /// The newest revision.
 pub const NEWEST: &str = "2026-07-28";
 
 /// A request of the newest revision from a client that can do this: all that it must say stands in it.
-pub fn rpc_as(capabilities: &Value, token: &str, method: &str, mut params: Value) -> Sent {
+pub fn rpc_as(capabilities: &Value, token: &str, method: &str, mut params: Value) -> TestRequest {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(NEWEST);
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
     let name = params["name"].as_str().or(params["uri"].as_str()).map(str::to_owned);
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    let sent = Sent::new("POST", "/mcp")
+    let sent = TestRequest::new("POST", "/mcp")
         .bearer(token)
         .header("accept", "application/json, text/event-stream")
         .header("mcp-protocol-version", NEWEST)
@@ -26,13 +26,13 @@ pub fn rpc_as(capabilities: &Value, token: &str, method: &str, mut params: Value
 }
 
 /// The same from a client that can do nothing but call.
-pub fn rpc(token: &str, method: &str, params: Value) -> Sent {
+pub fn rpc(token: &str, method: &str, params: Value) -> TestRequest {
     rpc_as(&json!({}), token, method, params)
 }
 
 /// A request of a client that shook hands.
-pub fn old_rpc(token: &str, method: &str, params: &Value) -> Sent {
-    Sent::new("POST", "/mcp")
+pub fn old_rpc(token: &str, method: &str, params: &Value) -> TestRequest {
+    TestRequest::new("POST", "/mcp")
         .bearer(token)
         .header("accept", "application/json, text/event-stream")
         .header("mcp-protocol-version", "2025-11-25")

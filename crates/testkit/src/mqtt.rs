@@ -1,11 +1,12 @@
 //! A client of MQTT.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::soon;
 
 /// A string as MQTT writes it.
 pub fn mqtt_text(text: &str) -> Vec<u8> {
@@ -20,7 +21,7 @@ pub struct MqttClient {
 }
 
 /// A message.
-pub struct MqttPublished {
+pub struct MqttMessage {
     /// Where it was published.
     pub topic: String,
     /// What to acknowledge it by.
@@ -85,7 +86,7 @@ impl MqttClient {
             self.stream.read_exact(&mut body).await.ok()?;
             Some((head, body))
         };
-        tokio::time::timeout(Duration::from_secs(40), reading).await.expect("a packet in time")
+        soon("a packet", reading).await
     }
 
     /// The reason of the server's DISCONNECT, after which it closes.
@@ -117,12 +118,12 @@ impl MqttClient {
     }
 
     /// The next message.
-    pub async fn published(&mut self) -> MqttPublished {
+    pub async fn published(&mut self) -> MqttMessage {
         self.published_or_end().await.unwrap()
     }
 
     /// The next message; nothing when the server ends the connection.
-    pub async fn published_or_end(&mut self) -> Option<MqttPublished> {
+    pub async fn published_or_end(&mut self) -> Option<MqttMessage> {
         let (head, body) = self.next().await.filter(|(head, _)| *head != 0xe0)?;
         assert_eq!(head & 0xf0, 0x30, "{head:x} {body:?}");
         let end = 2 + usize::from(u16::from_be_bytes([body[0], body[1]]));
@@ -140,7 +141,7 @@ impl MqttClient {
             properties = String::from_utf8_lossy(&rest[begin..begin + length]).into_owned();
             rest = &rest[begin + length..];
         }
-        Some(MqttPublished { topic, id, properties, payload: serde_json::from_slice(rest).unwrap() })
+        Some(MqttMessage { topic, id, properties, payload: serde_json::from_slice(rest).unwrap() })
     }
 
     /// Takes a message.
@@ -149,7 +150,7 @@ impl MqttClient {
     }
 
     /// Calls an operation and reads the answer, past the PUBACK.
-    pub async fn call(&mut self, method: &str, payload: &str, key: Option<&str>) -> MqttPublished {
+    pub async fn call(&mut self, method: &str, payload: &str, key: Option<&str>) -> MqttMessage {
         let mut properties = [&[8][..], &mqtt_text("rpc/reply/me"), &[9], &mqtt_text("it")].concat();
         if let Some(key) = key {
             properties.extend([&[0x26][..], &mqtt_text("idempotency_key"), &mqtt_text(key)].concat());

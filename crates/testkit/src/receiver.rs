@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 /// How a path answers.
 #[derive(Debug, Clone)]
-pub enum Answering {
+pub enum ReceiverReply {
     /// With this status.
     Status(u16),
     /// With this status and this header.
@@ -30,7 +30,7 @@ pub enum Answering {
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub struct Received {
+pub struct ReceivedRequest {
     /// Its path.
     pub path: String,
     /// Its method.
@@ -41,7 +41,7 @@ pub struct Received {
     pub body: Bytes,
 }
 
-impl Received {
+impl ReceivedRequest {
     /// The header's value; empty when there is none.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
@@ -55,8 +55,8 @@ impl Received {
 
 #[derive(Default)]
 struct State {
-    received: Vec<Received>,
-    answers: HashMap<String, Answering>,
+    received: Vec<ReceivedRequest>,
+    answers: HashMap<String, ReceiverReply>,
 }
 
 /// Takes what is posted, and answers 200 unless it was told otherwise.
@@ -73,14 +73,14 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Respons
     let answering = {
         let mut state = state.lock().unwrap();
         let method = parts.method.to_string();
-        state.received.push(Received { path: path.clone(), method, headers: parts.headers, body });
-        state.answers.get(&path).cloned().unwrap_or(Answering::Status(200))
+        state.received.push(ReceivedRequest { path: path.clone(), method, headers: parts.headers, body });
+        state.answers.get(&path).cloned().unwrap_or(ReceiverReply::Status(200))
     };
     let (status, header, body) = match answering {
-        Answering::Status(status) => (status, None, Bytes::new()),
-        Answering::With(status, name, value) => (status, Some((name, value)), Bytes::new()),
-        Answering::Body(status, body) => (status, None, body),
-        Answering::Never => std::future::pending().await,
+        ReceiverReply::Status(status) => (status, None, Bytes::new()),
+        ReceiverReply::With(status, name, value) => (status, Some((name, value)), Bytes::new()),
+        ReceiverReply::Body(status, body) => (status, None, body),
+        ReceiverReply::Never => std::future::pending().await,
     };
     let mut response = Response::builder().status(status);
     if let Some((name, value)) = header {
@@ -117,12 +117,12 @@ impl Receiver {
     }
 
     /// From now on the path answers so.
-    pub fn answer(&self, path: &str, answering: Answering) {
+    pub fn answer(&self, path: &str, answering: ReceiverReply) {
         self.state.lock().unwrap().answers.insert(path.to_owned(), answering);
     }
 
     /// What came to that path so far.
-    pub fn received(&self, path: &str) -> Vec<Received> {
+    pub fn received(&self, path: &str) -> Vec<ReceivedRequest> {
         let state = self.state.lock().unwrap();
         state.received.iter().filter(|received| received.path == path).cloned().collect()
     }

@@ -8,12 +8,12 @@ use portico_kernel::Code;
 use serde_json::Value;
 
 /// A request on its way.
-pub struct Sent {
+pub struct TestRequest {
     pub(crate) builder: http::request::Builder,
     pub(crate) body: Bytes,
 }
 
-impl Sent {
+impl TestRequest {
     /// A request without anything but its address.
     pub fn new(method: &str, path: &str) -> Self {
         let method = Method::from_bytes(method.as_bytes()).unwrap();

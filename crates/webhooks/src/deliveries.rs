@@ -7,12 +7,12 @@ use portico_kernel::{AttemptId, Category, DeliveryId, EndpointId, EventId, Probl
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::{act_in, check_enabled, find, when};
-use crate::model::{Lane, Outcome, Status, int32};
-use crate::sql::{self, AttemptRow, DeliveryRow};
+use crate::endpoints::{check_access, check_enabled, find_endpoint, optional_time};
+use crate::model::{Outcome, QueueKind, Status, int32};
+use crate::sql::{self, AttemptRow, DeliveryPosition, DeliveryRow};
 use crate::{Webhooks, limits};
 
-/// Rows that are read at once while a filter is looked through.
+/// Rows that are read at once while a filter is applied.
 const CHUNK: i64 = 500;
 
 /// The delivery of one event to one endpoint.
@@ -63,8 +63,8 @@ impl From<AttemptRow> for Attempt {
             at: row.at,
             status_code: int32(row.status_code),
             duration_ms: int32(row.duration_ms),
-            outcome: Outcome::from_name(&row.outcome).unwrap_or(Outcome::Connection),
-            next_retry_at: when(row.next_retry_at),
+            outcome: row.outcome,
+            next_retry_at: optional_time(row.next_retry_at),
         }
     }
 }
@@ -82,9 +82,9 @@ async fn with_attempts(ctx: &mut Ctx, rows: &[DeliveryRow]) -> Result<Vec<Delive
         event_id: row.event_id,
         event_type: row.event_type.clone(),
         endpoint_id: row.endpoint_id,
-        status: Status::from_name(&row.status).unwrap_or(Status::Failed),
+        status: row.status,
         created_at: row.created_at,
-        next_attempt_at: when(row.next_at),
+        next_attempt_at: optional_time(row.next_at),
         attempts: attempts.remove(&row.id).unwrap_or_default(),
     };
     Ok(rows.iter().map(delivery).collect())
@@ -113,18 +113,18 @@ fn cursor(row: &DeliveryRow) -> Cursor {
     Cursor(format!("{} {}", row.created_at.as_micros(), row.id))
 }
 
-fn read_cursor(page: &PageRequest) -> Result<(Timestamp, String), Problem> {
+fn read_cursor(page: &PageRequest) -> Result<DeliveryPosition, Problem> {
     let Some(Cursor(text)) = &page.after else {
-        return Ok((Timestamp::from_micros(i64::MAX), String::new()));
+        return Ok(DeliveryPosition { created_at: Timestamp::from_micros(i64::MAX), id: String::new() });
     };
     let parts = text.split_once(' ').and_then(|(at, id)| Some((at.parse().ok()?, id.to_owned())));
-    let (at, id) = parts.ok_or_else(|| Problem::internal("a cursor that is none"))?;
-    Ok((Timestamp::from_micros(at), id))
+    let (at, id) = parts.ok_or_else(|| Problem::internal("a malformed cursor of deliveries"))?;
+    Ok(DeliveryPosition { created_at: Timestamp::from_micros(at), id })
 }
 
 impl ListDeliveries {
-    fn fits(&self, row: &DeliveryRow) -> bool {
-        self.status.is_none_or(|status| row.status == status.name())
+    fn matches(&self, row: &DeliveryRow) -> bool {
+        self.status.is_none_or(|status| row.status == status)
             && self.event_type.as_ref().is_none_or(|event_type| row.event_type == *event_type)
     }
 }
@@ -143,36 +143,34 @@ impl Operation for ListDeliveries {
     type Answer = Page<Delivery>;
 
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Page<Delivery>, Problem> {
-        find(ctx, self.endpoint_id).await?;
+        find_endpoint(ctx, self.endpoint_id).await?;
         let (page, oldest) = (ctx.page()?, ctx.now() - limits::HISTORY_LIFE);
         let since = self.since.map_or(oldest, |since| since.max(oldest));
         let filtered = self.status.is_some() || self.event_type.is_some();
         let (wanted, chunk) = (page.rows(), if filtered { CHUNK } else { page.rows() });
         let mut before = read_cursor(&page)?;
-        let (mut found, mut looked_at, mut next) = (Vec::new(), 0, None);
+        let (mut found, mut scanned, mut next) = (Vec::new(), 0, None);
         loop {
             let tx = ctx.tx().await?;
-            let at = (before.0, before.1.as_str());
-            let rows = sql::deliveries_before(tx, self.endpoint_id, since, at, chunk).await?;
-            let (read, last) =
-                (rows.len(), rows.last().map(|row| (row.created_at, row.id.to_string(), cursor(row))));
-            found.extend(rows.into_iter().filter(|row| self.fits(row)));
-            looked_at += read;
-            let Some((created_at, id, cursor)) = last else { break };
-            before = (created_at, id);
+            let rows = sql::deliveries_before(tx, self.endpoint_id, since, &before, chunk).await?;
+            let (read, last) = (rows.len(), rows.last().cloned());
+            found.extend(rows.into_iter().filter(|row| self.matches(row)));
+            scanned += read;
+            let Some(last) = last else { break };
+            before = DeliveryPosition { created_at: last.created_at, id: last.id.to_string() };
             if i64::try_from(read).is_ok_and(|read| read < chunk)
                 || found.len() as u64 >= wanted.unsigned_abs()
             {
                 break;
             }
-            if looked_at >= limits::LOOKED_AT_MAX {
-                next = Some(cursor);
+            if scanned >= limits::SCANNED_MAX {
+                next = Some(cursor(&last));
                 break;
             }
         }
-        let whole = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_sub(1);
-        if found.len() > whole {
-            found.truncate(whole);
+        let page_size = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_sub(1);
+        if found.len() > page_size {
+            found.truncate(page_size);
             next = found.last().map(cursor);
         }
         let deliveries = with_attempts(ctx, &found).await?;
@@ -191,7 +189,8 @@ pub(crate) struct RetryDelivery {
 
 /// A delivery that is sent again.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Retried {
+#[schemars(rename = "Retried")]
+pub(crate) struct RetryResult {
     /// The delivery.
     delivery: Delivery,
 }
@@ -203,28 +202,28 @@ impl Operation for RetryDelivery {
         .category(Category::Send)
         .accepts_idempotency_key();
     type Area = Webhooks;
-    type Answer = Retried;
+    type Answer = RetryResult;
 
-    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<Retried, Problem> {
+    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<RetryResult, Problem> {
         let missing = || Problem::not_found("delivery", self.delivery_id);
         let now = ctx.now();
         let row = sql::delivery(ctx.tx().await?, self.delivery_id).await?;
         let row = row.filter(|row| row.created_at >= now - limits::HISTORY_LIFE).ok_or_else(missing)?;
-        act_in(ctx, row.account_id, missing).await?;
+        check_access(ctx, row.account_id, missing).await?;
         let endpoint = sql::endpoint(ctx.tx().await?, row.endpoint_id).await?.ok_or_else(missing)?;
         check_enabled(&endpoint)?;
-        // One that was recovered late may outlive its event.
+        // A delivery that was recovered late may outlive its event.
         if event_sequence(ctx.tx().await?, row.account_id, row.event_id).await?.is_none() {
-            let words = "The event of the delivery is no longer kept.";
-            return Err(Problem::failed_precondition("EVENT_GONE", "webhooks", words, []));
+            let message = "The event of the delivery is no longer kept.";
+            return Err(Problem::failed_precondition("EVENT_GONE", "webhooks", message, []));
         }
-        let pending = row.status == Status::Pending.name();
-        // Only what waits keeps its order; what has ended is sent beside it.
-        let lane = if pending { Lane::of_type(&row.event_type) } else { Lane::First };
-        sql::send_now(ctx.tx().await?, row.id, lane, now).await?;
-        webhooks.look_after_commit(ctx, row.account_id);
+        let pending = row.status == Status::Pending;
+        // Only pending deliveries keep their order; one that has ended is sent beside them.
+        let queue = if pending { QueueKind::of_type(&row.event_type) } else { QueueKind::New };
+        sql::send_now(ctx.tx().await?, row.id, queue, now).await?;
+        webhooks.refresh_after_commit(ctx, row.account_id);
         let row = DeliveryRow { next_at: Some(now), ..row };
         let delivery = with_attempts(ctx, &[row]).await?.pop().ok_or_else(missing)?;
-        Ok(Retried { delivery })
+        Ok(RetryResult { delivery })
     }
 }

@@ -1,20 +1,17 @@
 //! Webhooks: signed deliveries of an account's events to its endpoints, and the test inbox.
 //!
-//! A delivery is made in the commit of its event, one row for each endpoint that subscribes it, and ends delivered,
+//! A delivery is inserted in the commit of its event, one row for each endpoint that subscribes it, and ends delivered,
 //! abandoned after eight attempts, or failed with its endpoint. Servers share the work by account: one server at a time
-//! sends the deliveries of an account (`sender/`), which makes the bounds on what is under way exact and order easy.
-//! Results are written in batches, of those deliveries alone that are still claimed and as they were.
+//! sends the deliveries of an account (`sender/`), which makes the limits on deliveries in flight exact and order easy.
+//! Results are stored in batches, of those deliveries alone that are still claimed and as they were read.
 //!
-//! Absent on purpose: the receiver's answer, which is read and thrown away; and the event and the address in any line
-//! of the log.
+//! Absent on purpose: the receiver's answer, which is read and discarded; and the event and the address in any log line.
 //!
 //! Start reading at [`Webhooks`], then `sender/mod.rs`.
 //!
 //! Invariants: one row is one event for one endpoint, because its id is made of both. What is to be sent has a
 //! `next_at`, and nothing else has. No transaction is open during a call.
 
-mod address;
-mod create;
 mod deliveries;
 mod endpoints;
 mod events;
@@ -24,14 +21,9 @@ pub mod limits;
 mod metrics;
 mod model;
 mod outbox;
-mod receive;
-mod recover;
-mod secrets;
 mod sender;
 mod sql;
 mod stats;
-mod testing;
-mod update;
 
 use std::sync::Arc;
 
@@ -67,7 +59,7 @@ impl Webhooks {
         })
     }
 
-    /// Waits until nothing is under way and nothing is due; for tests.
+    /// Waits until nothing is in flight and nothing is due; for tests.
     pub async fn settle(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
         self.sender.settle(engine).await
     }
@@ -77,13 +69,13 @@ impl Webhooks {
 pub fn area(webhooks: &Arc<Webhooks>) -> Area {
     Area::builder("webhooks", webhooks.clone())
         .op::<endpoints::ListEndpoints>()
-        .op::<create::CreateEndpoint>()
+        .op::<endpoints::create::CreateEndpoint>()
         .op::<endpoints::GetEndpoint>()
-        .op::<update::UpdateEndpoint>()
+        .op::<endpoints::update::UpdateEndpoint>()
         .op::<endpoints::DeleteEndpoint>()
-        .op::<secrets::RotateSecret>()
-        .op::<testing::TestEndpoint>()
-        .op::<recover::RecoverEndpoint>()
+        .op::<endpoints::secrets::RotateSecret>()
+        .op::<endpoints::test_event::TestEndpoint>()
+        .op::<endpoints::recover::RecoverEndpoint>()
         .op::<deliveries::ListDeliveries>()
         .op::<deliveries::RetryDelivery>()
         .op::<stats::GetStats>()
@@ -91,7 +83,7 @@ pub fn area(webhooks: &Arc<Webhooks>) -> Area {
         .op::<inboxes::CreateInbox>()
         .op::<inboxes::ListRequests>()
         .op::<inboxes::DeleteInbox>()
-        .op::<receive::Receive>()
+        .op::<inboxes::receive::Receive>()
         .event::<events::WebhookTest>()
         .job(jobs::PruneHistory)
         .job(jobs::PruneInboxes)

@@ -1,4 +1,4 @@
-//! Every bound of the area (SPEC.md, Limits; API.md, section 4).
+//! Every limit of the area (SPEC.md, Limits; API.md, section 4).
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub const JITTER_PART: u32 = 20;
 pub const JITTER_LEAST: Duration = Duration::from_secs(1);
 /// From the lookup of the name to the last byte of the answer.
 pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(15);
-/// How much of an answer is read, and thrown away.
+/// How much of an answer is read, and discarded.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// An endpoint that only failed for so long is disabled.
 pub const FAILING_MAX: Duration = Duration::from_hours(5 * 24);
@@ -39,10 +39,10 @@ pub const TIMESTAMP_TOLERANCE: Duration = Duration::from_mins(5);
 /// Bytes of a secret.
 pub const SECRET_BYTES: usize = 32;
 
-/// How long a test waits for its attempt to be on record.
+/// How long a test waits for the result of its attempt to be stored.
 pub const TEST_WAIT_MAX: Duration = Duration::from_millis(250);
 
-/// How long deliveries and their attempts are on record.
+/// How long deliveries and their attempts are kept.
 pub const HISTORY_LIFE: Duration = Duration::from_hours(30 * 24);
 /// How far back an endpoint can recover what it missed.
 pub const RECOVER_LIFE: Duration = HISTORY_LIFE;
@@ -52,66 +52,66 @@ pub const RECOVERED_MAX: i64 = 10_000;
 pub const RECENT: Duration = Duration::from_hours(24);
 /// Days of statistics in one answer.
 pub const STATS_DAYS_MAX: u64 = 31;
-/// Deliveries that are looked at for one page of a filtered list; a page may be shorter than asked for.
-pub const LOOKED_AT_MAX: usize = 5_000;
+/// Deliveries that are scanned for one page of a filtered list; a page may be shorter than asked for.
+pub const SCANNED_MAX: usize = 5_000;
 
-/// Deliveries under way to one endpoint.
+/// Deliveries in flight to one endpoint.
 pub const ENDPOINT_IN_FLIGHT_MAX: usize = 16;
-/// Deliveries under way of one account.
+/// Deliveries in flight of one account.
 pub const ACCOUNT_IN_FLIGHT_MAX: usize = 64;
-/// Deliveries under way from one server.
+/// Deliveries in flight from one server.
 pub const IN_FLIGHT_MAX: usize = 512;
-/// Of these, those to endpoints that took long the last time: the other half is always there for the others.
+/// Of these, those to endpoints that were slow the last time: the other half stays free for the rest.
 pub const SLOW_IN_FLIGHT_MAX: usize = 256;
-/// Deliveries under way to one endpoint while more than half of the server's places are taken.
+/// Deliveries in flight to one endpoint while more than half of the server's slots are taken.
 pub const CROWDED_IN_FLIGHT: usize = 4;
-/// How long is long.
+/// An attempt that takes this long, in milliseconds, is slow.
 pub const SLOW_MS: i64 = 1_000;
-/// Deliveries under way to an endpoint of which nothing is known yet.
+/// Deliveries in flight to an endpoint before its first result.
 pub const FIRST_IN_FLIGHT: usize = 2;
 /// Deliveries of one endpoint that are read ahead.
 pub const READ_AHEAD: usize = 32;
 /// Deliveries of one account that are handed over with the commit; beyond that they are read from the database.
-pub const HANDED_MAX: usize = 1_024;
-/// Attempts of one account that are under way or wait to be written; beyond that nothing more is sent. So many may go out
-/// again when a server dies.
+pub const HANDED_OVER_MAX: usize = 1_024;
+/// Attempts of one account that are in flight or whose result is not stored yet; beyond that nothing more is sent. So many
+/// may be sent again when a server dies.
 pub const UNWRITTEN_MAX: usize = 256;
-/// Results that are written in one transaction.
+/// Results that are stored in one transaction.
 pub const RESULTS_MAX: usize = 256;
-/// How long to wait before results that could not be written are written again.
+/// How long to wait after a failed write.
 pub const WRITE_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a server is alone with the deliveries of an account.
+/// How long a claim on an account lasts.
 pub const CLAIM_LIFE: Duration = Duration::from_secs(12);
-/// How long it relies on that: less, because clocks differ.
+/// How long a server relies on its claims: less, because clocks differ.
 pub const CLAIM_TRUST: Duration = Duration::from_secs(10);
-/// How often it says that it still is.
+/// How often a server renews its claims.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
-/// How often a server looks for what is due, should nobody have told it.
-pub const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// It rests at least so many times as long as the last look took.
-pub const LOOK_REST: u32 = 20;
-/// For how long an endpoint is believed to be as it was read.
+/// How often a server polls for due deliveries.
+pub const POLL_EVERY: Duration = Duration::from_millis(500);
+/// The pause between polls is at least so many times as long as the last poll took.
+pub const POLL_REST: u32 = 20;
+/// After so long a busy worker reads its endpoints again.
 pub const ENDPOINTS_LIFE: Duration = Duration::from_secs(1);
-/// After so long without anything to send a server lets go of an account.
+/// After so long without anything to send a server releases its claim on an account.
 pub const IDLE_LIFE: Duration = Duration::from_secs(10);
-/// How long a server that stops waits for what is under way.
+/// How long a server that stops waits for attempts in flight.
 pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// How long a test inbox lives.
 pub const INBOX_LIFE: Duration = Duration::from_hours(24);
-/// Requests that it keeps.
+/// Requests that it stores.
 pub const INBOX_REQUESTS_MAX: i64 = 50;
 /// The body of a request to it.
-pub const INBOX_BODY_BYTES_MAX: usize = 64 << 10;
-/// Requests that it takes in a minute.
+pub const INBOX_BODY_BYTES_MAX: u64 = 64 << 10;
+/// Requests that it accepts in a minute.
 pub const INBOX_REQUESTS_PER_MINUTE: usize = 60;
-/// Characters of a header that it keeps.
+/// Characters of a header that it stores.
 pub const INBOX_HEADER_CHARACTERS_MAX: usize = 4_096;
 
-/// How often what is past its time is removed.
+/// How often expired rows are removed.
 pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
-/// How long an endpoint that was deleted is still there, unseen: longer than any call takes.
+/// How long the row of a deleted endpoint stays: longer than any call takes.
 pub const DELETED_LIFE: Duration = Duration::from_mins(5);
 /// Rows that are removed, or ended, in one transaction.
 pub const PRUNE_ROWS: i64 = 500;

@@ -1,4 +1,4 @@
-//! What the area counts of itself, for whoever watches the server.
+//! Metrics of the area.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -11,20 +11,20 @@ pub struct Metrics {
     unwritten: AtomicI64,
 }
 
-/// An attempt that is under way.
-pub(crate) struct UnderWay<'a>(&'a Metrics);
+/// An attempt that is in flight, until this is dropped.
+pub(crate) struct InFlight<'a>(&'a Metrics);
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Metrics {
-    /// An attempt is under way as long as this is held.
-    pub(crate) fn begin(&self) -> UnderWay<'_> {
+    /// Counts an attempt as in flight until the guard is dropped.
+    pub(crate) fn begin(&self) -> InFlight<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        UnderWay(self)
+        InFlight(self)
     }
 
     pub(crate) fn attempted(&self, delivered: bool) {
@@ -36,22 +36,22 @@ impl Metrics {
         self.unwritten.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Attempts that were taken.
+    /// Attempts that were delivered.
     pub fn delivered(&self) -> u64 {
         self.delivered.load(Ordering::Relaxed)
     }
 
-    /// Attempts that were not.
+    /// Attempts that failed.
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Attempts that are under way.
+    /// Attempts in flight.
     pub fn in_flight(&self) -> i64 {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Results that the database does not have yet.
+    /// Results that are not stored yet.
     pub fn unwritten(&self) -> i64 {
         self.unwritten.load(Ordering::Relaxed)
     }

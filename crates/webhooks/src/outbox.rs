@@ -1,4 +1,4 @@
-//! Deliveries, made with their events.
+//! Deliveries are inserted in the transaction of their events.
 
 use futures_util::future::BoxFuture;
 use portico_engine::ports::{AfterCommit, Outbox, StoredEvent};
@@ -6,9 +6,9 @@ use portico_kernel::{AccountId, Timestamp};
 use portico_store::{StoreError, Tx};
 
 use crate::Webhooks;
-use crate::model::{Before, Lane, Status};
-use crate::sender::Due;
-use crate::sql::{self, MadeRow};
+use crate::model::{DeliveryState, QueueKind, Status};
+use crate::sender::PendingDelivery;
+use crate::sql::{self, NewDeliveryRow};
 
 impl Outbox for Webhooks {
     fn fill<'a>(
@@ -19,26 +19,28 @@ impl Outbox for Webhooks {
         events: Vec<StoredEvent>,
     ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>> {
         Box::pin(async move {
-            let mut made = sql::fill(tx, account, &events, now).await?;
+            let mut inserted = sql::insert_deliveries(tx, account, &events, now).await?;
             for event in &events {
                 if let Some(endpoint) = event.only_to {
-                    made.extend(sql::fill_one(tx, account, event.sequence, endpoint, now).await?);
+                    inserted.extend(sql::insert_delivery(tx, account, event.sequence, endpoint, now).await?);
                 }
             }
-            if made.is_empty() {
+            if inserted.is_empty() {
                 return Ok(None);
             }
-            let handed = made.into_iter().filter_map(|row| due(row, &events, now)).collect();
+            let pending =
+                inserted.into_iter().filter_map(|row| pending_delivery(row, &events, now)).collect();
             let sender = self.sender.clone();
-            Ok(Some(Box::new(move || sender.hand_over(account, handed)) as AfterCommit))
+            Ok(Some(Box::new(move || sender.hand_over(account, pending)) as AfterCommit))
         })
     }
 }
 
-/// The delivery as the sender takes it: what was just written need not be read again.
-fn due(row: MadeRow, events: &[StoredEvent], now: Timestamp) -> Option<Due> {
+/// The delivery for the sender, which need not read what was just inserted.
+fn pending_delivery(row: NewDeliveryRow, events: &[StoredEvent], now: Timestamp) -> Option<PendingDelivery> {
     let event = events.iter().find(|event| event.sequence == row.sequence)?;
-    Some(Due {
+    let queue = QueueKind::of_type(event.event_type);
+    Some(PendingDelivery {
         id: row.id,
         endpoint: row.endpoint_id,
         event: event.id,
@@ -46,7 +48,7 @@ fn due(row: MadeRow, events: &[StoredEvent], now: Timestamp) -> Option<Due> {
         occurred_at: now,
         data: event.data.clone(),
         tries: 0,
-        before: Before { status: Status::Pending, attempts: 0, lane: Lane::of_type(event.event_type) },
+        state: DeliveryState { status: Status::Pending, attempts: 0, queue },
         next_at: now,
     })
 }

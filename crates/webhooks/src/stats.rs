@@ -1,14 +1,15 @@
-//! How deliveries fared.
+//! Statistics of deliveries.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{AccountId, Category, EndpointId, Hour, Problem, Scope, Timestamp};
+use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
+use portico_kernel::{Category, EndpointId, Hour, Problem, Scope, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::find;
-use crate::model::{Outcome, int32, quantile};
+use crate::endpoints::find_endpoint;
+use crate::model::{Outcome, int32, latency_histogram, latency_percentile_ms};
 use crate::sql::{self, StatRow};
 use crate::{Webhooks, limits};
 
@@ -34,7 +35,7 @@ pub(crate) struct GetStats {
     endpoint_id: Option<EndpointId>,
     /// The team; without it the caller's own account, or the endpoint's.
     #[serde(default)]
-    account_id: Option<AccountId>,
+    account_id: Option<AccountRef>,
     /// From the hour or day of this time on; without it the last 24 hours, or 30 days.
     #[serde(default)]
     from: Option<Timestamp>,
@@ -79,17 +80,15 @@ struct OutcomeCount {
     count: i32,
 }
 
-fn row(start: i64, rows: &[&StatRow]) -> StatsRow {
-    let taken = |row: &&&StatRow| row.outcome == Outcome::Delivered.name();
-    let delivered = rows.iter().filter(taken).map(|row| row.count).sum();
+fn stats_row(start: i64, rows: &[&StatRow]) -> StatsRow {
+    let is_delivered = |row: &&&StatRow| row.outcome == Outcome::Delivered;
+    let delivered = rows.iter().filter(is_delivered).map(|row| row.count).sum();
     let all: i64 = rows.iter().map(|row| row.count).sum();
-    // How long an answer takes is told by those that came.
-    let answered = |outcome: &str| {
-        [Outcome::Delivered, Outcome::Status, Outcome::Redirect].iter().any(|each| each.name() == outcome)
-    };
-    let steps: Vec<_> =
-        rows.iter().filter(|row| answered(&row.outcome)).map(|row| (row.step, row.count)).collect();
-    let ms = |percent| int32(quantile(&steps, percent).into());
+    // The latency is that of attempts that were answered.
+    let answered = [Outcome::Delivered, Outcome::Status, Outcome::Redirect];
+    let answered = rows.iter().filter(|row| answered.contains(&row.outcome));
+    let latency = latency_histogram(answered.map(|row| (row.step, row.count)));
+    let ms = |percent| int32(latency_percentile_ms(&latency, percent).into());
     StatsRow {
         at: Hour::from_number(start).start(),
         delivered: int32(delivered),
@@ -100,8 +99,8 @@ fn row(start: i64, rows: &[&StatRow]) -> StatsRow {
 }
 
 impl GetStats {
-    /// The first hour and the one after the last.
-    fn span(&self, now: Timestamp, by: By) -> Result<(i64, i64), Problem> {
+    /// The hours that the statistics are of.
+    fn hours(&self, now: Timestamp, by: By) -> Result<Range<i64>, Problem> {
         let to = self.to.unwrap_or(now);
         let back = if by == By::Hour { limits::RECENT } else { limits::HISTORY_LIFE };
         let from = self.from.unwrap_or(to - back);
@@ -114,10 +113,8 @@ impl GetStats {
         }
         let (first, last) = (Hour::of(from).number(), Hour::of(to).number());
         Ok(match by {
-            By::Hour => (first, last + 1),
-            By::Day => {
-                (first.div_euclid(DAY_HOURS) * DAY_HOURS, (last.div_euclid(DAY_HOURS) + 1) * DAY_HOURS)
-            }
+            By::Hour => first..last + 1,
+            By::Day => first.div_euclid(DAY_HOURS) * DAY_HOURS..(last.div_euclid(DAY_HOURS) + 1) * DAY_HOURS,
         })
     }
 }
@@ -132,33 +129,31 @@ impl Operation for GetStats {
 
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Stats, Problem> {
         let by = self.by.unwrap_or(By::Hour);
-        let span = self.span(ctx.now(), by)?;
+        let hours = self.hours(ctx.now(), by)?;
         let named = match self.account_id {
             Some(named) => Some(ctx.account(Some(named)).await?),
             None => None,
         };
         let account = match self.endpoint_id {
-            None => ctx.account(named).await?,
+            None => ctx.account(named.map(AccountRef::from)).await?,
             Some(id) => {
-                let account = find(ctx, id).await?.account_id;
+                let account = find_endpoint(ctx, id).await?.account_id;
                 if named.is_some_and(|named| named != account) {
                     return Err(Problem::not_found("webhook endpoint", id));
                 }
                 account
             }
         };
-        let found = sql::stats(ctx.tx().await?, account, self.endpoint_id, span).await?;
+        let found = sql::stats(ctx.tx().await?, account, self.endpoint_id, hours).await?;
         let mut groups: BTreeMap<i64, Vec<&StatRow>> = BTreeMap::new();
         let mut outcomes: BTreeMap<Outcome, i64> = BTreeMap::new();
         for stat in &found {
             let width = if by == By::Hour { 1 } else { DAY_HOURS };
             groups.entry(stat.hour.div_euclid(width) * width).or_default().push(stat);
-            if let Some(outcome) = Outcome::from_name(&stat.outcome) {
-                *outcomes.entry(outcome).or_default() += stat.count;
-            }
+            *outcomes.entry(stat.outcome).or_default() += stat.count;
         }
         Ok(Stats {
-            rows: groups.iter().map(|(start, rows)| row(*start, rows)).collect(),
+            rows: groups.iter().map(|(start, rows)| stats_row(*start, rows)).collect(),
             outcomes: outcomes
                 .into_iter()
                 .map(|(outcome, count)| OutcomeCount { outcome, count: int32(count) })

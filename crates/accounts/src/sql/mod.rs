@@ -3,13 +3,13 @@
 mod invitations;
 
 use portico_kernel::{AccountId, PersonId, Role, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Query, Select, StoreError, Tx, args, delete_some, from_row};
 
-use crate::model::{AccountChange, AccountStatus, NewAccount};
+use crate::model::{AccountChange, AccountKind, AccountStatus, NewAccount};
 
 pub(crate) use invitations::*;
 
-/// Runs when the area can serve.
+/// Succeeds when the area can serve.
 pub(crate) const PROBE: &str = "select id from accounts limit 1";
 
 /// Erases what the area keeps of an account; with a personal account the person leaves every team. The account's own
@@ -18,50 +18,40 @@ pub(crate) const ERASE: [&str; 3] = [
     "delete from invitations where account_id = $1 and $2 > 0",
     // The row of the person goes after the rows that name it; who they are is known by their own account alone.
     "delete from members where person_id in (select id from people where account_id = $1) and $2 > 0",
-    "delete from members where account_id = $1 and person_id in \
-     (select person_id from members where account_id = $1 limit $2)",
+    delete_some!("members", "person_id", "account_id = $1", also "account_id = $1"),
 ];
 
-/// An account as it is kept, with the role of whoever asked.
+/// A row of `accounts`, with the role of the person who asked.
 #[derive(Debug, Clone)]
 pub(crate) struct AccountRow {
     pub(crate) id: AccountId,
-    pub(crate) kind: String,
+    pub(crate) kind: AccountKind,
     pub(crate) slug: String,
     pub(crate) name: String,
     pub(crate) plan: String,
-    pub(crate) status: String,
+    pub(crate) status: AccountStatus,
     pub(crate) probe: bool,
     pub(crate) created_at: Timestamp,
     pub(crate) erase_after: Option<Timestamp>,
-    pub(crate) role: String,
+    /// `None` where nobody asked.
+    pub(crate) role: Option<Role>,
 }
 
 from_row!(AccountRow { id, kind, slug, name, plan, status, probe, created_at, erase_after, role });
 
 pub(crate) async fn insert_account(tx: &mut Tx, new: &NewAccount, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into accounts (id, kind, slug, name, plan, status, probe, created_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8)",
-        args![
-            new.id,
-            new.kind.name().to_owned(),
-            new.slug,
-            new.name,
-            new.plan,
-            AccountStatus::Active.name().to_owned(),
-            false,
-            now
-        ],
+        args![new.id, new.kind, new.slug, new.name, new.plan, AccountStatus::Active, false, now],
     )
     .await
-    .map(drop)
 }
 
 /// The account, as someone outside of its members sees it.
 pub(crate) async fn account(tx: &mut Tx, id: AccountId) -> Result<Option<AccountRow>, StoreError> {
     tx.first(
-        "select id, kind, slug, name, plan, status, probe, created_at, erase_after, '' as role \
+        "select id, kind, slug, name, plan, status, probe, created_at, erase_after, cast(null as text) as role \
          from accounts where id = $1",
         args![id],
     )
@@ -97,11 +87,11 @@ pub(crate) async fn accounts_before(
     tx: &mut Tx,
     person: PersonId,
     before: Option<String>,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<AccountRow>, StoreError> {
     tx.all(
         accounts_of!("and ($2 is null or accounts.id < $2) order by accounts.id desc limit $3"),
-        args![person, before, most],
+        args![person, before, limit],
     )
     .await
 }
@@ -124,15 +114,14 @@ pub(crate) async fn update_account(
     id: AccountId,
     change: &AccountChange,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update accounts set name = coalesce($2, name), slug = coalesce($3, slug) where id = $1",
         args![id, change.name, change.slug],
     )
     .await
-    .map(drop)
 }
 
-/// Sets the end of an account in use; answers whether it was in use.
+/// Schedules the erasure of an account; returns whether it was not scheduled already.
 pub(crate) async fn erase_account(tx: &mut Tx, id: AccountId, after: Timestamp) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
@@ -143,7 +132,7 @@ pub(crate) async fn erase_account(tx: &mut Tx, id: AccountId, after: Timestamp) 
     Ok(rows == 1)
 }
 
-/// Keeps an account whose end is not here yet; answers whether it did.
+/// Cancels an erasure whose time has not come; returns whether it did.
 pub(crate) async fn keep_account(tx: &mut Tx, id: AccountId, now: Timestamp) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
@@ -155,30 +144,28 @@ pub(crate) async fn keep_account(tx: &mut Tx, id: AccountId, now: Timestamp) -> 
     Ok(rows == 1)
 }
 
-/// An account whose end is here, if there is one after `passed`.
+/// The first account after `failed` whose erasure is due.
 pub(crate) async fn due_for_erasure(
     tx: &mut Tx,
     now: Timestamp,
-    passed: Option<AccountId>,
+    failed: Option<AccountId>,
 ) -> Result<Option<AccountId>, StoreError> {
-    let row: Option<(AccountId,)> = tx
-        .first(
-            "select id as value from accounts where erase_after is not null and erase_after <= $1 \
+    tx.first_value(
+        "select id as value from accounts where erase_after is not null and erase_after <= $1 \
              and ($2 is null or id > $2) order by id limit 1",
-            args![now, passed],
-        )
-        .await?;
-    Ok(row.map(|(id,)| id))
+        args![now, failed],
+    )
+    .await
 }
 
-/// Is the end of the account here?
+/// Is the erasure of the account due?
 pub(crate) async fn is_due_for_erasure(
     tx: &mut Tx,
     id: AccountId,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let row: Option<(AccountId,)> = tx
-        .first(
+    let row: Option<AccountId> = tx
+        .first_value(
             "select id as value from accounts where id = $1 and erase_after is not null and erase_after <= $2",
             args![id, now],
         )
@@ -188,29 +175,25 @@ pub(crate) async fn is_due_for_erasure(
 
 /// The person whose own account it is.
 pub(crate) async fn person_of(tx: &mut Tx, account: AccountId) -> Result<Option<PersonId>, StoreError> {
-    let row: Option<(PersonId,)> = tx
-        .first(
-            "select members.person_id as value from members join accounts on accounts.id = members.account_id \
+    tx.first_value(
+        "select members.person_id as value from members join accounts on accounts.id = members.account_id \
              where accounts.id = $1 and accounts.kind = 'personal'",
-            args![account],
-        )
-        .await?;
-    Ok(row.map(|(id,)| id))
+        args![account],
+    )
+    .await
 }
 
 pub(crate) async fn set_plan(tx: &mut Tx, id: AccountId, plan: &str) -> Result<(), StoreError> {
-    tx.execute("update accounts set plan = $2 where id = $1", args![id, plan.to_owned()]).await.map(drop)
+    tx.run("update accounts set plan = $2 where id = $1", args![id, plan.to_owned()]).await
 }
 
 /// Every plan that an account has.
-pub(crate) async fn plans(tx: &mut Tx) -> Result<Vec<String>, StoreError> {
-    let rows: Vec<(String,)> =
-        tx.all("select distinct plan as value from accounts order by plan", args![]).await?;
-    Ok(rows.into_iter().map(|(plan,)| plan).collect())
+pub(crate) async fn plans(query: &mut Query<'_>) -> Result<Vec<String>, StoreError> {
+    query.values("select distinct plan as value from accounts order by plan", args![]).await
 }
 
 pub(crate) async fn delete_account(tx: &mut Tx, id: AccountId) -> Result<(), StoreError> {
-    tx.execute("delete from accounts where id = $1", args![id]).await.map(drop)
+    tx.run("delete from accounts where id = $1", args![id]).await
 }
 
 pub(crate) async fn insert_member(
@@ -220,46 +203,38 @@ pub(crate) async fn insert_member(
     role: Role,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into members (account_id, person_id, role, created_at) values ($1, $2, $3, $4)",
-        args![account, person, role.name().to_owned(), now],
+        args![account, person, role, now],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn role(tx: &mut Tx, account: AccountId, person: &str) -> Result<Option<Role>, StoreError> {
-    let row: Option<(String,)> = tx
-        .first(
-            "select role as value from members where account_id = $1 and person_id = $2",
-            args![account, person.to_owned()],
-        )
-        .await?;
-    Ok(row.and_then(|(name,)| Role::parse(&name)))
+    tx.first_value(
+        "select role as value from members where account_id = $1 and person_id = $2",
+        args![account, person.to_owned()],
+    )
+    .await
 }
 
-/// Holds the account's row until the commit, on both databases alike; answers whether it is in use, and nothing where
-/// there is none.
+/// Locks the account's row until the commit; returns whether the account is active, `None` where there is no such
+/// account.
 pub(crate) async fn lock_account(tx: &mut Tx, id: AccountId) -> Result<Option<bool>, StoreError> {
-    let row: Option<(String,)> =
-        tx.first("update accounts set id = id where id = $1 returning status as value", args![id]).await?;
-    Ok(row.map(|(status,)| status == AccountStatus::Active.name()))
+    let status: Option<AccountStatus> = tx
+        .first_value("update accounts set id = id where id = $1 returning status as value", args![id])
+        .await?;
+    Ok(status.map(|status| status == AccountStatus::Active))
 }
 
-/// A member as they are kept.
+/// A row of `members`.
 pub(crate) struct MemberRow {
     pub(crate) person_id: PersonId,
-    role: String,
+    pub(crate) role: Role,
     pub(crate) created_at: Timestamp,
 }
 
 from_row!(MemberRow { person_id, role, created_at });
-
-impl MemberRow {
-    pub(crate) fn role(&self) -> Result<Role, StoreError> {
-        Role::parse(&self.role).ok_or_else(|| StoreError::fault(format!("{:?} is no role", self.role)))
-    }
-}
 
 pub(crate) async fn member(
     tx: &mut Tx,
@@ -273,26 +248,25 @@ pub(crate) async fn member(
     .await
 }
 
-/// The members, those who joined last first.
+/// The members before that cursor, the last to join first.
 pub(crate) async fn members_before(
     tx: &mut Tx,
     account: AccountId,
-    (at, person): (Timestamp, String),
-    most: i64,
+    joined_before: Timestamp,
+    person_before: String,
+    limit: i64,
 ) -> Result<Vec<MemberRow>, StoreError> {
     tx.all(
         "select person_id, role, created_at from members where account_id = $1 \
          and (created_at, person_id) < ($2, $3) order by created_at desc, person_id desc limit $4",
-        args![account, at, person, most],
+        args![account, joined_before, person_before, limit],
     )
     .await
 }
 
 pub(crate) async fn count_owners(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
-    let (count,) = tx
-        .one("select count(*) as value from members where account_id = $1 and role = 'owner'", args![account])
-        .await?;
-    Ok(count)
+    tx.value("select count(*) as value from members where account_id = $1 and role = 'owner'", args![account])
+        .await
 }
 
 pub(crate) async fn set_role(
@@ -301,12 +275,11 @@ pub(crate) async fn set_role(
     person: PersonId,
     role: Role,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update members set role = $3 where account_id = $1 and person_id = $2",
-        args![account, person, role.name().to_owned()],
+        args![account, person, role],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn delete_member(
@@ -314,7 +287,5 @@ pub(crate) async fn delete_member(
     account: AccountId,
     person: PersonId,
 ) -> Result<(), StoreError> {
-    tx.execute("delete from members where account_id = $1 and person_id = $2", args![account, person])
-        .await
-        .map(drop)
+    tx.run("delete from members where account_id = $1 and person_id = $2", args![account, person]).await
 }

@@ -6,13 +6,13 @@ use super::*;
 
 /// Asks `dns`, and keeps no answer.
 fn asking(dns: &Dns, allow: &str) -> Egress {
-    let names = Names::of_servers(&[dns.address], Duration::ZERO);
-    Egress::trusting(public_roots(), allow.parse().unwrap(), names)
+    let resolver = Resolver::of_servers(&[dns.address], Duration::ZERO);
+    Egress::with_roots(public_roots(), allow.parse().unwrap(), resolver)
 }
 
 async fn status(egress: &Egress, url: &str) -> Result<u16, EgressError> {
     let post = Post { url, headers: HeaderMap::new(), body: Bytes::new(), limits: LIMITS };
-    egress.post(post).await.map(|posted| posted.status.as_u16())
+    egress.post(post).await.map(|response| response.status.as_u16())
 }
 
 #[tokio::test]
@@ -26,8 +26,8 @@ async fn a_name_leads_to_its_addresses() {
     let (_, request) = receiver.requests.recv().await.unwrap();
     assert!(request.contains(&format!("host: hook.example:{}\r\n", receiver.address.port())), "{request}");
     assert_eq!(dns.asked(), ["hook.example.", "hook.example."], "asked before every call");
-    let fetched = egress.get(&receiver.url_of("hook.example"), "*/*", LIMITS).await.unwrap();
-    assert_eq!(fetched.status, StatusCode::OK);
+    let response = egress.get(&receiver.url_of("hook.example"), "*/*", LIMITS).await.unwrap();
+    assert_eq!(response.status, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -50,8 +50,8 @@ async fn one_bad_address_is_enough() {
         let egress = asking(&dns, "192.168.0.0/16");
         for url in ["https://hook.example/", "https://127.0.0.1.nip.example/", "http://hook.example/"] {
             assert_eq!(status(&egress, url).await, Err(EgressError::Blocked), "{addresses:?}");
-            let fetched = egress.get(url, "*/*", LIMITS).await;
-            assert_failed(fetched, EgressError::Blocked, url);
+            let response = egress.get(url, "*/*", LIMITS).await;
+            assert_failed(response, EgressError::Blocked, url);
         }
     }
 }
@@ -154,8 +154,8 @@ async fn a_name_that_nobody_knows() {
     let silent = Dns::saying(Says::Silence).await;
     let post =
         Post { url: "https://hook.example/", headers: HeaderMap::new(), body: Bytes::new(), limits: SHORT };
-    let posted = asking(&silent, "").post(post).await;
-    assert_eq!(posted.map(|posted| posted.status), Err(EgressError::Timeout));
+    let response = asking(&silent, "").post(post).await;
+    assert_eq!(response.map(|response| response.status), Err(EgressError::Timeout));
     let nobody = asking_nobody("");
     assert_eq!(status(&nobody, "https://hook.example/").await, Err(EgressError::Dns));
 }

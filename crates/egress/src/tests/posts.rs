@@ -10,7 +10,7 @@ fn call(url: &str) -> Post<'_> {
 }
 
 async fn status(egress: &Egress, url: &str) -> Result<u16, EgressError> {
-    egress.post(call(url)).await.map(|posted| posted.status.as_u16())
+    egress.post(call(url)).await.map(|response| response.status.as_u16())
 }
 
 #[tokio::test]
@@ -32,8 +32,8 @@ async fn a_post_arrives_whole() {
         headers.insert(name, HeaderValue::from_static(value));
     }
     let post = Post { headers, body: Bytes::from_static(b"{\"a\":1}"), ..call(&url) };
-    let posted = egress.post(post).await.unwrap();
-    assert_eq!((posted.status, &posted.headers["x-a"]), (StatusCode::ACCEPTED, &"b".parse().unwrap()));
+    let response = egress.post(post).await.unwrap();
+    assert_eq!((response.status, &response.headers["x-a"]), (StatusCode::ACCEPTED, &"b".parse().unwrap()));
     let (_, request) = receiver.requests.recv().await.unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     assert_eq!(body, "{\"a\":1}");
@@ -65,8 +65,8 @@ async fn a_connection_serves_one_post_after_another() {
         let mut receiver = Receiver::saying(answer).await;
         let egress = egress(LOOPBACK);
         for turn in 0..5 {
-            let posted = egress.post(call(&receiver.url())).await.unwrap();
-            assert!(posted.status.as_u16() >= 200, "what comes before the answer is none: {answer}");
+            let response = egress.post(call(&receiver.url())).await.unwrap();
+            assert!(response.status.as_u16() >= 200, "what comes before the answer is none: {answer}");
             assert_eq!(receiver.requests.recv().await.unwrap().0, (0, turn), "{answer}");
         }
         assert_eq!((receiver.connections(), egress.pool.waiting()), (1, 1), "{answer}");
@@ -79,7 +79,7 @@ async fn a_secure_connection_is_kept_too() {
     let receiver = Receiver::start_at("127.0.0.1:0".parse().unwrap(), Some(tls), |_| Does::Answer(OK)).await;
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(CERTIFICATE)).unwrap();
-    let egress = Egress::trusting(roots, LOOPBACK.parse().unwrap(), Names::of_system());
+    let egress = Egress::with_roots(roots, LOOPBACK.parse().unwrap(), Resolver::of_system());
     let url = format!("https://localhost:{}/", receiver.address.port());
     for _ in 0..3 {
         assert_eq!(status(&egress, &url).await, Ok(200));
@@ -123,7 +123,7 @@ async fn a_message_that_never_left_comes_back() {
     receiver.hang_up().await;
     tokio::task::yield_now().await;
     let sent = open.send(message()).await;
-    assert!(matches!(sent, Err(connection::Unanswered::Unsent(_))), "it may be sent again");
+    assert!(matches!(sent, Err(connection::SendError::NotSent(_))), "it may be sent again");
 }
 
 #[tokio::test]
@@ -188,8 +188,8 @@ async fn a_long_answer_counts_and_does_no_harm() {
         let mut receiver = Receiver::saying(answer).await;
         let egress = egress(LOOPBACK);
         for turn in 0..2 {
-            let posted = egress.post(Post { limits, ..call(&receiver.url()) }).await.unwrap();
-            assert_eq!((posted.status.as_u16(), egress.pool.waiting()), (200, kept), "{answer}");
+            let response = egress.post(Post { limits, ..call(&receiver.url()) }).await.unwrap();
+            assert_eq!((response.status.as_u16(), egress.pool.waiting()), (200, kept), "{answer}");
             let at = if kept == 1 { (0, turn) } else { (turn, 0) };
             assert_eq!(receiver.requests.recv().await.unwrap().0, at, "{answer}");
         }
@@ -221,7 +221,7 @@ async fn a_call_that_was_given_up_hangs_up() {
         let url = receiver.url();
         let given_up = egress.post(call(&url));
         tokio::select! {
-            posted = given_up => panic!("{posted:?}"),
+            response = given_up => panic!("{response:?}"),
             request = receiver.requests.recv() => assert_eq!(request.unwrap().0, (connection, 1)),
         }
         assert_eq!(egress.pool.waiting(), 0);
@@ -234,9 +234,9 @@ async fn a_redirect_is_an_answer() {
     let inner = Receiver::saying(OK).await;
     let to = format!("HTTP/1.1 307 Go\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", inner.url());
     let receiver = Receiver::saying(to.leak()).await;
-    let posted = egress(LOOPBACK).post(call(&receiver.url())).await.unwrap();
-    assert_eq!(posted.status, StatusCode::TEMPORARY_REDIRECT);
-    assert_eq!(posted.headers["location"], inner.url());
+    let response = egress(LOOPBACK).post(call(&receiver.url())).await.unwrap();
+    assert_eq!(response.status, StatusCode::TEMPORARY_REDIRECT);
+    assert_eq!(response.headers["location"], inner.url());
     assert_eq!((receiver.connections(), inner.connections()), (1, 0));
 }
 
@@ -268,14 +268,14 @@ async fn whoever_trickles_is_left() {
     let egress = egress(LOOPBACK);
     tokio::select! {
         () = trickle => {}
-        posted = egress.post(Post { limits: SHORT, ..call(&url) }) => {
-            assert_eq!(posted.map(|posted| posted.status), Err(EgressError::Timeout));
+        response = egress.post(Post { limits: SHORT, ..call(&url) }) => {
+            assert_eq!(response.map(|response| response.status), Err(EgressError::Timeout));
         }
     }
     assert_eq!(egress.pool.waiting(), 0);
     let silent = Receiver::start(|_| Does::Nothing).await;
-    let posted = egress.post(Post { limits: SHORT, ..call(&silent.url()) }).await;
-    assert_eq!(posted.map(|posted| posted.status), Err(EgressError::Timeout));
+    let response = egress.post(Post { limits: SHORT, ..call(&silent.url()) }).await;
+    assert_eq!(response.map(|response| response.status), Err(EgressError::Timeout));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,21 +1,26 @@
 //! What an operation may use while it runs.
 
 mod records;
+mod step;
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use portico_kernel::{AccountId, Caller, CallerKind, EndpointId, EventId, Id, Kind, Problem, Timestamp};
+use portico_kernel::{
+    AccountId, Caller, CallerKind, Code, EndpointId, EventId, Id, Kind, Problem, Timestamp,
+};
 use portico_store::{StoreError, Tx};
 use serde_json::{Value, json};
 
 use crate::event::AuditWritten;
+use crate::input::{Attachment, RawRequest, Upload};
 use crate::paging::{self, Paging};
 use crate::ports::{AfterCommit, Progress, account_closed};
 
-use crate::{Admission, Cursor, Engine, Event, Method, PageRequest, Spec};
+use crate::{AccountRef, Admission, Cursor, Engine, Event, Method, PageRequest, Spec};
 pub(crate) use records::{AuditRecord, Record};
+use step::KeyedSteps;
 
 /// What the data of an event may take; with its envelope a delivery stays within 64 KiB.
 const EVENT_BYTES_MAX: usize = 63 << 10;
@@ -30,11 +35,29 @@ pub struct Ctx {
     now: Timestamp,
     paging: Option<(Paging, usize)>,
     progress: Option<Arc<dyn Progress>>,
+    attachment: Option<Attachment>,
+    /// With an Idempotency-Key, what has been committed of the call.
+    steps: Option<Box<KeyedSteps>>,
     tx: Option<Tx>,
     records: Vec<Record>,
     after_commit: Vec<AfterCommit>,
     await_before_reply: Option<BeforeReply>,
     queries: u32,
+}
+
+/// An account whose row is locked until the commit, and in which the caller may act.
+#[derive(Debug, Clone, Copy)]
+pub struct LockedAccount {
+    /// The account.
+    pub id: AccountId,
+    is_active: bool,
+}
+
+impl LockedAccount {
+    /// The account; refuses one that is suspended or about to be erased, to which nothing may be added.
+    pub fn active(self) -> Result<AccountId, Problem> {
+        if self.is_active { Ok(self.id) } else { Err(account_closed()) }
+    }
 }
 
 /// What is waited for between the commit and the answer.
@@ -57,6 +80,8 @@ impl Ctx {
             now,
             paging: None,
             progress: None,
+            attachment: None,
+            steps: None,
             tx: None,
             records: Vec::new(),
             after_commit: Vec::new(),
@@ -97,6 +122,27 @@ impl Ctx {
         self
     }
 
+    pub(crate) fn with_attachment(mut self, attachment: Option<Attachment>) -> Self {
+        self.attachment = attachment;
+        self
+    }
+
+    /// The request as it arrived; only in operations whose `Spec` says `raw_body`.
+    pub fn raw_request(&mut self) -> Result<RawRequest, Problem> {
+        match self.attachment.take() {
+            Some(Attachment::Raw(request)) => Ok(request),
+            _ => Err(Problem::internal("no raw request came with the call")),
+        }
+    }
+
+    /// The bytes that are uploaded, to be read as they arrive; only in operations whose `Spec` says `upload`.
+    pub fn upload(&mut self) -> Result<Upload, Problem> {
+        match self.attachment.take() {
+            Some(Attachment::Upload(upload)) => Ok(upload),
+            _ => Err(Problem::internal("no upload came with the call")),
+        }
+    }
+
     /// Tells whoever waits how far it is: so many of so many, for work that takes seconds.
     pub fn progress(&self, done: u64, total: u64, words: &str) {
         if let Some(progress) = &self.progress {
@@ -129,60 +175,44 @@ impl Ctx {
         &self.engine
     }
 
-    /// Acts in `account`, whose row is held, after asking once more whether the caller may: what was true when the call
-    /// was admitted may have changed while it waited for the row.
-    pub async fn confirm(&mut self, account: AccountId) -> Result<(), Problem> {
-        let (engine, caller, least) = (self.engine.clone(), self.caller.clone(), self.spec.role);
-        engine.belongs(&caller, account, least, Some(self.tx().await?)).await?;
-        self.account = Some(account);
-        Ok(())
-    }
-
-    /// Holds the account's row until the commit and acts in it, for what adds to it: one that is suspended or about to be
-    /// erased takes nothing.
-    pub async fn lock_active_account(&mut self, account: AccountId) -> Result<(), Problem> {
-        let memberships = self.engine.memberships.clone();
-        let open = memberships.lock(self.tx().await?, account).await?;
-        let open = open.ok_or_else(|| Problem::not_found("account", account))?;
-        self.confirm(account).await?;
-        if open { Ok(()) } else { Err(account_closed()) }
-    }
-
-    /// Acts in `account` from here on, whoever calls: for what makes an account, or acts in one by a right of its own.
-    pub fn act_in(&mut self, account: AccountId) {
-        self.account = Some(account);
-    }
-
-    /// The account that the call acts in so far.
-    pub(crate) fn acting_in(&self) -> Option<AccountId> {
-        self.account
-    }
-
-    /// The account to act in: the one that is named, if the caller belongs to it, or else the call's own.
-    pub async fn account(&mut self, named: Option<AccountId>) -> Result<AccountId, Problem> {
+    /// The account to act in: the one that the request names, if the caller may act in it, or else the call's own. Begins
+    /// no transaction.
+    pub async fn account(&mut self, named: Option<AccountRef>) -> Result<AccountId, Problem> {
         let account = match (named, self.account) {
-            (Some(named), Some(own)) if named == own => own,
-            (Some(named), _) => {
-                let least = self.spec.role;
-                let (engine, caller) = (self.engine.clone(), self.caller.clone());
-                engine.belongs(&caller, named, least, Some(self.tx().await?)).await?;
+            (Some(AccountRef(named)), Some(own)) if named == own => own,
+            (Some(AccountRef(named)), _) => {
+                self.engine.check_access(&self.caller, named, self.spec.role, self.tx.as_mut()).await?;
                 named
             }
             (None, Some(own)) => own,
-            (None, None) => {
-                return Err(Problem::new(
-                    portico_kernel::Code::Forbidden,
-                    "The token belongs to no account.",
-                ));
-            }
+            (None, None) => return Err(Problem::new(Code::Forbidden, "The token belongs to no account.")),
         };
         self.account = Some(account);
         Ok(account)
     }
 
-    /// Refuses a caller who may not act in `account`, and begins no transaction: for what is long to look through.
-    pub async fn may_act_in(&self, account: AccountId) -> Result<(), Problem> {
-        self.engine.belongs(&self.caller, account, self.spec.role, None).await
+    /// Locks the account's row until the commit, and checks again that the caller may act in it: what was true when the
+    /// call was admitted may have changed while it waited for the row. 404 if there is no such account.
+    pub async fn lock_account(&mut self, named: impl Into<AccountRef>) -> Result<LockedAccount, Problem> {
+        let AccountRef(id) = named.into();
+        let (engine, caller, least) = (self.engine.clone(), self.caller.clone(), self.spec.role);
+        let tx = self.tx().await?;
+        let is_active = engine.memberships.lock(tx, id).await?;
+        let is_active = is_active.ok_or_else(|| Problem::not_found("account", id))?;
+        engine.check_access(&caller, id, least, Some(tx)).await?;
+        self.account = Some(id);
+        Ok(LockedAccount { id, is_active })
+    }
+
+    /// Acts in `account` from here on without a check: for what makes an account, and for what acts in one by a right of
+    /// its own.
+    pub fn set_account(&mut self, account: AccountId) {
+        self.account = Some(account);
+    }
+
+    /// The account that the call acts in so far.
+    pub(crate) fn current_account(&self) -> Option<AccountId> {
+        self.account
     }
 
     /// The name of the account's plan.

@@ -67,7 +67,7 @@ impl Ctx {
         let (engine, now) = (self.engine.clone(), self.now);
         let actor = sql::Actor {
             subject: self.caller.subject.clone(),
-            kind: self.caller.kind.name(),
+            kind: self.caller.kind,
             request_id: self.request_id.clone(),
         };
         let mut after_commit = Vec::new();

@@ -7,14 +7,14 @@ use serde::de::{
     SeqAccess, Unexpected, VariantAccess, Visitor, value::StringDeserializer,
 };
 
-use super::{Fault, Fields, Node, Step, text};
+use super::{Fields, InputError, Node, PathPart, text};
 
 /// Reads a `T` from the fields of a message.
-pub fn read<T: DeserializeOwned>(fields: Fields) -> Result<T, Fault> {
+pub fn read<T: DeserializeOwned>(fields: Fields) -> Result<T, InputError> {
     T::deserialize(Node::Object(fields))
 }
 
-impl de::Error for Fault {
+impl de::Error for InputError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::here(message.to_string())
     }
@@ -53,19 +53,19 @@ impl de::Error for Fault {
 }
 
 /// The one word of a singular field.
-fn single(words: Vec<String>) -> Result<String, Fault> {
+fn single(words: Vec<String>) -> Result<String, InputError> {
     let mut words = words.into_iter();
     match (words.next(), words.next()) {
         (Some(word), None) => Ok(word),
-        _ => Err(Fault::here("is given more than once")),
+        _ => Err(InputError::here("is given more than once")),
     }
 }
 
 impl Node {
     /// A whole number: a word that is written as one, or `3.0` for `3`, which JSON Schema calls whole.
-    fn whole<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn whole<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InputError> {
         match self {
-            Self::Words(words) => {
+            Self::Texts(words) => {
                 let word = single(words)?;
                 // `parse` would also take a plus and zeros in front.
                 let number = word.parse::<i64>().ok().filter(|number| number.to_string() == word);
@@ -80,9 +80,9 @@ impl Node {
     }
 
     /// Any number.
-    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InputError> {
         match self {
-            Self::Words(words) => {
+            Self::Texts(words) => {
                 let word = single(words)?;
                 let number = word.parse().ok().filter(|number: &f64| number.is_finite());
                 number.map_or(Self::Text(word), Self::Float).deserialize_any(visitor)
@@ -100,7 +100,7 @@ impl Node {
             Self::Big(value) => Unexpected::Unsigned(*value),
             Self::Float(value) => Unexpected::Float(*value),
             Self::Text(value) => Unexpected::Str(value),
-            Self::Words(words) => words.first().map_or(Unexpected::Unit, |word| Unexpected::Str(word)),
+            Self::Texts(words) => words.first().map_or(Unexpected::Unit, |word| Unexpected::Str(word)),
             Self::List(_) => Unexpected::Seq,
             Self::Object(_) => Unexpected::Map,
         }
@@ -118,7 +118,7 @@ fn object<'de, V: Visitor<'de>>(
     mut fields: Fields,
     known: &'static [&'static str],
     visitor: V,
-) -> Result<V::Value, Fault> {
+) -> Result<V::Value, InputError> {
     let unknown =
         fields.iter().find(|(name, value)| **value == Node::Null && !known.contains(&name.as_str()));
     if let Some((name, _)) = unknown {
@@ -129,28 +129,28 @@ fn object<'de, V: Visitor<'de>>(
 }
 
 /// Reads a list, every item of it.
-fn list<'de, V: Visitor<'de>>(items: Vec<Node>, visitor: V) -> Result<V::Value, Fault> {
+fn list<'de, V: Visitor<'de>>(items: Vec<Node>, visitor: V) -> Result<V::Value, InputError> {
     let length = items.len();
     let mut items = Items { items: items.into_iter(), at: 0 };
     let value = visitor.visit_seq(&mut items)?;
     match items.items.next() {
         None => Ok(value),
-        Some(_) => Err(Fault::here(format!("has {length} items, which is too many"))),
+        Some(_) => Err(InputError::here(format!("has {length} items, which is too many"))),
     }
 }
 
 macro_rules! numbers {
     ($($method:ident by $how:ident)+) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InputError> {
             self.$how(visitor)
         }
     )+};
 }
 
 impl<'de> Deserializer<'de> for Node {
-    type Error = Fault;
+    type Error = InputError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InputError> {
         match self {
             Self::Null => visitor.visit_unit(),
             Self::Bool(value) => visitor.visit_bool(value),
@@ -158,7 +158,7 @@ impl<'de> Deserializer<'de> for Node {
             Self::Big(value) => visitor.visit_u64(value),
             Self::Float(value) => visitor.visit_f64(value),
             Self::Text(value) => visitor.visit_string(value),
-            Self::Words(words) => visitor.visit_string(single(words)?),
+            Self::Texts(words) => visitor.visit_string(single(words)?),
             Self::List(items) => list(items, visitor),
             Self::Object(mut fields) => {
                 fields.retain(|_, value| *value != Self::Null);
@@ -179,16 +179,16 @@ impl<'de> Deserializer<'de> for Node {
         _: &'static str,
         known: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, InputError> {
         match self {
             Self::Object(fields) => object(fields, known, visitor),
             other => Err(de::Error::invalid_type(other.unexpected(), &visitor)),
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InputError> {
         match self {
-            Self::Words(words) => match single(words)?.as_str() {
+            Self::Texts(words) => match single(words)?.as_str() {
                 "true" => visitor.visit_bool(true),
                 "false" => visitor.visit_bool(false),
                 other => Err(de::Error::invalid_type(Unexpected::Str(other), &visitor)),
@@ -198,16 +198,16 @@ impl<'de> Deserializer<'de> for Node {
     }
 
     /// A list in a query is its name given any number of times, once included.
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InputError> {
         match self {
-            Self::Words(words) => {
-                list(words.into_iter().map(|word| Self::Words(vec![word])).collect(), visitor)
+            Self::Texts(words) => {
+                list(words.into_iter().map(|word| Self::Texts(vec![word])).collect(), visitor)
             }
             other => other.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InputError> {
         match self {
             Self::Null => visitor.visit_none(),
             other => visitor.visit_some(other),
@@ -218,7 +218,7 @@ impl<'de> Deserializer<'de> for Node {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, InputError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -227,14 +227,14 @@ impl<'de> Deserializer<'de> for Node {
         _: &'static str,
         known: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, InputError> {
         match self {
             Self::Text(name) => visitor.visit_enum(name.into_deserializer()),
-            Self::Words(words) => visitor.visit_enum(single(words)?.into_deserializer()),
+            Self::Texts(words) => visitor.visit_enum(single(words)?.into_deserializer()),
             Self::Object(fields) if fields.len() == 1 => visitor.visit_enum(OneOf(fields)),
             other => {
                 let (names, given) = (text::names(known), text::given(other.unexpected()));
-                Err(Fault::here(format!("must be one of {names}, not {given}")))
+                Err(InputError::here(format!("must be one of {names}, not {given}")))
             }
         }
     }
@@ -244,7 +244,7 @@ impl<'de> Deserializer<'de> for Node {
     }
 }
 
-impl IntoDeserializer<'_, Fault> for Node {
+impl IntoDeserializer<'_, InputError> for Node {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -258,12 +258,15 @@ struct Items {
 }
 
 impl<'de> SeqAccess<'de> for &mut Items {
-    type Error = Fault;
+    type Error = InputError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, InputError> {
         let Some(item) = self.items.next() else { return Ok(None) };
         self.at += 1;
-        seed.deserialize(item).map(Some).map_err(|fault| fault.under(Step::Index(self.at - 1)))
+        seed.deserialize(item).map(Some).map_err(|fault| fault.under(PathPart::Index(self.at - 1)))
     }
 }
 
@@ -273,17 +276,17 @@ struct Entries {
 }
 
 impl<'de> MapAccess<'de> for Entries {
-    type Error = Fault;
+    type Error = InputError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, InputError> {
         let Some((name, value)) = self.fields.next() else { return Ok(None) };
-        let key: StringDeserializer<Fault> = name.clone().into_deserializer();
+        let key: StringDeserializer<InputError> = name.clone().into_deserializer();
         self.value = Some((name, value));
         seed.deserialize(key).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
-        let (name, value) = self.value.take().ok_or_else(|| Fault::here("has no value"))?;
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, InputError> {
+        let (name, value) = self.value.take().ok_or_else(|| InputError::here("has no value"))?;
         seed.deserialize(value).map_err(|fault| fault.in_field(&name))
     }
 }
@@ -292,12 +295,13 @@ impl<'de> MapAccess<'de> for Entries {
 struct OneOf(Fields);
 
 impl<'de> EnumAccess<'de> for OneOf {
-    type Error = Fault;
+    type Error = InputError;
     type Variant = Payload;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Payload), Fault> {
-        let (name, value) = self.0.into_iter().next().ok_or_else(|| Fault::here("must have one field"))?;
-        let key: StringDeserializer<Fault> = name.clone().into_deserializer();
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Payload), InputError> {
+        let (name, value) =
+            self.0.into_iter().next().ok_or_else(|| InputError::here("must have one field"))?;
+        let key: StringDeserializer<InputError> = name.clone().into_deserializer();
         let variant = seed.deserialize(key)?;
         Ok((variant, Payload { name, value }))
     }
@@ -309,17 +313,17 @@ struct Payload {
 }
 
 impl<'de> VariantAccess<'de> for Payload {
-    type Error = Fault;
+    type Error = InputError;
 
-    fn unit_variant(self) -> Result<(), Fault> {
-        Err(Fault::of(&self.name, "takes no value"))
+    fn unit_variant(self) -> Result<(), InputError> {
+        Err(InputError::of(&self.name, "takes no value"))
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, InputError> {
         seed.deserialize(self.value).map_err(|fault| fault.in_field(&self.name))
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, InputError> {
         self.value.deserialize_seq(visitor).map_err(|fault| fault.in_field(&self.name))
     }
 
@@ -327,7 +331,7 @@ impl<'de> VariantAccess<'de> for Payload {
         self,
         known: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, InputError> {
         self.value.deserialize_struct("", known, visitor).map_err(|fault| fault.in_field(&self.name))
     }
 }

@@ -30,7 +30,7 @@ fn node(hash: &mut LengthPrefixedHash, value: &Node) {
         Node::Big(value) => hash.add(b't', value.to_string().as_bytes()),
         Node::Float(value) => hash.add(b't', value.to_string().as_bytes()),
         Node::Text(value) => hash.add(b't', value.as_bytes()),
-        Node::Words(words) => {
+        Node::Texts(words) => {
             hash.add(b'w', &words.len().to_be_bytes());
             for word in words {
                 hash.add(b't', word.as_bytes());

@@ -5,19 +5,19 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{DEPTH_MAX, Fault, Fields, Node, Step};
+use super::{DEPTH_MAX, Fields, InputError, Node, PathPart};
 
 /// Reads a JSON object. Whatever is not one is a fault of `body`; a name given twice is a fault of that field.
-pub fn parse_object(text: &[u8]) -> Result<Fields, Fault> {
+pub fn parse_object(text: &[u8]) -> Result<Fields, InputError> {
     let fault = Cell::new(None);
     let mut json = serde_json::Deserializer::from_slice(text);
     let node = Seed { depth: 0, fault: &fault }.deserialize(&mut json);
     let node = node.and_then(|node| json.end().map(|()| node));
     match (node, fault.take()) {
         (_, Some(fault)) => Err(fault),
-        (Err(error), None) => Err(Fault::whole(format!("does not parse as JSON: {error}"))),
+        (Err(error), None) => Err(InputError::whole(format!("does not parse as JSON: {error}"))),
         (Ok(Node::Object(fields)), None) => Ok(fields),
-        (Ok(_), None) => Err(Fault::whole("must be a JSON object")),
+        (Ok(_), None) => Err(InputError::whole("must be a JSON object")),
     }
 }
 
@@ -25,24 +25,24 @@ pub fn parse_object(text: &[u8]) -> Result<Fields, Fault> {
 #[derive(Clone, Copy)]
 struct Seed<'a> {
     depth: usize,
-    fault: &'a Cell<Option<Fault>>,
+    fault: &'a Cell<Option<InputError>>,
 }
 
 impl Seed<'_> {
     fn deeper<E: de::Error>(self) -> Result<Self, E> {
         if self.depth == DEPTH_MAX {
-            return Err(self.refuse(Fault::whole(format!("nests deeper than {DEPTH_MAX} levels"))));
+            return Err(self.refuse(InputError::whole(format!("nests deeper than {DEPTH_MAX} levels"))));
         }
         Ok(Self { depth: self.depth + 1, ..self })
     }
 
-    fn refuse<E: de::Error>(self, fault: Fault) -> E {
+    fn refuse<E: de::Error>(self, fault: InputError) -> E {
         self.fault.set(Some(fault));
         E::custom("a fault with a path of its own")
     }
 
     /// Adds a step to a fault that came from further inside. Depth is a fault of the whole body.
-    fn step(self, step: impl FnOnce() -> Step) {
+    fn step(self, step: impl FnOnce() -> PathPart) {
         if let Some(fault) = self.fault.take() {
             self.fault.set(Some(if fault.whole { fault } else { fault.under(step()) }));
         }
@@ -51,7 +51,7 @@ impl Seed<'_> {
     /// Refuses a null character, which PostgreSQL cannot keep.
     fn text<E: de::Error>(self, text: String) -> Result<String, E> {
         if text.contains('\0') {
-            return Err(self.refuse(Fault::here("holds a null character")));
+            return Err(self.refuse(InputError::here("holds a null character")));
         }
         Ok(text)
     }
@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let seed = self.deeper()?;
         let mut list = Vec::new();
         while let Some(item) =
-            items.next_element_seed(seed).inspect_err(|_| self.step(|| Step::Index(list.len())))?
+            items.next_element_seed(seed).inspect_err(|_| self.step(|| PathPart::Index(list.len())))?
         {
             list.push(item);
         }
@@ -116,13 +116,13 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut fields = Fields::new();
         while let Some(name) = entries.next_key::<String>()? {
             if name.contains('\0') {
-                return Err(self.refuse(Fault::whole("has a name with a null character")));
+                return Err(self.refuse(InputError::whole("has a name with a null character")));
             }
             if fields.contains_key(&name) {
-                return Err(self.refuse(Fault::of(&name, "is given more than once")));
+                return Err(self.refuse(InputError::of(&name, "is given more than once")));
             }
             let value =
-                entries.next_value_seed(seed).inspect_err(|_| self.step(|| Step::Name(name.clone())))?;
+                entries.next_value_seed(seed).inspect_err(|_| self.step(|| PathPart::Name(name.clone())))?;
             fields.insert(name, value);
         }
         Ok(Node::Object(fields))

@@ -5,10 +5,10 @@
 //! refusal names the path of the field. A tree of `serde_json::Value` would not do: of two equal names it keeps the
 //! last without a word.
 
+mod attachment;
 mod de;
 mod fingerprint;
 mod json;
-mod posted;
 mod query;
 mod text;
 
@@ -18,10 +18,10 @@ use std::fmt;
 
 use portico_kernel::Problem;
 
+pub use attachment::{Attachment, RawRequest, Upload, UploadSender, too_large};
 pub use de::read;
 pub use fingerprint::fingerprint;
 pub use json::parse_object;
-pub use posted::Posted;
 pub use query::{decode_form, decode_segment, parse_form, parse_query};
 
 /// How deep a message may nest.
@@ -45,28 +45,28 @@ pub enum Node {
     Float(f64),
     /// A string.
     Text(String),
-    /// What a query or a path says: words without a type, as often as the name was given.
-    Words(Vec<String>),
+    /// What a query or a path says: texts without a type, as often as the name was given.
+    Texts(Vec<String>),
     /// A list.
     List(Vec<Self>),
     /// An object.
     Object(Fields),
 }
 
-/// A step of a path into a message.
+/// A part of a path into a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+enum PathPart {
     Name(String),
     Index(usize),
 }
 
 /// What is wrong with a message, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// From the innermost step outwards.
-    path: Vec<Step>,
+pub struct InputError {
+    /// From the innermost part outwards.
+    path: Vec<PathPart>,
     description: String,
-    /// Is it a fault of the body as a whole?
+    /// Is it about the body as a whole?
     whole: bool,
 }
 
@@ -81,53 +81,53 @@ fn shown(name: &str) -> Cow<'_, str> {
     }
 }
 
-impl Fault {
-    /// A fault in a value; whoever holds the value says where it stands.
+impl InputError {
+    /// An error in a value; whoever holds the value says where it stands.
     fn here(description: impl Into<String>) -> Self {
         Self { path: Vec::new(), description: description.into(), whole: false }
     }
 
-    /// A fault of the body as a whole.
+    /// An error of the body as a whole.
     fn whole(description: impl Into<String>) -> Self {
         Self { whole: true, ..Self::of("body", description) }
     }
 
-    fn under(mut self, step: Step) -> Self {
-        self.path.push(step);
+    fn under(mut self, part: PathPart) -> Self {
+        self.path.push(part);
         self
     }
 
-    /// The same fault, in the field `name`.
+    /// The same error, in the field `name`.
     #[must_use]
     pub fn in_field(self, name: &str) -> Self {
-        self.under(Step::Name(name.to_owned()))
+        self.under(PathPart::Name(name.to_owned()))
     }
 
-    /// A fault of the field `name` itself.
+    /// An error of the field `name` itself.
     pub fn of(name: &str, description: impl Into<String>) -> Self {
         Self::here(description).in_field(name)
     }
 
     /// The path of the field, such as `filter.kinds[2]`.
     fn field(&self) -> String {
-        self.path.iter().rev().fold(String::new(), |path, step| match step {
-            Step::Name(name) if path.is_empty() => shown(name).into_owned(),
-            Step::Name(name) => format!("{path}.{}", shown(name)),
-            Step::Index(index) => format!("{path}[{index}]"),
+        self.path.iter().rev().fold(String::new(), |path, part| match part {
+            PathPart::Name(name) if path.is_empty() => shown(name).into_owned(),
+            PathPart::Name(name) => format!("{path}.{}", shown(name)),
+            PathPart::Index(index) => format!("{path}[{index}]"),
         })
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` {}", self.field(), self.description)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for InputError {}
 
-impl From<Fault> for Problem {
-    fn from(fault: Fault) -> Self {
-        Self::field(fault.field(), fault.description)
+impl From<InputError> for Problem {
+    fn from(error: InputError) -> Self {
+        Self::field(error.field(), error.description)
     }
 }

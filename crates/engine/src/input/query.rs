@@ -2,32 +2,32 @@
 
 use std::collections::btree_map::Entry;
 
-use super::{DEPTH_MAX, Fault, Fields, Node};
+use super::{DEPTH_MAX, Fields, InputError, Node};
 
 /// How many names a query may give.
 const PAIRS_MAX: usize = 1_000;
 
 /// The names and values of a query or a form, decoded, in their order.
-fn pairs(text: &str) -> impl Iterator<Item = Result<(String, String), Fault>> {
+fn pairs(text: &str) -> impl Iterator<Item = Result<(String, String), InputError>> {
     text.split('&').filter(|pair| !pair.is_empty()).enumerate().map(|(count, pair)| {
         if count == PAIRS_MAX {
-            return Err(Fault::of("query", format!("has more than {PAIRS_MAX} names")));
+            return Err(InputError::of("query", format!("has more than {PAIRS_MAX} names")));
         }
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name =
-            decode(name, true).ok_or_else(|| Fault::of("query", "has a name that is badly encoded"))?;
-        let value = decode(value, true).ok_or_else(|| Fault::of(&name, "is badly encoded"))?;
+            decode(name, true).ok_or_else(|| InputError::of("query", "has a name that is badly encoded"))?;
+        let value = decode(value, true).ok_or_else(|| InputError::of(&name, "is badly encoded"))?;
         Ok((name, value))
     })
 }
 
 /// Reads a query. A list repeats its name; a nested field is dotted.
-pub fn parse_query(query: &str) -> Result<Fields, Fault> {
+pub fn parse_query(query: &str) -> Result<Fields, InputError> {
     let mut fields = Fields::new();
     for pair in pairs(query) {
         let (name, value) = pair?;
         if name.split('.').any(str::is_empty) {
-            return Err(Fault::of("query", "has a name that is empty"));
+            return Err(InputError::of("query", "has a name that is empty"));
         }
         insert(&mut fields, &name, value)?;
     }
@@ -35,19 +35,19 @@ pub fn parse_query(query: &str) -> Result<Fields, Fault> {
 }
 
 /// Reads a form, whose names mean nothing but themselves.
-pub fn parse_form(form: &str) -> Result<Vec<(String, String)>, Fault> {
+pub fn parse_form(form: &str) -> Result<Vec<(String, String)>, InputError> {
     pairs(form).collect()
 }
 
 /// Puts `value` where the dotted `name` says.
-fn insert(fields: &mut Fields, name: &str, value: String) -> Result<(), Fault> {
-    let mixed = || Fault::of(name, "is given both as a value and as a field with parts");
+fn insert(fields: &mut Fields, name: &str, value: String) -> Result<(), InputError> {
+    let mixed = || InputError::of(name, "is given both as a value and as a field with parts");
     let mut steps = name.split('.');
     let last = steps.next_back().unwrap_or(name);
     let mut here = fields;
     for (depth, step) in steps.enumerate() {
         if depth == DEPTH_MAX {
-            return Err(Fault::of("query", format!("nests deeper than {DEPTH_MAX} levels")));
+            return Err(InputError::of("query", format!("nests deeper than {DEPTH_MAX} levels")));
         }
         let inner = here.entry(step.to_owned()).or_insert_with(|| Node::Object(Fields::new()));
         let Node::Object(inner) = inner else { return Err(mixed()) };
@@ -55,10 +55,10 @@ fn insert(fields: &mut Fields, name: &str, value: String) -> Result<(), Fault> {
     }
     match here.entry(last.to_owned()) {
         Entry::Vacant(place) => {
-            place.insert(Node::Words(vec![value]));
+            place.insert(Node::Texts(vec![value]));
         }
         Entry::Occupied(mut place) => match place.get_mut() {
-            Node::Words(words) => words.push(value),
+            Node::Texts(words) => words.push(value),
             _ => return Err(mixed()),
         },
     }
@@ -66,9 +66,9 @@ fn insert(fields: &mut Fields, name: &str, value: String) -> Result<(), Fault> {
 }
 
 /// Reads one segment of a path; it may hold `%2F`.
-pub fn decode_segment(name: &str, segment: &str) -> Result<Node, Fault> {
-    let word = decode(segment, false).ok_or_else(|| Fault::of(name, "is badly encoded"))?;
-    Ok(Node::Words(vec![word]))
+pub fn decode_segment(name: &str, segment: &str) -> Result<Node, InputError> {
+    let word = decode(segment, false).ok_or_else(|| InputError::of(name, "is badly encoded"))?;
+    Ok(Node::Texts(vec![word]))
 }
 
 /// Decodes a value as forms write it, where a plus is a space.

@@ -103,7 +103,7 @@ impl Mcp {
             progress: Some(request.exchange.clone()),
             gone: running.gone_from(&tool.entry.spec),
         };
-        let call = scope.call(admission, message, key, options);
+        let call = scope.call(admission, message, None, key, options);
         let (id, entry) = (request.id.clone(), tool.entry.clone());
         Ok(ToolCall { id, entry, call, approval, _running: running })
     }
@@ -182,11 +182,11 @@ async fn run_tool(exchange: &Exchange, tool: ToolCall) -> Result<RpcOutcome, Too
     }
     let reply = mcp.calls.run(&entry, call).await?;
     let writer = ResultWriter { is_stateless: exchange.revision.is_stateless, server: &mcp.server };
-    let text = if reply.refused.is_some() && reply.replayed {
-        writer.refused(&reply.body)?
-    } else {
-        writer.done(&reply.body, reply.next_page_token.as_deref())?
-    };
-    let code = reply.refused.map(|(code, _)| code);
-    Ok(RpcOutcome { code, queries: reply.queries, ..RpcOutcome::done(&id, &text) })
+    let (code, queries) = (reply.refused.map(|(code, _)| code), reply.queries);
+    let is_refusal = code.is_some() && reply.replayed;
+    let next_page_token = reply.next_page_token.clone();
+    let body = reply.into_json()?;
+    let text =
+        if is_refusal { writer.refused(&body)? } else { writer.done(&body, next_page_token.as_deref())? };
+    Ok(RpcOutcome { code, queries, ..RpcOutcome::done(&id, &text) })
 }

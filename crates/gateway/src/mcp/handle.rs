@@ -41,7 +41,7 @@ impl Mcp {
             refuse(&refusal, scope);
             return Err(refusal);
         }
-        let text = crate::message::read_json(incoming).await;
+        let text = crate::message::read_json(incoming, entry.spec.body_limit).await;
         incoming.mark_working();
         let context = RequestContext { entry, credential: &credential, parts: &incoming.parts };
         match text.map_err(|problem| (None, problem)).and_then(|text| Message::read(&text)) {

@@ -217,7 +217,7 @@ pub(crate) fn value(node: Node) -> Value {
         Node::Big(value) => value.into(),
         Node::Float(value) => value.into(),
         Node::Text(value) => value.into(),
-        Node::Words(words) => words.into(),
+        Node::Texts(words) => words.into(),
         Node::List(items) => items.into_iter().map(value).collect(),
         Node::Object(fields) => object(fields),
     }

@@ -1,11 +1,11 @@
 //! Calls: what a client publishes to `rpc/<method>`, and the answers.
 
 use bytes::Bytes;
-use mqtt_protocol_core::mqtt::result_code::PubackReasonCode as Puback;
 use portico_engine::input::{Fields, parse_object};
 use portico_kernel::{Code, Problem};
 
 use super::client::{CALLS_MAX, Client, RpcReply};
+use super::codec::PubackReasonCode as Puback;
 use super::encode::{self, PublishPacket};
 use super::filters::REPLIES;
 use super::packets::Publish;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode as Reason;
 use portico_events::limits::PING_EVERY;
 use portico_events::{Feed, Frame};
 use portico_kernel::{Sleep, Timestamp};
 use tokio::task::JoinSet;
 
 use super::AdmittedClient;
+use super::codec::DisconnectReasonCode as Reason;
 use super::encode::Connack;
 use super::filters::Filters;
 use super::packets::Version;

@@ -1,19 +1,26 @@
 //! The first packet: who the client is, and what it wants.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
-use mqtt_protocol_core::mqtt::packet::{MqttBinary, MqttString, Properties, PropertiesParse, Property};
-use mqtt_protocol_core::mqtt::result_code::{ConnectReasonCode as Code, MqttError};
 use portico_events::limits::SESSION_LIFE_MAX;
 use portico_kernel::Problem;
 
+use super::codec::{ConnectReasonCode as Code, Properties, PropertyId, Reader, Value};
 use super::packets::Version;
 
 /// The longest name that a client may give itself.
 const CLIENT_ID_BYTES_MAX: usize = 128;
 /// How long a client may be silent at most, in seconds, where we can say so.
 pub(super) const KEEP_ALIVE_MAX: u16 = 60;
+
+const CONNECT_PROPERTIES: [PropertyId; 6] = [
+    PropertyId::SessionExpiryInterval,
+    PropertyId::ReceiveMaximum,
+    PropertyId::MaximumPacketSize,
+    PropertyId::TopicAliasMaximum,
+    PropertyId::RequestProblemInformation,
+    PropertyId::RequestResponseInformation,
+];
 
 const CLEAN: u8 = 1 << 1;
 const WILL: u8 = 1 << 2;
@@ -71,49 +78,18 @@ impl ConnectRefusal {
     }
 }
 
-/// The rest of the packet.
-struct Body<'a>(&'a [u8]);
-
-impl<'a> Body<'a> {
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.take(1)?.first().copied()
-    }
-
-    fn text(&mut self) -> Option<String> {
-        let (text, used) = MqttString::decode(self.0).ok()?;
-        self.take(used)?;
-        Some(text.as_str().to_owned()).filter(|text| !text.contains('\0'))
-    }
-
-    fn binary(&mut self) -> Option<Vec<u8>> {
-        let (binary, used) = MqttBinary::decode(self.0).ok()?;
-        self.take(used)?;
-        Some(binary.as_slice().to_owned())
-    }
-
-    fn properties(&mut self) -> Result<Properties, Code> {
-        let (properties, used) = Properties::parse(self.0).map_err(|error| match error {
-            MqttError::ProtocolError => Code::ProtocolError,
-            _ => Code::MalformedPacket,
-        })?;
-        self.take(used).ok_or(Code::MalformedPacket)?;
-        Ok(properties)
-    }
+/// A text without a null character.
+fn text<'a>(body: &mut Reader<'a>) -> Option<&'a str> {
+    body.text().ok().filter(|text| !text.contains('\0'))
 }
 
 impl Connect {
-    /// Reads the packet. The library would refuse a password without a name, which MQTT 5 allows.
+    /// Reads the packet. MQTT 5 allows a password without a name.
     pub(super) fn read(body: &[u8]) -> Result<Self, ConnectRefusal> {
-        let mut body = Body(body);
-        let protocol = body.text().ok_or_else(|| ConnectRefusal::silent(Code::MalformedPacket))?;
-        let level = body.byte().ok_or_else(|| ConnectRefusal::silent(Code::MalformedPacket))?;
-        let version = match (protocol.as_str(), level) {
+        let mut body = Reader::new(body);
+        let protocol = text(&mut body).ok_or_else(|| ConnectRefusal::silent(Code::MalformedPacket))?;
+        let level = body.byte().map_err(|error| ConnectRefusal::silent(error.into()))?;
+        let version = match (protocol, level) {
             ("MQTT", 4) => Version::V3,
             ("MQTT", 5) => Version::V5,
             ("MQTT", 6..) => {
@@ -132,17 +108,18 @@ impl Connect {
         let mut connect = Self::new(version);
         let flags = connect.read_head(&mut body).ok_or_else(malformed)?;
         if version == Version::V5 {
-            let properties = body.properties().map_err(|code| ConnectRefusal::new(version, code, ""))?;
+            let properties =
+                body.properties().map_err(|error| ConnectRefusal::new(version, error.into(), ""))?;
             connect.apply(&properties)?;
         }
-        connect.client_id = body.text().ok_or_else(malformed)?;
+        text(&mut body).ok_or_else(malformed)?.clone_into(&mut connect.client_id);
         if flags & WILL != 0 {
             let message = "Nothing may be published for a client that has gone.";
             return Err(ConnectRefusal::new(version, Code::NotAuthorized, message));
         }
         connect.token =
             Some(read_token(&mut body, flags).ok_or_else(malformed)?).filter(|token| !token.is_empty());
-        if !body.0.is_empty() {
+        if !body.is_empty() {
             return Err(malformed());
         }
         connect.check_name()?;
@@ -163,14 +140,14 @@ impl Connect {
     }
 
     /// Everything before the properties.
-    fn read_head(&mut self, body: &mut Body<'_>) -> Option<u8> {
-        let flags = body.byte()?;
+    fn read_head(&mut self, body: &mut Reader<'_>) -> Option<u8> {
+        let flags = body.byte().ok()?;
         let will_is_odd = flags & WILL == 0 && flags & WILL_DETAILS != 0;
         let password_alone = self.version == Version::V3 && flags & PASSWORD != 0 && flags & USER == 0;
         if flags & 1 != 0 || will_is_odd || flags & 0b1_1000 == 0b1_1000 || password_alone {
             return None;
         }
-        self.keep_alive = u16::from_be_bytes(*body.take(2)?.first_chunk()?);
+        self.keep_alive = body.two_bytes().ok()?;
         self.clean = flags & CLEAN != 0;
         if self.version == Version::V3 && !self.clean {
             self.session_life = SESSION_LIFE_MAX;
@@ -179,32 +156,26 @@ impl Connect {
     }
 
     /// Takes what the properties say; each may be there once.
-    fn apply(&mut self, properties: &Properties) -> Result<(), ConnectRefusal> {
-        let wrong = || ConnectRefusal::new(Version::V5, Code::ProtocolError, "");
-        let mut seen = HashSet::new();
-        for property in properties {
-            let again = !seen.insert(property.id() as u8);
+    fn apply(&mut self, properties: &Properties<'_>) -> Result<(), ConnectRefusal> {
+        if properties.has(PropertyId::AuthenticationMethod) {
+            let message = "The token is the password; there is no other way.";
+            return Err(ConnectRefusal::new(Version::V5, Code::BadAuthenticationMethod, message));
+        }
+        properties
+            .check(&CONNECT_PROPERTIES)
+            .map_err(|error| ConnectRefusal::new(Version::V5, error.into(), ""))?;
+        for property in properties.iter() {
             match property {
-                Property::UserProperty(_) => continue,
-                Property::SessionExpiryInterval(seconds) => {
-                    let life = Duration::from_secs(seconds.val().into());
-                    self.session_life = life.min(SESSION_LIFE_MAX);
+                (PropertyId::SessionExpiryInterval, Value::Number(seconds)) => {
+                    self.session_life = Duration::from_secs(seconds.into()).min(SESSION_LIFE_MAX);
                 }
-                Property::ReceiveMaximum(packets) if packets.val() > 0 => self.receive_max = packets.val(),
-                Property::MaximumPacketSize(bytes) if bytes.val() > 0 => {
-                    self.packet_max = usize::try_from(bytes.val()).unwrap_or(usize::MAX);
+                (PropertyId::ReceiveMaximum, Value::Number(packets)) => {
+                    self.receive_max = u16::try_from(packets).unwrap_or(u16::MAX);
                 }
-                Property::TopicAliasMaximum(_)
-                | Property::RequestProblemInformation(_)
-                | Property::RequestResponseInformation(_) => {}
-                Property::AuthenticationMethod(_) => {
-                    let message = "The token is the password; there is no other way.";
-                    return Err(ConnectRefusal::new(Version::V5, Code::BadAuthenticationMethod, message));
+                (PropertyId::MaximumPacketSize, Value::Number(bytes)) => {
+                    self.packet_max = usize::try_from(bytes).unwrap_or(usize::MAX);
                 }
-                _ => return Err(wrong()),
-            }
-            if again {
-                return Err(wrong());
+                _ => {}
             }
         }
         Ok(())
@@ -235,14 +206,14 @@ impl Connect {
 }
 
 /// The token: the password, or the user's name where there is no password; empty where there is neither.
-fn read_token(body: &mut Body<'_>, flags: u8) -> Option<String> {
-    let user = if flags & USER == 0 { String::new() } else { body.text()? };
-    let password = if flags & PASSWORD == 0 { Vec::new() } else { body.binary()? };
+fn read_token(body: &mut Reader<'_>, flags: u8) -> Option<String> {
+    let user = if flags & USER == 0 { "" } else { text(body)? };
+    let password = if flags & PASSWORD == 0 { &[] } else { body.binary().ok()? };
     if password.is_empty() {
-        return Some(user);
+        return Some(user.to_owned());
     }
     // What is no text is no token.
-    Some(String::from_utf8(password).unwrap_or_default())
+    Some(std::str::from_utf8(password).unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

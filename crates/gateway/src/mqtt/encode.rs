@@ -2,12 +2,12 @@
 //! everyone who is sent it, and both versions differ by little.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use mqtt_protocol_core::mqtt::packet::PropertyId;
-use mqtt_protocol_core::mqtt::result_code::{
-    ConnectReasonCode, DisconnectReasonCode, PubackReasonCode, SubackReasonCode, UnsubackReasonCode,
-};
 use portico_events::{Frame, Shape};
 
+use super::codec::{
+    ConnectReasonCode, DisconnectReasonCode, PropertyId, PubackReasonCode, SubackReasonCode,
+    UnsubackReasonCode,
+};
 use super::filters::EVENTS;
 use super::packets::Version;
 
@@ -264,14 +264,14 @@ fn put_json(properties: &mut BytesMut) {
 
 #[cfg(test)]
 mod tests {
-    use mqtt_protocol_core::mqtt::Arc;
-    use mqtt_protocol_core::mqtt::packet::v5_0;
-
     use super::*;
+    use crate::mqtt::codec::{Reader, Value};
 
     #[test]
-    fn the_library_reads_what_we_write() {
+    fn a_reply_reads_as_it_was_written() {
         let properties = reply_properties(Some(b"abc"), "answer");
+        let expected = b"\x2d\x01\x01\x03\0\x10application/json\x09\0\x03abc\x26\0\x07outcome\0\x06answer";
+        assert_eq!(properties, expected[..]);
         let large = vec![b'x'; 20_000];
         for payload in [&b"{}"[..], &large] {
             for id in [None, Some(7)] {
@@ -280,13 +280,18 @@ mod tests {
                 reply.put(&mut out, id, false);
                 assert_eq!(out.len(), reply.size(u8::from(id.is_some())));
                 let found = super::super::packets::find(&out, 1 << 20).unwrap().unwrap();
-                let body = Arc::from(&out[found.body]);
-                let (read, _) = v5_0::Publish::parse(found.head & 0x0f, body).unwrap();
-                assert_eq!((read.topic_name(), read.packet_id()), ("rpc/reply/me", id));
-                assert_eq!(read.payload().as_slice(), payload);
-                assert_eq!(read.props().len(), 4);
+                assert_eq!(found.head, if id.is_some() { 0x32 } else { 0x30 });
+                let mut body = Reader::new(&out[found.body]);
+                assert_eq!(body.text(), Ok("rpc/reply/me"));
+                assert_eq!(id.map(|_| body.two_bytes().unwrap()), id);
+                assert_eq!(body.properties().unwrap().iter().count(), 4);
+                assert_eq!(body.rest(), payload);
             }
         }
+    }
+
+    #[test]
+    fn the_answer_to_connect_reads_as_it_was_written() {
         let mut out = BytesMut::new();
         let connack = Connack {
             session_present: true,
@@ -297,7 +302,24 @@ mod tests {
             packet_max: 1 << 20,
         };
         connack.put(&mut out, Version::V5);
-        let (read, _) = v5_0::Connack::parse(&out[2..]).unwrap();
-        assert!(read.session_present() && read.props().len() == 10);
+        let mut body = Reader::new(&out[2..]);
+        assert_eq!((out[0], body.byte(), body.byte()), (0x20, Ok(1), Ok(0)));
+        let properties = body.properties().unwrap();
+        assert_eq!(body.end(), Ok(()));
+        assert_eq!(
+            properties.iter().collect::<Vec<_>>(),
+            [
+                (PropertyId::SessionExpiryInterval, Value::Number(7)),
+                (PropertyId::ReceiveMaximum, Value::Number(32)),
+                (PropertyId::MaximumPacketSize, Value::Number(1 << 20)),
+                (PropertyId::MaximumQos, Value::Number(1)),
+                (PropertyId::RetainAvailable, Value::Number(0)),
+                (PropertyId::WildcardSubscriptionAvailable, Value::Number(1)),
+                (PropertyId::SubscriptionIdentifierAvailable, Value::Number(0)),
+                (PropertyId::SharedSubscriptionAvailable, Value::Number(0)),
+                (PropertyId::ServerKeepAlive, Value::Number(60)),
+                (PropertyId::AssignedClientIdentifier, Value::Text("a")),
+            ]
+        );
     }
 }

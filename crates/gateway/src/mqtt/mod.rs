@@ -6,6 +6,7 @@
 
 mod calls;
 mod client;
+mod codec;
 mod connect;
 mod encode;
 mod filters;
@@ -21,7 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use mqtt_protocol_core::mqtt::result_code::ConnectReasonCode;
 use portico_engine::Protocol;
 use portico_engine::input::Fields;
 use portico_events::SessionState;
@@ -36,6 +36,7 @@ use crate::incoming::new_request_id;
 use crate::preauth::Unauthenticated;
 use crate::transport::wait;
 
+use codec::ConnectReasonCode;
 use connect::{Connect, ConnectRefusal};
 use packets::find;
 use session::ActiveSession;

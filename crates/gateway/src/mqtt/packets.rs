@@ -3,9 +3,21 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use mqtt_protocol_core::mqtt::Arc;
-use mqtt_protocol_core::mqtt::packet::{Property, v3_1_1, v5_0};
-use mqtt_protocol_core::mqtt::result_code::{DisconnectReasonCode as Reason, MqttError};
+
+use super::codec::{
+    DisconnectReasonCode as Reason, Properties, PropertyId, PubackReasonCode, ReadError, Reader, Value,
+};
+
+const PUBLISH_PROPERTIES: [PropertyId; 6] = [
+    PropertyId::PayloadFormatIndicator,
+    PropertyId::MessageExpiryInterval,
+    PropertyId::ContentType,
+    PropertyId::ResponseTopic,
+    PropertyId::CorrelationData,
+    PropertyId::TopicAlias,
+];
+const DISCONNECT_PROPERTIES: [PropertyId; 3] =
+    [PropertyId::SessionExpiryInterval, PropertyId::ReasonString, PropertyId::ServerReference];
 
 /// The versions that are spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,22 +91,27 @@ pub(super) fn find(input: &[u8], bytes_max: usize) -> Result<Option<PacketSpan>,
     if rest.len() >= 4 { Err(Reason::MalformedPacket) } else { Ok(None) }
 }
 
-fn reason(error: MqttError) -> Reason {
-    match error {
-        MqttError::ProtocolError => Reason::ProtocolError,
-        _ => Reason::MalformedPacket,
-    }
-}
-
-/// Nothing may follow what was read.
-fn all_of(body: &[u8], read: usize) -> Result<(), Reason> {
-    if read == body.len() { Ok(()) } else { Err(Reason::MalformedPacket) }
-}
-
 /// A packet's number, which is never 0.
-fn number(body: &[u8]) -> Result<u16, Reason> {
-    let number = body.first_chunk().map(|bytes| u16::from_be_bytes(*bytes));
-    number.filter(|number| *number != 0).ok_or(Reason::MalformedPacket)
+fn number(body: &mut Reader<'_>) -> Result<u16, ReadError> {
+    body.two_bytes().and_then(|number| if number == 0 { Err(ReadError::Malformed) } else { Ok(number) })
+}
+
+/// What packets that end a step may say behind their number: a reason, and properties.
+fn ending<'a>(
+    body: &mut Reader<'a>,
+    is_known: fn(u8) -> bool,
+    allowed: &[PropertyId],
+) -> Result<Properties<'a>, ReadError> {
+    if body.is_empty() {
+        return Ok(Properties::default());
+    }
+    if !is_known(body.byte()?) {
+        return Err(ReadError::Malformed);
+    }
+    let properties = if body.is_empty() { Properties::default() } else { body.properties()? };
+    properties.check(allowed)?;
+    body.end()?;
+    Ok(properties)
 }
 
 /// Reads a packet of a client that is known.
@@ -105,15 +122,13 @@ pub(super) fn read(version: Version, head: u8, body: &[u8]) -> Result<Packet, Re
         3 => publish(version, flags, body),
         4 => {
             fixed(0)?;
-            // Nearly all of them are no more than the number.
-            if body.len() != 2 {
-                let read = match version {
-                    Version::V3 => 2,
-                    Version::V5 => v5_0::Puback::parse(body).map_err(reason)?.1,
-                };
-                all_of(body, read)?;
+            let mut body = Reader::new(body);
+            let id = number(&mut body)?;
+            if version == Version::V5 {
+                ending(&mut body, PubackReasonCode::is_known, &[PropertyId::ReasonString])?;
             }
-            Ok(Packet::Puback(number(body)?))
+            body.end()?;
+            Ok(Packet::Puback(id))
         }
         8 => {
             fixed(2)?;
@@ -147,70 +162,83 @@ fn publish(version: Version, flags: u8, body: &[u8]) -> Result<Packet, Reason> {
         (1, _) => return Err(Reason::RetainNotSupported),
         _ => {}
     }
-    let (packet, _) = v5_0::Publish::parse(flags, Arc::from(body)).map_err(reason)?;
+    let mut body = Reader::new(body);
+    let topic = body.text()?;
+    let id = if flags & 0b110 == 0 { None } else { Some(body.two_bytes()?) };
+    let properties = if body.is_empty() { Properties::default() } else { body.properties()? };
+    properties.check(&PUBLISH_PROPERTIES)?;
     let (mut response_topic, mut correlation, mut idempotency_key) = (None, None, None);
-    for property in packet.props() {
+    for property in properties.iter() {
         match property {
-            Property::ResponseTopic(topic) => response_topic = Some(topic.val().to_owned()),
-            Property::CorrelationData(data) => correlation = Some(Bytes::copy_from_slice(data.val())),
-            Property::UserProperty(pair) if pair.key() == "idempotency_key" => {
-                idempotency_key = Some(pair.val().to_owned());
+            (PropertyId::ResponseTopic, Value::Text(topic)) => response_topic = Some(topic.to_owned()),
+            (PropertyId::CorrelationData, Value::Binary(data)) => {
+                correlation = Some(Bytes::copy_from_slice(data));
             }
-            Property::TopicAlias(_) => return Err(Reason::TopicAliasInvalid),
-            // Only a server says it.
-            Property::SubscriptionIdentifier(_) => return Err(Reason::ProtocolError),
+            (PropertyId::UserProperty, Value::Pair("idempotency_key", value)) => {
+                idempotency_key = Some(value.to_owned());
+            }
+            (PropertyId::TopicAlias, _) => return Err(Reason::TopicAliasInvalid),
             _ => {}
         }
     }
-    let topic = packet.topic_name();
     if topic.is_empty() || topic.contains(['#', '+', '\0']) {
         return Err(Reason::TopicNameInvalid);
     }
-    let id = packet.packet_id();
     if id == Some(0) {
         return Err(Reason::ProtocolError);
     }
-    let (topic, payload) = (topic.to_owned(), Bytes::copy_from_slice(packet.payload().as_slice()));
+    let (topic, payload) = (topic.to_owned(), Bytes::copy_from_slice(body.rest()));
     let publish = Publish { topic, id, response_topic, correlation, idempotency_key, payload };
     Ok(Packet::Publish(Box::new(publish)))
 }
 
 fn subscribe(version: Version, body: &[u8]) -> Result<Packet, Reason> {
-    let id = number(body)?;
-    let entries = match version {
-        Version::V3 => v3_1_1::Subscribe::parse(body).map_err(reason)?.0.entries().clone(),
-        Version::V5 => {
-            let packet = v5_0::Subscribe::parse(body).map_err(reason)?.0;
-            if packet.props().iter().any(|property| matches!(property, Property::SubscriptionIdentifier(_))) {
-                return Err(Reason::SubscriptionIdentifiersNotSupported);
-            }
-            packet.entries().clone()
+    let mut body = Reader::new(body);
+    let id = number(&mut body)?;
+    if version == Version::V5 {
+        let properties = body.properties()?;
+        if properties.has(PropertyId::SubscriptionIdentifier) {
+            return Err(Reason::SubscriptionIdentifiersNotSupported);
         }
-    };
-    let filters = entries.iter().map(|entry| {
-        let filter = whole(entry.topic_filter())?;
-        Ok((filter, entry.sub_opts().qos() as u8))
-    });
-    Ok(Packet::Subscribe { id, filters: filters.collect::<Result<_, Reason>>()? })
+        properties.check(&[])?;
+    }
+    let mut filters = Vec::new();
+    while !body.is_empty() {
+        let filter = filter(version, &mut body)?;
+        let options = body.byte()?;
+        // The quality of service; in MQTT 5 also what becomes of retained messages, of which there are none.
+        let reserved = if version == Version::V3 { 0b1111_1100 } else { 0b1100_0000 };
+        if options & reserved != 0 || options & 0b11 == 0b11 || options & 0b11_0000 == 0b11_0000 {
+            return Err(Reason::MalformedPacket);
+        }
+        filters.push((filter, options & 0b11));
+    }
+    if filters.is_empty() { Err(Reason::ProtocolError) } else { Ok(Packet::Subscribe { id, filters }) }
 }
 
 fn unsubscribe(version: Version, body: &[u8]) -> Result<Packet, Reason> {
-    let id = number(body)?;
-    let entries = match version {
-        Version::V3 => v3_1_1::Unsubscribe::parse(body).map_err(reason)?.0.entries().clone(),
-        Version::V5 => v5_0::Unsubscribe::parse(body).map_err(reason)?.0.entries().clone(),
-    };
-    let filters = entries.iter().map(|entry| whole(entry.as_str()));
-    Ok(Packet::Unsubscribe { id, filters: filters.collect::<Result<_, Reason>>()? })
+    let mut body = Reader::new(body);
+    let id = number(&mut body)?;
+    if version == Version::V5 {
+        body.properties()?.check(&[])?;
+    }
+    let mut filters = Vec::new();
+    while !body.is_empty() {
+        filters.push(filter(version, &mut body)?);
+    }
+    if filters.is_empty() { Err(Reason::ProtocolError) } else { Ok(Packet::Unsubscribe { id, filters }) }
 }
 
-/// A filter, which is not empty and has no null character (MQTT 5, sections 1.5.4 and 4.7.3).
-fn whole(filter: &str) -> Result<String, Reason> {
-    if filter.is_empty() || filter.contains('\0') {
-        Err(Reason::MalformedPacket)
-    } else {
-        Ok(filter.to_owned())
+/// A filter, which is not empty and has no null character (MQTT 5, sections 1.5.4 and 4.7.3), and whose group has a name (4.8.2).
+fn filter(version: Version, body: &mut Reader<'_>) -> Result<String, ReadError> {
+    let filter = body.text()?;
+    let group = filter.strip_prefix("$share/").filter(|_| version == Version::V5);
+    let is_group = |(name, _): (&str, &str)| !name.is_empty() && !name.contains(['+', '#']);
+    let group_is_odd = group.is_some_and(|group| !group.split_once('/').is_some_and(is_group));
+    if filter.is_empty() || filter.contains('\0') || group_is_odd {
+        return Err(ReadError::Malformed);
     }
+    Ok(filter.to_owned())
 }
 
 fn disconnect(version: Version, body: &[u8]) -> Result<Packet, Reason> {
@@ -221,10 +249,9 @@ fn disconnect(version: Version, body: &[u8]) -> Result<Packet, Reason> {
             Err(Reason::MalformedPacket)
         };
     }
-    let (packet, read) = v5_0::Disconnect::parse(body).map_err(reason)?;
-    all_of(body, read)?;
-    let expiry = packet.props().iter().flatten().find_map(|property| match property {
-        Property::SessionExpiryInterval(seconds) => Some(seconds.val()),
+    let properties = ending(&mut Reader::new(body), Reason::is_known, &DISCONNECT_PROPERTIES)?;
+    let expiry = properties.iter().find_map(|property| match property {
+        (PropertyId::SessionExpiryInterval, Value::Number(seconds)) => Some(seconds),
         _ => None,
     });
     Ok(Packet::Disconnect { expiry })
@@ -268,5 +295,57 @@ mod tests {
         assert!(matches!(read(Version::V5, 0x10, b""), Err(Reason::ProtocolError)));
         assert!(matches!(read(Version::V5, 0x82, b"\0\0\0\0\x01a\0"), Err(Reason::MalformedPacket)));
         assert!(matches!(read(Version::V3, 0x40, b"\0\x09"), Ok(Packet::Puback(9))));
+    }
+
+    #[test]
+    fn every_kind_of_packet_is_read_or_refused_with_its_reason() {
+        let malformed = Some(Reason::MalformedPacket);
+        for (version, head, body, refused) in [
+            (Version::V5, 0x32, &b"\0\x01t\0\x07\0{}"[..], None),
+            (Version::V5, 0x30, b"\0\x01t", None),
+            (Version::V5, 0x32, b"\0\x01t\0\0\0", Some(Reason::ProtocolError)),
+            (Version::V5, 0x32, b"\0\x01t\0", malformed),
+            (Version::V5, 0x30, b"\0\x01+\0", Some(Reason::TopicNameInvalid)),
+            (Version::V5, 0x30, b"\0\x01t\x03\x23\0\x01", Some(Reason::TopicAliasInvalid)),
+            (Version::V5, 0x30, b"\0\x01t\x02\x0b\x01", Some(Reason::ProtocolError)),
+            (Version::V5, 0x30, b"\0\x01t\x04\x01\0\x01\0", Some(Reason::ProtocolError)),
+            (Version::V5, 0x40, b"\0\x09\x10", None),
+            (Version::V5, 0x40, b"\0\x09\0\x04\x1f\0\x01a", None),
+            (Version::V5, 0x40, b"\0\x09\0\x02\x01\0", Some(Reason::ProtocolError)),
+            (Version::V5, 0x40, b"\0\x09\x81", malformed),
+            (Version::V5, 0x40, b"\0\x09\0\0more", malformed),
+            (Version::V3, 0x40, b"\0\x09\0", malformed),
+            (Version::V5, 0x82, b"\0\x01\0\0\x01a\x2e", None),
+            (Version::V5, 0x82, b"\0\x01\0\0\x01a\x03", malformed),
+            (Version::V5, 0x82, b"\0\x01\0\0\x01a\x30", malformed),
+            (Version::V5, 0x82, b"\0\x01\0\0\x01a\x40", malformed),
+            (Version::V5, 0x82, b"\0\x01\0\0\x01a", malformed),
+            (Version::V5, 0x82, b"\0\x01\0\0\0\0", malformed),
+            (Version::V5, 0x82, b"\0\x01\0", Some(Reason::ProtocolError)),
+            (Version::V5, 0x82, b"\0\x01\0\0\x0a$share/a/b\0", None),
+            (Version::V5, 0x82, b"\0\x01\0\0\x09$share//b\0", malformed),
+            (Version::V5, 0x82, b"\0\x01\0\0\x0a$share/+/b\0", malformed),
+            (Version::V5, 0x82, b"\0\x01\0\0\x08$share/a\0", malformed),
+            (
+                Version::V5,
+                0x82,
+                b"\0\x01\x02\x0b\x01\0\x01a\0",
+                Some(Reason::SubscriptionIdentifiersNotSupported),
+            ),
+            (Version::V3, 0x82, b"\0\x01\0\x01a\x02", None),
+            (Version::V3, 0x82, b"\0\x01\0\x01a\x04", malformed),
+            (Version::V3, 0xa2, b"\0\x01\0\x01a", None),
+            (Version::V3, 0xa2, b"\0\x01", Some(Reason::ProtocolError)),
+            (Version::V5, 0xa2, b"\0\x01\0\0\x01\0", malformed),
+            (Version::V5, 0xa0, b"\0\x01\0\0\x01a", malformed),
+            (Version::V5, 0xe0, b"\x04\x05\x11\0\0\0\x3c", None),
+            (Version::V5, 0xe0, b"\x01", malformed),
+            (Version::V5, 0xe0, b"\0\x03\x21\0\x01", Some(Reason::ProtocolError)),
+            (Version::V3, 0xe0, b"\0", malformed),
+        ] {
+            assert_eq!(read(version, head, body).err(), refused, "{version:?} {head:x} {body:x?}");
+        }
+        let left = read(Version::V5, 0xe0, b"\x04\x05\x11\0\0\0\x3c");
+        assert!(matches!(left, Ok(Packet::Disconnect { expiry: Some(60) })));
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use futures_util::future::OptionFuture;
-use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode as Reason;
 use portico_events::limits::{IDLE_MAX, PING_EVERY};
 use portico_events::{Cursor, Frame, Start};
 use portico_store::StoreError;
 
 use super::AdmittedClient;
 use super::client::{Client, ClientEnd, RpcReply};
+use super::codec::DisconnectReasonCode as Reason;
 use super::encode;
 use super::packets::{self, Packet};
 use super::session::ActiveSession;

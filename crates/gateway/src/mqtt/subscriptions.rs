@@ -1,10 +1,10 @@
 //! What a client has subscribed, how far it has come, and what is kept of that.
 
-use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode as Reason;
 use portico_events::{Feed, SessionState, Start};
 use portico_kernel::Problem;
 
 use super::client::{Client, ClientEnd};
+use super::codec::DisconnectReasonCode as Reason;
 use super::encode;
 
 impl Client {

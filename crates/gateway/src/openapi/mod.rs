@@ -9,8 +9,7 @@ mod hash;
 mod operation;
 mod problem;
 
-use std::sync::Arc;
-
+use bytes::Bytes;
 use portico_engine::{Access, Entry, Registry};
 use portico_kernel::{Problem, ScopeSet};
 use quick_cache::sync::Cache;
@@ -80,7 +79,7 @@ impl Cut {
 /// Documents, each made once and kept as it goes out.
 pub(crate) struct Documents {
     base_url: String,
-    made: Cache<Cut, Arc<[u8]>>,
+    made: Cache<Cut, Bytes>,
 }
 
 impl Documents {
@@ -88,10 +87,10 @@ impl Documents {
         Self { base_url: base_url.to_owned(), made: Cache::new(DOCUMENTS_MAX) }
     }
 
-    pub(crate) fn get(&self, registry: &Registry, cut: &Cut) -> Result<Arc<[u8]>, Problem> {
+    pub(crate) fn get(&self, registry: &Registry, cut: &Cut) -> Result<Bytes, Problem> {
         self.made.get_or_insert_with(cut, || {
             let document = document(registry, &self.base_url, cut);
-            serde_json::to_vec(&document).map(Arc::from).map_err(Problem::internal)
+            serde_json::to_vec(&document).map(Bytes::from).map_err(Problem::internal)
         })
     }
 }

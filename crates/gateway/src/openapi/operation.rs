@@ -1,6 +1,6 @@
 //! One operation in a document.
 
-use portico_engine::{Access, Entry, PAGE_FIELDS, PageSize, Protocol, Spec};
+use portico_engine::{Access, AnswerKind, Entry, PAGE_FIELDS, PageSize, Protocol, RequestBody, Spec};
 use portico_kernel::Scope;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
@@ -25,7 +25,11 @@ pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
         "x-platform-public": spec.access != Access::Person,
     });
     if spec.method.takes_body() {
-        operation["requestBody"] = if spec.anything.is_some() { anything() } else { body(spec, input) };
+        operation["requestBody"] = match spec.body {
+            RequestBody::Raw => anything(),
+            RequestBody::Upload => upload(),
+            RequestBody::Json => body(spec, input),
+        };
     }
     if let Some(list) = spec.list {
         operation["x-platform-list"] = json!({ "items": list });
@@ -194,6 +198,12 @@ fn anything() -> Value {
     json!({ "required": false, "content": { "*/*": { "schema": {} } } })
 }
 
+/// Bytes, read as they arrive.
+fn upload() -> Value {
+    let schema = json!({ "type": "string", "format": "binary" });
+    json!({ "required": true, "content": { "application/octet-stream": { "schema": schema } } })
+}
+
 /// In a body, a field that is null counts as left out; so whatever may be left out may be null.
 fn allow_null(schema: &mut Value) {
     let required = schema.get("required").cloned().unwrap_or_default();
@@ -227,7 +237,11 @@ fn allow_null(schema: &mut Value) {
 fn responses(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
     let spec = &entry.spec;
     let answer = object(entry.answer_schema(answers));
-    let media = if spec.protocol == Some(Protocol::Sse) { "text/event-stream" } else { "application/json" };
+    let media = match (entry.answer_kind, spec.protocol) {
+        (_, Some(Protocol::Sse)) => "text/event-stream",
+        (AnswerKind::Bytes, _) => "application/octet-stream",
+        _ => "application/json",
+    };
     let content = json!({ media: { "schema": answer } });
     let mut headers = json!({ "x-request-id": problem::header("RequestId") });
     if spec.list.is_some() {

@@ -1,7 +1,7 @@
 //! The envelope in a document. Written by hand, because generators want each detail as a component of its own with a
 //! constant `type`.
 
-use portico_engine::{Access, Spec};
+use portico_engine::{Access, RequestBody, Spec};
 use portico_kernel::Code;
 use serde_json::{Map, Value, json};
 
@@ -123,12 +123,12 @@ pub(super) fn statuses(spec: &Spec) -> Vec<u16> {
     if spec.access != Access::Open {
         codes.extend([Code::Unauthenticated, Code::Forbidden, Code::RateLimited]);
     }
-    match spec.anything {
-        Some(_) => codes.extend([Code::PayloadTooLarge, Code::RateLimited]),
-        None if spec.method.takes_body() => {
+    match spec.body {
+        RequestBody::Raw => codes.extend([Code::PayloadTooLarge, Code::RateLimited]),
+        RequestBody::Json | RequestBody::Upload if spec.method.takes_body() => {
             codes.extend([Code::PayloadTooLarge, Code::UnsupportedMediaType]);
         }
-        None => {}
+        RequestBody::Json | RequestBody::Upload => {}
     }
     if spec.idempotency_key {
         codes.extend([Code::Conflict, Code::Unprocessable]);

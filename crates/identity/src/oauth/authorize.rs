@@ -1,68 +1,57 @@
 //! The authorization request: read, checked, and carried through sign-in and consent.
 
-use portico_kernel::{Problem, ScopeSet, SessionId};
+use portico_kernel::{Code, Problem, ScopeSet, SessionId};
 use serde::{Deserialize, Serialize};
 
 use super::client::Client;
-use super::document::Unknown;
 use super::{OAuthError, redirect, target};
-use crate::http::carried::For;
-use crate::http::{Asked, Params};
+use crate::http::sealed_state::StateSeal;
+use crate::http::{Params, RequestContext};
 use crate::{Identity, limits};
 
-/// A request that was found in order.
+/// A valid authorization request.
 pub(crate) struct AuthorizationRequest {
     pub(crate) client: Client,
+    pub(crate) params: AuthorizationParams,
+}
+
+/// What the client asks for. The consent page's form carries it, sealed for one session.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AuthorizationParams {
     pub(crate) redirect_uri: String,
     pub(crate) state: Option<String>,
     pub(crate) audience: String,
-    /// None for the console, whose person is bound by role.
+    /// `None` for the console, whose person is bound by role.
     pub(crate) scopes: Option<ScopeSet>,
     pub(crate) challenge: String,
 }
 
-/// What is wrong with a request, and who is told.
-pub(crate) enum AuthorizeFault {
-    /// The person: where the app is, is not known for sure.
-    Person(String),
-    /// The app, at its own address.
-    App { redirect_uri: String, state: Option<String>, error: OAuthError },
-    /// A fault of ours.
+/// Why an authorization request is refused.
+pub(crate) enum AuthorizationError {
+    /// The app is told, at this address.
+    App(String),
+    /// The person is told: the app, or its address, is not known for sure.
     Problem(Problem),
 }
 
-impl From<Unknown> for AuthorizeFault {
-    fn from(unknown: Unknown) -> Self {
-        match unknown {
-            Unknown::Words(words) => Self::Person(words),
-            Unknown::Problem(problem) => Self::Problem(problem),
-        }
+impl From<Problem> for AuthorizationError {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
     }
 }
 
-/// What the consent page carries from its display to its answer, sealed for one session.
-#[derive(Serialize, Deserialize)]
-struct MeteredCall {
-    client_id: String,
-    redirect_uri: String,
-    state: Option<String>,
-    audience: String,
-    scopes: Option<String>,
-    challenge: String,
-}
-
-fn consent_of(session: &str) -> For<'_> {
-    For { whom: session, purpose: "consent" }
+fn consent_of(session: &str) -> StateSeal<'_> {
+    StateSeal { bound_to: session, purpose: "consent" }
 }
 
 impl AuthorizationRequest {
     /// Where to send the person with what the app is told; `iss` says who tells it (RFC 9207).
     pub(crate) fn answer(&self, issuer: &str, pairs: &[(&str, &str)]) -> String {
-        answer(&self.redirect_uri, self.state.as_deref(), issuer, pairs)
+        answer(&self.params.redirect_uri, self.params.state.as_deref(), issuer, pairs)
     }
 
     pub(crate) fn refuse(&self, issuer: &str, error: &OAuthError) -> String {
-        refusal(&self.redirect_uri, self.state.as_deref(), issuer, error)
+        refusal(&self.params.redirect_uri, self.params.state.as_deref(), issuer, error)
     }
 }
 
@@ -73,7 +62,7 @@ fn answer(redirect_uri: &str, state: Option<&str>, issuer: &str, pairs: &[(&str,
 }
 
 /// Where to send the person with a refusal.
-pub(crate) fn refusal(redirect_uri: &str, state: Option<&str>, issuer: &str, error: &OAuthError) -> String {
+fn refusal(redirect_uri: &str, state: Option<&str>, issuer: &str, error: &OAuthError) -> String {
     let pairs = [("error", error.error), ("error_description", error.description.as_str())];
     answer(redirect_uri, state, issuer, &pairs)
 }
@@ -82,32 +71,31 @@ impl Identity {
     /// Reads an authorization request. Nobody is sent anywhere before the client and its address are known.
     pub(crate) async fn read_authorization(
         &self,
-        asked: &Asked<'_>,
+        context: &RequestContext<'_>,
         params: &Params,
-    ) -> Result<AuthorizationRequest, AuthorizeFault> {
-        let person = |words: &str| AuthorizeFault::Person(words.to_owned());
+    ) -> Result<AuthorizationRequest, AuthorizationError> {
+        let refused = |message: String| Problem::new(Code::BadRequest, message);
         for name in ["client_id", "redirect_uri", "state"] {
             if params.all(name).len() > 1 {
-                return Err(AuthorizeFault::Person(format!("The request names `{name}` more than once.")));
+                return Err(refused(format!("The request names `{name}` more than once.")).into());
             }
         }
-        let id = params
-            .get("client_id")
-            .ok_or_else(|| person("The request does not say which app it is from."))?;
-        let client = self.client(asked, id).await?;
+        let id = params.get("client_id");
+        let id = id.ok_or_else(|| refused("The request does not say which app it is from.".to_owned()))?;
+        let client = self.client(context, id).await?;
         let redirect_uri = params.get("redirect_uri").filter(|address| client.allows_redirect(address));
-        let redirect_uri = redirect_uri
-            .ok_or_else(|| {
-                person("The address that the app wants you sent back to is not one that it registered.")
-            })?
-            .to_owned();
+        let message = "The address that the app wants you sent back to is not one that it registered.";
+        let redirect_uri = redirect_uri.ok_or_else(|| refused(message.to_owned()))?.to_owned();
         let state = params.get("state").map(str::to_owned);
-        let checked = self.check_authorization(&client, params);
-        match checked {
+        match self.check_authorization(&client, params) {
             Ok((audience, scopes, challenge)) => {
-                Ok(AuthorizationRequest { client, redirect_uri, state, audience, scopes, challenge })
+                let params = AuthorizationParams { redirect_uri, state, audience, scopes, challenge };
+                Ok(AuthorizationRequest { client, params })
             }
-            Err(error) => Err(AuthorizeFault::App { redirect_uri, state, error }),
+            Err(error) => {
+                let address = refusal(&redirect_uri, state.as_deref(), &self.issuer, &error);
+                Err(AuthorizationError::App(address))
+            }
         }
     }
 
@@ -142,40 +130,26 @@ impl Identity {
 
     /// Seals a request for the consent page of this session.
     pub(crate) fn seal_request(
-        asked: &Asked<'_>,
+        context: &RequestContext<'_>,
         session: SessionId,
         request: &AuthorizationRequest,
     ) -> Result<String, Problem> {
-        let ticket = MeteredCall {
-            client_id: request.client.id.clone(),
-            redirect_uri: request.redirect_uri.clone(),
-            state: request.state.clone(),
-            audience: request.audience.clone(),
-            scopes: request.scopes.map(|scopes| scopes.to_string()),
-            challenge: request.challenge.clone(),
-        };
-        consent_of(&session.to_string()).seal(asked, limits::CONSENT_LIFE, ticket)
+        let state = (&request.client.id, &request.params);
+        consent_of(&session.to_string()).seal(context, limits::CONSENT_LIFE, state)
     }
 
-    /// Opens a request that was sealed for this session. Nothing when it is over, or another session's.
+    /// Opens a request that was sealed for this session; `None` when it has expired, or is another session's.
     pub(crate) async fn open_request(
         &self,
-        asked: &Asked<'_>,
+        context: &RequestContext<'_>,
         session: SessionId,
         sealed: &str,
     ) -> Result<Option<AuthorizationRequest>, Problem> {
-        let ticket: Option<MeteredCall> = consent_of(&session.to_string()).open(asked, sealed);
-        let Some(ticket) = ticket else { return Ok(None) };
-        let client = self.known_client(asked.engine, &ticket.client_id).await?;
-        let client = client.filter(|client| client.allows_redirect(&ticket.redirect_uri));
-        let scopes = ticket.scopes.map(|scopes| scopes.parse()).transpose();
-        Ok(client.zip(scopes.ok()).map(|(client, scopes)| AuthorizationRequest {
-            client,
-            redirect_uri: ticket.redirect_uri,
-            state: ticket.state,
-            audience: ticket.audience,
-            scopes,
-            challenge: ticket.challenge,
-        }))
+        let opened: Option<(String, AuthorizationParams)> =
+            consent_of(&session.to_string()).open(context, sealed);
+        let Some((client_id, params)) = opened else { return Ok(None) };
+        let client = self.known_client(context.engine, &client_id).await?;
+        let client = client.filter(|client| client.allows_redirect(&params.redirect_uri));
+        Ok(client.map(|client| AuthorizationRequest { client, params }))
     }
 }

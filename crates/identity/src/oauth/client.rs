@@ -7,11 +7,11 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::AUTHORIZATION;
 use portico_engine::input::decode_form;
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AppId, KeyId, Problem, Scope, ScopeSet, Secret, is_short_text};
-use portico_store::StoreError;
+use portico_kernel::{AppId, KeyId, Problem, Scope, ScopeSet, Secret, is_short_text, text_enum};
+use portico_store::{StoreError, text_value};
 
-use super::{Fault, OAuthError, document, redirect};
-use crate::http::{Asked, Params};
+use super::{EndpointError, OAuthError, document, redirect};
+use crate::http::{Params, RequestContext};
 use crate::sql::oauth::ClientRow;
 use crate::sql::{self, CredentialRow};
 use crate::{Identity, limits, secret};
@@ -19,34 +19,25 @@ use crate::{Identity, limits, secret};
 /// The client that the console is.
 pub(crate) const CONSOLE: &str = "console";
 
-/// How the platform came to know an app.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// It is our own console.
-    Console,
-    /// The operator registered it.
-    Operator,
-    /// It registered itself.
-    Registered,
-    /// Its id is the address of a document that describes it.
-    Document,
+text_enum! {
+    /// How the platform came to know an app.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Origin {
+        /// It is our own console.
+        Console = "console",
+        /// The operator registered it.
+        Operator = "operator",
+        /// It registered itself.
+        Registered = "registered",
+        /// Its id is the address of a document that describes it.
+        Document = "document",
+    }
 }
 
+text_value!(Origin);
+
 impl Origin {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Console => "console",
-            Self::Operator => "operator",
-            Self::Registered => "registered",
-            Self::Document => "document",
-        }
-    }
-
-    fn parse(name: &str) -> Option<Self> {
-        [Self::Operator, Self::Registered, Self::Document].into_iter().find(|origin| origin.name() == name)
-    }
-
-    /// Did someone whom we know vouch for it?
+    /// Is it ours, or did the operator register it?
     pub(crate) const fn is_verified(self) -> bool {
         matches!(self, Self::Console | Self::Operator)
     }
@@ -67,7 +58,7 @@ impl Client {
     pub(crate) fn from_row(row: ClientRow) -> Result<Self, StoreError> {
         let fault = |what: &str| StoreError::fault(format!("the app {} has damaged {what}", row.id));
         Ok(Self {
-            origin: Origin::parse(&row.origin).ok_or_else(|| fault("origin"))?,
+            origin: row.origin,
             redirect_uris: serde_json::from_str(&row.redirect_uris).map_err(|_| fault("addresses"))?,
             scopes: row.scopes.parse().map_err(|_| fault("scopes"))?,
             id: row.id,
@@ -104,13 +95,13 @@ pub struct NewApp {
     pub confidential: bool,
 }
 
-/// Who asks at the token endpoint.
-pub(crate) enum Authenticated {
+/// The client of a request to the token endpoint.
+pub(crate) enum AuthenticatedClient {
     Key(Arc<CredentialRow>),
     App(Client),
 }
 
-impl Authenticated {
+impl AuthenticatedClient {
     /// The client id in tokens.
     pub(crate) fn id(&self) -> &str {
         match self {
@@ -119,7 +110,7 @@ impl Authenticated {
         }
     }
 
-    /// Did it show a secret?
+    /// Did it authenticate with a secret?
     pub(crate) fn is_confidential(&self) -> bool {
         match self {
             Self::Key(_) => true,
@@ -140,31 +131,35 @@ impl Identity {
         }
     }
 
-    /// The app of that id, as far as we know it; a document from elsewhere is not asked again.
+    /// The app of that id, as it is stored; its metadata document is not fetched.
     pub(crate) async fn known_client(&self, engine: &Engine, id: &str) -> Result<Option<Client>, Problem> {
         if id == CONSOLE {
             return Ok(Some(self.console()));
         }
-        let row = sql::oauth::client(&mut engine.db.glance().await?, id).await?;
+        let row = sql::oauth::client(&mut engine.db.query(), id).await?;
         Ok(row.filter(|row| row.revoked_at.is_none()).map(Client::from_row).transpose()?)
     }
 
-    /// Did someone whom we know vouch for the app of that id? One that is not known at all counts as vouched for: there
-    /// is nothing that it could lead to.
-    pub(crate) async fn is_vouched_for(&self, asked: &Asked<'_>, id: &str) -> Result<bool, Problem> {
-        let known = self.known_client(asked.engine, id).await?;
+    /// Is the app of that id the console or one that the operator registered? An id that is unknown altogether counts as
+    /// one: there is nothing that it could lead to.
+    pub(crate) async fn is_trusted_client(
+        &self,
+        context: &RequestContext<'_>,
+        id: &str,
+    ) -> Result<bool, Problem> {
+        let known = self.known_client(context.engine, id).await?;
         Ok(known.map_or(!document::is_address(id), |client| client.origin.is_verified()))
     }
 
-    /// Registers an app for the operator; answers its id and its secret.
+    /// Registers an app for the operator; returns its id and its secret.
     pub async fn create_app(
         &self,
         engine: &Arc<Engine>,
         new: NewApp,
     ) -> Result<(AppId, Option<Secret<String>>), Problem> {
         if new.name.trim().is_empty() || !is_short_text(&new.name, limits::NAME_CHARACTERS_MAX) {
-            let words = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
-            return Err(Problem::field("name", words));
+            let message = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
+            return Err(Problem::field("name", message));
         }
         if new.scopes.contains(Scope::AccountKeys) {
             return Err(Problem::field("scopes", "must not hold `account:keys`: an app makes no keys"));
@@ -173,15 +168,15 @@ impl Identity {
             redirect::check(address).map_err(|why| Problem::field("redirect_uri", why))?;
         }
         if new.redirect_uris.is_empty() || new.redirect_uris.len() > limits::REDIRECT_URIS_MAX {
-            let words = format!("must be given 1 to {} times", limits::REDIRECT_URIS_MAX);
-            return Err(Problem::field("redirect_uri", words));
+            let message = format!("must be given 1 to {} times", limits::REDIRECT_URIS_MAX);
+            return Err(Problem::field("redirect_uri", message));
         }
         let mut ctx = Ctx::operator(engine);
         let id: AppId = ctx.new_id();
         let secret = new.confidential.then(|| secret::generate(engine.entropy.as_ref()));
         let row = ClientRow {
             id: id.to_string(),
-            origin: Origin::Operator.name().to_owned(),
+            origin: Origin::Operator,
             name: new.name,
             secret_hash: secret.as_ref().map(|secret| secret::hash(secret.expose())),
             redirect_uris: serde_json::to_string(&new.redirect_uris).map_err(Problem::internal)?,
@@ -195,12 +190,12 @@ impl Identity {
         Ok((id, secret))
     }
 
-    /// Who asks: a key or an app with HTTP Basic, or an app without a secret by its id in the form.
+    /// Authenticates the client: a key or an app with HTTP Basic, or an app without a secret by its id in the form.
     pub(crate) async fn authenticate(
         &self,
-        asked: &Asked<'_>,
+        context: &RequestContext<'_>,
         form: &Params,
-    ) -> Result<Authenticated, Fault> {
+    ) -> Result<AuthenticatedClient, EndpointError> {
         form.check_single()?;
         if form.get("client_secret").is_some() || form.get("client_assertion").is_some() {
             return Err(OAuthError::invalid_request(
@@ -209,17 +204,17 @@ impl Identity {
             .into());
         }
         let named = form.get("client_id");
-        let Some((id, given)) = read_basic(asked)? else {
+        let Some((id, given)) = read_basic(context)? else {
             let missing = || OAuthError::new("invalid_client", "The client authenticates with HTTP Basic.");
-            let client = Box::pin(self.known_client(asked.engine, named.ok_or_else(missing)?)).await?;
+            let client = Box::pin(self.known_client(context.engine, named.ok_or_else(missing)?)).await?;
             let public = client.filter(|client| client.secret_hash.is_none());
-            return Ok(Authenticated::App(public.ok_or_else(OAuthError::invalid_client)?));
+            return Ok(AuthenticatedClient::App(public.ok_or_else(OAuthError::invalid_client)?));
         };
         if named.is_some_and(|named| named != id) {
             return Err(OAuthError::invalid_request("Two different clients are named.").into());
         }
         if id.parse::<KeyId>().is_err()
-            && let Some(client) = Box::pin(self.known_client(asked.engine, &id)).await?
+            && let Some(client) = Box::pin(self.known_client(context.engine, &id)).await?
         {
             let right = match &client.secret_hash {
                 Some(kept) => secret::matches(&given, Some(kept)),
@@ -227,23 +222,23 @@ impl Identity {
                 None => given.is_empty(),
             };
             return if right {
-                Ok(Authenticated::App(client))
+                Ok(AuthenticatedClient::App(client))
             } else {
                 Err(OAuthError::invalid_client().into())
             };
         }
-        let row = self.standing_key(asked.engine, &id, asked.now).await?;
+        let row = self.active_key(context.engine, &id, context.now).await?;
         let kept = row.as_ref().and_then(|row| row.secret_hash.as_deref());
         let right = secret::matches(&given, kept);
         let key = row.filter(|_| right).ok_or_else(OAuthError::invalid_client)?;
-        Ok(Authenticated::Key(key))
+        Ok(AuthenticatedClient::Key(key))
     }
 }
 
 /// Id and secret from HTTP Basic; both were form-encoded before they were joined (RFC 6749, section 2.3.1).
-fn read_basic(asked: &Asked<'_>) -> Result<Option<(String, String)>, OAuthError> {
+fn read_basic(context: &RequestContext<'_>) -> Result<Option<(String, String)>, OAuthError> {
     let bad = || OAuthError::new("invalid_client", "The client authenticates with HTTP Basic.");
-    let mut headers = asked.request.headers().get_all(AUTHORIZATION).iter();
+    let mut headers = context.http.headers().get_all(AUTHORIZATION).iter();
     let Some(header) = headers.next() else { return Ok(None) };
     if headers.next().is_some() {
         return Err(OAuthError::invalid_request("Authorization is given more than once."));

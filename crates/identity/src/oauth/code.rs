@@ -10,10 +10,10 @@ use portico_kernel::{AuthorizationId, Caller, Problem, SessionId};
 use super::authorize::AuthorizationRequest;
 use super::client::{Client, Origin};
 use super::refresh;
-use super::token::Issued;
-use super::{Fault, OAuthError};
-use crate::http::{Asked, Params};
-use crate::people::{Choice, ending};
+use super::token::TokenResponse;
+use super::{EndpointError, OAuthError};
+use crate::http::{Params, RequestContext};
+use crate::people::{AccountChoice, ending};
 use crate::sql::oauth::{AuthorizationRow, CodeRow, Ending};
 use crate::sql::people::PersonRow;
 use crate::{Identity, limits, secret, sql};
@@ -21,14 +21,14 @@ use crate::{Identity, limits, secret, sql};
 const PREFIX: &str = "pac_";
 
 impl Identity {
-    /// Lets the app in, in the person's name and the account that they chose; answers the code to send back.
+    /// Authorizes the app for the person and the account that they chose; returns the code to send back.
     pub(crate) async fn authorize(
         &self,
         ctx: &mut Ctx,
         person: &PersonRow,
         session: SessionId,
         request: &AuthorizationRequest,
-        choice: &Choice,
+        choice: &AccountChoice,
     ) -> Result<String, Problem> {
         let (now, engine) = (ctx.now(), ctx.engine().clone());
         let id: AuthorizationId = ctx.new_id();
@@ -40,9 +40,9 @@ impl Identity {
             account_id: choice.account,
             // Whoever signs out of the browser signs out of the console.
             session_id: is_console.then_some(session),
-            audience: request.audience.clone(),
-            scopes: request.scopes.map(|scopes| scopes.to_string()),
-            role: (!is_console).then(|| choice.role.name().to_owned()),
+            audience: request.params.audience.clone(),
+            scopes: request.params.scopes.map(|scopes| scopes.to_string()),
+            role: (!is_console).then_some(choice.role),
             sealed_secret: refresh::new_family(&engine, id),
             generation: 0,
             spent: String::new(),
@@ -55,8 +55,8 @@ impl Identity {
         let code_row = CodeRow {
             hash: secret::hash(&code),
             authorization_id: id,
-            redirect_uri: request.redirect_uri.clone(),
-            challenge: request.challenge.clone(),
+            redirect_uri: request.params.redirect_uri.clone(),
+            challenge: request.params.challenge.clone(),
             expires_at: now + limits::CODE_LIFE,
         };
         let tx = ctx.tx().await?;
@@ -64,7 +64,7 @@ impl Identity {
         sql::oauth::insert_code(tx, &code_row).await?;
         sql::oauth::use_client(tx, &row.client_id, now).await?;
         if !is_console {
-            ctx.act_in(choice.account);
+            ctx.set_account(choice.account);
             let app = serde_json::json!({ "client_id": row.client_id, "scopes": row.scopes });
             ctx.audit_with("app.authorized", &id, app)?;
         }
@@ -74,16 +74,14 @@ impl Identity {
     /// Exchanges a code. Used again, it ends what it gave the first time.
     pub(crate) async fn exchange_code(
         &self,
-        asked: &Asked<'_>,
+        context: &RequestContext<'_>,
         client: &Client,
         form: &Params,
-    ) -> Result<Issued, Fault> {
-        let (engine, now) = (asked.engine, asked.now);
-        let needed = |name: &'static str| {
-            form.get(name).ok_or_else(|| OAuthError::invalid_request(format!("{name} is missing.")))
-        };
-        let (code, verifier, redirect_uri) =
-            (needed("code")?, needed("code_verifier")?, needed("redirect_uri")?);
+    ) -> Result<TokenResponse, EndpointError> {
+        let (engine, now) = (context.engine, context.now);
+        let code = form.required("code")?;
+        let verifier = form.required("code_verifier")?;
+        let redirect_uri = form.required("redirect_uri")?;
         let named = self.named_audience(form)?;
         let mut tx = engine.db.write().await?;
         let row =
@@ -96,21 +94,22 @@ impl Identity {
         }
         if !sql::oauth::take_code(&mut tx, row.hash, now).await? {
             tx.rollback().await?;
-            tracing::warn!(authorization = %authorization.id, "A code was used twice");
-            let mut ctx = Ctx::acting(engine, Caller::person(authorization.person_id, ""), &asked.request_id);
+            tracing::warn!(authorization = %authorization.id, "Authorization code reused; authorization revoked");
+            let mut ctx =
+                Ctx::acting(engine, Caller::person(authorization.person_id, ""), &context.request_id);
             if !ending::end(&mut ctx, &Ending::One(authorization.id)).await?.is_empty() {
-                ctx.act_in(authorization.account_id);
+                ctx.set_account(authorization.account_id);
                 ctx.audit("app.code_reused", &authorization.id)?;
             }
             ctx.finish().await?;
             return Err(OAuthError::invalid_grant().into());
         }
-        let standing = now < row.expires_at && authorization.revoked_at.is_none();
-        if !standing || named.is_some_and(|named| named != authorization.audience) {
-            let standing =
-                standing.then(|| OAuthError::new("invalid_target", "The code is for another audience."));
+        let active = now < row.expires_at && authorization.revoked_at.is_none();
+        if !active || named.is_some_and(|named| named != authorization.audience) {
+            let error =
+                active.then(|| OAuthError::new("invalid_target", "The code is for another audience."));
             tx.commit().await?;
-            return Err(standing.unwrap_or_else(OAuthError::invalid_grant).into());
+            return Err(error.unwrap_or_else(OAuthError::invalid_grant).into());
         }
         let expires_at = now + limits::REFRESH_LIFE;
         if !sql::oauth::rotate_authorization(&mut tx, authorization.id, 0, "", now, expires_at).await? {
@@ -122,7 +121,7 @@ impl Identity {
         let refresh_token = refresh::token(engine, &authorization)?;
         let issued = self.issue_for(engine, &authorization, &person, now)?;
         tx.commit().await?;
-        Ok(Issued { refresh_token: Some(refresh_token), ..issued })
+        Ok(TokenResponse { refresh_token: Some(refresh_token), ..issued })
     }
 }
 

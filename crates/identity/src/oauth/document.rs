@@ -4,32 +4,18 @@ use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use portico_egress::Limits;
-use portico_kernel::Problem;
+use portico_kernel::{Code, Problem};
 use url::Url;
 
 use super::client::{Client, Origin};
 use super::register::ClientMetadata;
-use crate::http::{Asked, header};
+use crate::http::{RequestContext, header};
 use crate::people::attempts::{self, DOCUMENTS};
 use crate::sql::oauth::ClientRow;
 use crate::{Identity, limits, sql};
 
-/// Why there is no client, for the person who came with it.
-pub(crate) enum Unknown {
-    /// In words.
-    Words(String),
-    /// A fault of ours.
-    Problem(Problem),
-}
-
-impl<E: Into<Problem>> From<E> for Unknown {
-    fn from(error: E) -> Self {
-        Self::Problem(error.into())
-    }
-}
-
-fn words(text: impl Into<String>) -> Unknown {
-    Unknown::Words(text.into())
+fn refused(message: impl Into<String>) -> Problem {
+    Problem::new(Code::BadRequest, message.into())
 }
 
 /// Can this be the address of a document? It has a path, and nothing that could be read in two ways.
@@ -46,60 +32,61 @@ pub(crate) fn is_address(id: &str) -> bool {
 }
 
 impl Identity {
-    /// The app of that id; one whose id is an address is asked there what it is, unless that is known.
-    pub(crate) async fn client(&self, asked: &Asked<'_>, id: &str) -> Result<Client, Unknown> {
-        let unknown = || words("No app with this id is registered here.");
+    /// The app of that id. The metadata document of one whose id is an address is fetched, unless it is cached.
+    pub(crate) async fn client(&self, context: &RequestContext<'_>, id: &str) -> Result<Client, Problem> {
+        let unknown = || refused("No app with this id is registered here.");
         if !is_address(id) {
-            return self.known_client(asked.engine, id).await?.ok_or_else(unknown);
+            return self.known_client(context.engine, id).await?.ok_or_else(unknown);
         }
-        let mut tx = asked.engine.db.read().await?;
+        let mut tx = context.engine.db.read().await?;
         let kept = sql::oauth::client(&mut tx, id).await?;
         tx.rollback().await?;
         match kept {
             Some(row) if row.revoked_at.is_some() => Err(unknown()),
-            Some(row) if row.expires_at.is_some_and(|end| asked.now < end) => Ok(Client::from_row(row)?),
-            _ => self.fetch(asked, id).await,
+            Some(row) if row.expires_at.is_some_and(|end| context.now < end) => Ok(Client::from_row(row)?),
+            _ => self.fetch(context, id).await,
         }
     }
 
-    /// Asks the client's own address. Nothing else that the document names is ever fetched.
-    async fn fetch(&self, asked: &Asked<'_>, id: &str) -> Result<Client, Unknown> {
-        let limited =
-            attempts::take(asked.engine, asked.now, &[(DOCUMENTS, &asked.address_bucket())]).await?;
-        limited.map_err(|_| words("Too many apps were looked up from here; try again later."))?;
+    /// Fetches the client's metadata document. Nothing else that the document names is ever fetched.
+    async fn fetch(&self, context: &RequestContext<'_>, id: &str) -> Result<Client, Problem> {
+        let limits = [(DOCUMENTS, &*context.address_bucket())];
+        if attempts::take(context.engine, context.now, &limits).await?.is_some() {
+            return Err(refused("Too many apps were looked up from here; try again later."));
+        }
         let bounds = Limits { time: limits::DOCUMENT_TIME_MAX, bytes: limits::DOCUMENT_BYTES_MAX };
         let fetched = self.egress.get(id, "application/json", bounds).await;
         // One sentence for whatever went wrong: a stranger learns nothing about what can be reached from here.
-        let unread = || words("The app's own description cannot be read.");
+        let unread = || refused("The app's own description cannot be read.");
         let fetched =
             fetched.ok().filter(|fetched| fetched.status == http::StatusCode::OK).ok_or_else(unread)?;
         if !header(&fetched.headers, CONTENT_TYPE.as_str()).to_ascii_lowercase().contains("json") {
             return Err(unread());
         }
         let metadata: ClientMetadata = serde_json::from_slice(&fetched.body)
-            .map_err(|_| words("The app's own description is not the JSON it must be."))?;
+            .map_err(|_| refused("The app's own description is not the JSON it must be."))?;
         if metadata.client_id.as_deref() != Some(id) {
-            return Err(words("The app's own description is of another app."));
+            return Err(refused("The app's own description is of another app."));
         }
         if metadata.asks_secret() {
-            return Err(words("The app's own description asks for a secret, which it could not keep."));
+            return Err(refused("The app's own description asks for a secret, which it could not keep."));
         }
         if metadata.client_name.as_deref().is_none_or(str::is_empty) {
-            return Err(words("The app's own description has no name."));
+            return Err(refused("The app's own description has no name."));
         }
-        metadata.check_redirects().map_err(|error| words(error.description))?;
+        metadata.check_redirects().map_err(|error| refused(error.description))?;
         let row = ClientRow {
             id: id.to_owned(),
-            origin: Origin::Document.name().to_owned(),
-            name: metadata.shown_name().map_err(|error| words(error.description))?,
+            origin: Origin::Document,
+            name: metadata.shown_name().map_err(|error| refused(error.description))?,
             secret_hash: None,
             redirect_uris: serde_json::to_string(&metadata.redirect_uris).map_err(Problem::internal)?,
             scopes: metadata.granted_scopes().to_string(),
-            created_at: asked.now,
-            expires_at: Some(asked.now + life(header(&fetched.headers, CACHE_CONTROL.as_str()))),
+            created_at: context.now,
+            expires_at: Some(context.now + life(header(&fetched.headers, CACHE_CONTROL.as_str()))),
             revoked_at: None,
         };
-        let mut tx = asked.engine.db.write().await?;
+        let mut tx = context.engine.db.write().await?;
         sql::oauth::upsert_client(&mut tx, &row).await?;
         tx.commit().await?;
         Ok(Client::from_row(row)?)

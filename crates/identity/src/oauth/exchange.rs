@@ -3,8 +3,8 @@
 use portico_engine::Engine;
 use portico_kernel::{CallerKind, ScopeSet, hex};
 
-use super::token::Issued;
-use super::{Fault, OAuthError};
+use super::token::TokenResponse;
+use super::{EndpointError, OAuthError};
 use crate::claims::{AUDIENCE, Claims, Issue};
 use crate::http::Params;
 use crate::sql::CredentialRow;
@@ -17,14 +17,14 @@ impl Identity {
         engine: &Engine,
         key: &CredentialRow,
         form: &Params,
-    ) -> Result<Issued, Fault> {
+    ) -> Result<TokenResponse, EndpointError> {
         if self.named_audience(form)?.is_some_and(|audience| audience != AUDIENCE) {
             return Err(OAuthError::new("invalid_target", format!("The audience must be {AUDIENCE}.")).into());
         }
         let held = key.scope_set()?;
         let scopes = match form.get("scope").filter(|scope| !scope.trim().is_empty()) {
             None => held,
-            Some(asked) => granted(asked, held)?,
+            Some(context) => granted(context, held)?,
         };
         let now = engine.clock.now();
         let issue = Issue {
@@ -46,13 +46,7 @@ impl Identity {
             parent: key.parent.clone(),
             ..Claims::new(&self.issuer, issue).named(&key.name)
         };
-        Ok(Issued {
-            expires_in: claims.expires_in(now),
-            access_token: self.keys.sign(&claims, now)?.token,
-            token_type: "bearer",
-            refresh_token: None,
-            scope: scopes.to_string(),
-        })
+        Ok(self.token_response(&claims, now)?)
     }
 }
 

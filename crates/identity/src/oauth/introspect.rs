@@ -4,73 +4,77 @@ use http::StatusCode;
 use portico_kernel::Timestamp;
 use serde_json::{Value, json};
 
-use super::client::Authenticated;
-use super::refresh::Presented;
-use super::{Fault, OAuthError};
+use super::client::AuthenticatedClient;
+use super::refresh::RefreshToken;
+use super::{EndpointError, OAuthError};
 use crate::claims::Claims;
-use crate::http::Asked;
-use crate::http::reply::{self, Reply};
+use crate::http::RequestContext;
+use crate::http::response::{self, AuthResponse};
 use crate::{Identity, sql};
 
 impl Identity {
     /// `POST /oauth2/introspect`: for keys and apps that keep a secret. A key learns about the keys and API tokens of
     /// its own account, an app about its own; every other token is not active, as far as they are told.
-    pub(crate) async fn introspect(&self, asked: &Asked<'_>) -> Result<Reply, Fault> {
-        let form = asked.form()?;
-        let client = self.authenticate(asked, &form).await?;
+    pub(crate) async fn introspect(
+        &self,
+        context: &RequestContext<'_>,
+    ) -> Result<AuthResponse, EndpointError> {
+        let form = context.form()?;
+        let client = self.authenticate(context, &form).await?;
         if !client.is_confidential() {
             return Err(OAuthError::invalid_client().into());
         }
-        let token = form.get("token").ok_or_else(|| OAuthError::invalid_request("token is missing."))?;
-        let told = match Presented::read(token) {
-            Some(presented) => self.introspect_refresh_token(asked, &client, &presented).await?,
-            None => self.introspect_access_token(asked, &client, token).await?,
+        let token = form.required("token")?;
+        let body = match RefreshToken::parse(token) {
+            Some(token) => self.introspect_refresh_token(context, &client, &token).await?,
+            None => self.introspect_access_token(context, &client, token).await?,
         };
-        let body = told.unwrap_or_else(|| json!({ "active": false }));
-        Ok(reply::no_store(reply::json(StatusCode::OK, &body)))
+        let body = body.unwrap_or_else(|| json!({ "active": false }));
+        Ok(response::private_json(StatusCode::OK, &body))
     }
 
     async fn introspect_access_token(
         &self,
-        asked: &Asked<'_>,
-        client: &Authenticated,
+        context: &RequestContext<'_>,
+        client: &AuthenticatedClient,
         token: &str,
-    ) -> Result<Option<Value>, Fault> {
-        let Some(claims) = self.decode_any(asked, token).filter(|claims| concerns(client, claims)) else {
+    ) -> Result<Option<Value>, EndpointError> {
+        let decoded = self.decode(token, context.now);
+        let Some((claims, _)) = decoded.filter(|(claims, _)| concerns(client, claims)) else {
             return Ok(None);
         };
-        let mut tx = asked.engine.db.read().await?;
+        let mut tx = context.engine.db.read().await?;
         let revoked =
             sql::any_revoked(&mut tx, &claims.revocable(), Timestamp::from_seconds(claims.iat)).await?;
         let is_listed = match &claims.key {
-            Some(key) => sql::standing_credential(&mut tx, key).await?.is_some(),
+            Some(key) => sql::active_credential(&mut tx, key).await?.is_some(),
             None => true,
         };
         tx.rollback().await?;
         if revoked || !is_listed {
             return Ok(None);
         }
-        let mut told = serde_json::to_value(&claims).map_err(portico_kernel::Problem::internal)?;
-        told["active"] = json!(true);
-        told["token_type"] = json!("bearer");
-        Ok(Some(told))
+        let mut body = serde_json::to_value(&claims).map_err(portico_kernel::Problem::internal)?;
+        body["active"] = json!(true);
+        body["token_type"] = json!("bearer");
+        Ok(Some(body))
     }
 
     async fn introspect_refresh_token(
         &self,
-        asked: &Asked<'_>,
-        client: &Authenticated,
-        presented: &Presented<'_>,
-    ) -> Result<Option<Value>, Fault> {
-        let mut tx = asked.engine.db.read().await?;
-        let row = sql::oauth::authorization(&mut tx, presented.authorization).await?;
+        context: &RequestContext<'_>,
+        client: &AuthenticatedClient,
+        token: &RefreshToken<'_>,
+    ) -> Result<Option<Value>, EndpointError> {
+        let mut tx = context.engine.db.read().await?;
+        let row = sql::oauth::authorization(&mut tx, token.authorization).await?;
         let Some(row) = row.filter(|row| row.client_id == client.id()) else { return Ok(None) };
         if sql::is_closed(&mut tx, row.account_id).await? {
             return Ok(None);
         }
         tx.rollback().await?;
-        let stands = row.revoked_at.is_none() && asked.now < row.expires_at && presented.is_current(&row);
-        if !stands || !presented.is_genuine(asked.engine, &row)? {
+        let active = row.revoked_at.is_none() && context.now < row.expires_at && token.is_current(&row);
+        if !active || !token.is_genuine(context.engine, &row)? {
             return Ok(None);
         }
         Ok(Some(json!({
@@ -85,10 +89,10 @@ impl Identity {
 }
 
 /// May this client know about the token?
-fn concerns(client: &Authenticated, claims: &Claims) -> bool {
+fn concerns(client: &AuthenticatedClient, claims: &Claims) -> bool {
     match client {
         // Of its account's keys and API tokens; what people hold is theirs.
-        Authenticated::Key(key) => claims.org == Some(key.account_id) && claims.key.is_some(),
-        Authenticated::App(app) => claims.client_id.as_deref() == Some(&app.id),
+        AuthenticatedClient::Key(key) => claims.org == Some(key.account_id) && claims.key.is_some(),
+        AuthenticatedClient::App(app) => claims.client_id.as_deref() == Some(&app.id),
     }
 }

@@ -24,7 +24,7 @@ use portico_kernel::Problem;
 pub(crate) struct OAuthError {
     pub(crate) error: &'static str,
     pub(crate) description: String,
-    /// How long to wait, when it was too often.
+    /// How long to wait, when the rate limit is reached.
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -50,26 +50,30 @@ impl OAuthError {
         Self::new("invalid_client", "The client id or the client secret is wrong, or the key was revoked.")
     }
 
-    pub(crate) fn too_often(wait: Duration) -> Self {
+    /// Refuses when there is a time to wait, as [`take`](crate::people::attempts::take) returns it.
+    pub(crate) fn check_rate(wait: Option<Duration>) -> Result<(), Self> {
+        if wait.is_none() {
+            return Ok(());
+        }
         let refused = Self::new("temporarily_unavailable", "Too many requests; try again later.");
-        Self { retry_after: Some(wait), ..refused }
+        Err(Self { retry_after: wait, ..refused })
     }
 }
 
-/// What went wrong: a refusal in OAuth's words, or a fault of ours.
+/// What an endpoint of OAuth fails with: an error in OAuth's own shape, or a problem outside of it.
 #[derive(Debug)]
-pub(crate) enum Fault {
-    Refused(OAuthError),
+pub(crate) enum EndpointError {
+    Refusal(OAuthError),
     Problem(Problem),
 }
 
-impl From<OAuthError> for Fault {
+impl From<OAuthError> for EndpointError {
     fn from(error: OAuthError) -> Self {
-        Self::Refused(error)
+        Self::Refusal(error)
     }
 }
 
-impl<E: Into<Problem>> From<E> for Fault {
+impl<E: Into<Problem>> From<E> for EndpointError {
     fn from(error: E) -> Self {
         Self::Problem(error.into())
     }

@@ -62,7 +62,7 @@ fn loopback(address: &str) -> Option<(&str, &str)> {
     (rest.is_empty() || rest.starts_with(['/', '?'])).then_some((start, rest))
 }
 
-/// Is `asked` the registered address? MailMessage by letter; on this machine any port will do (RFC 8252, section 7.3).
+/// Is `asked` the registered address? Letter by letter; on this machine any port will do (RFC 8252, section 7.3).
 pub(crate) fn matches(registered: &str, asked: &str) -> bool {
     registered == asked || loopback(registered).is_some_and(|parts| loopback(asked) == Some(parts))
 }

@@ -1,5 +1,5 @@
 //! Refresh tokens. Each is spent by its use, and all of one authorization are derived from its sealed secret: the
-//! database holds the number of the one whose turn it is, and nothing that could be used.
+//! database holds the generation of the current one, and nothing that could be used.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -10,9 +10,9 @@ use portico_store::{Context, Tx};
 
 use super::client::Client;
 use super::metadata::OFFLINE_ACCESS;
-use super::token::Issued;
-use super::{Fault, OAuthError};
-use crate::http::{Asked, Params};
+use super::token::TokenResponse;
+use super::{EndpointError, OAuthError};
+use crate::http::{Params, RequestContext};
 use crate::people::ending;
 use crate::sql::oauth::{AuthorizationRow, Ending};
 use crate::{Identity, limits, sql};
@@ -36,23 +36,23 @@ fn key(engine: &Engine, row: &AuthorizationRow) -> Result<hmac::Key, Problem> {
     Ok(hmac::Key::new(hmac::HMAC_SHA256, opened.expose()))
 }
 
-/// The refresh token whose turn it is.
+/// The current refresh token.
 pub(crate) fn token(engine: &Engine, row: &AuthorizationRow) -> Result<String, Problem> {
     let body = format!("{PREFIX}{}.{}", row.id, row.generation);
     let proof = hmac::sign(&key(engine, row)?, body.as_bytes());
     Ok(format!("{body}.{}", BASE64_URL_SAFE_NO_PAD.encode(proof)))
 }
 
-/// A refresh token in its parts; it is not known yet whether it is ours.
-pub(crate) struct Presented<'t> {
+/// The parts of a refresh token, whose signature is not checked yet.
+pub(crate) struct RefreshToken<'t> {
     pub(crate) authorization: AuthorizationId,
     generation: i64,
     body: &'t str,
     proof: Vec<u8>,
 }
 
-impl<'t> Presented<'t> {
-    pub(crate) fn read(token: &'t str) -> Option<Self> {
+impl<'t> RefreshToken<'t> {
+    pub(crate) fn parse(token: &'t str) -> Option<Self> {
         let (body, proof) = token.rsplit_once('.')?;
         let (id, generation) = body.strip_prefix(PREFIX)?.split_once('.')?;
         let number: i64 = generation.parse().ok()?;
@@ -65,20 +65,20 @@ impl<'t> Presented<'t> {
         })
     }
 
-    /// Did we make it?
+    /// Is its signature ours?
     pub(crate) fn is_genuine(&self, engine: &Engine, row: &AuthorizationRow) -> Result<bool, Problem> {
         Ok(hmac::verify(&key(engine, row)?, self.body.as_bytes(), &self.proof).is_ok())
     }
 
-    /// Is it the one whose turn it is?
+    /// Is it the current one of its authorization?
     pub(crate) fn is_current(&self, row: &AuthorizationRow) -> bool {
         self.generation == row.generation
     }
 }
 
-/// What becomes of a genuine refresh token.
-enum Turn {
-    /// It was its turn, or it was spent a moment ago: this is its successor.
+/// What came of rotating a genuine refresh token.
+enum RotationOutcome {
+    /// It was the current one, or was spent within the grace period: this is its successor's generation.
     Successor(i64),
     /// It was spent before: someone else has it.
     Reused,
@@ -89,14 +89,13 @@ impl Identity {
     /// the same successor for a moment, and after that end everything.
     pub(crate) async fn refresh(
         &self,
-        asked: &Asked<'_>,
+        context: &RequestContext<'_>,
         client: &Client,
         form: &Params,
-    ) -> Result<Issued, Fault> {
-        let (engine, now) = (asked.engine, asked.now);
-        let token = form.get("refresh_token");
-        let token = token.ok_or_else(|| OAuthError::invalid_request("refresh_token is missing."))?;
-        let presented = Presented::read(token).ok_or_else(OAuthError::invalid_grant)?;
+    ) -> Result<TokenResponse, EndpointError> {
+        let (engine, now) = (context.engine, context.now);
+        let token = form.required("refresh_token")?;
+        let presented = RefreshToken::parse(token).ok_or_else(OAuthError::invalid_grant)?;
         let mut tx = engine.db.read().await?;
         let row = sql::oauth::authorization(&mut tx, presented.authorization).await?;
         tx.rollback().await?;
@@ -110,21 +109,21 @@ impl Identity {
                 OAuthError::new("invalid_target", "The refresh token is for another audience.").into()
             );
         }
-        let mut ctx = Ctx::acting(engine, Caller::person(row.person_id, ""), &asked.request_id);
+        let mut ctx = Ctx::acting(engine, Caller::person(row.person_id, ""), &context.request_id);
         let tx = ctx.tx().await?;
         let closed = row.scopes.is_some() && sql::is_closed(tx, row.account_id).await?;
         // The console lasts as long as the browser is signed in.
         let signed_out = match row.session_id {
-            Some(session) => !sql::people::is_session_standing(tx, session, now).await?,
+            Some(session) => !sql::people::is_session_active(tx, session, now).await?,
             None => false,
         };
         if row.revoked_at.is_some() || row.expires_at <= now || closed || signed_out {
             return Err(OAuthError::invalid_grant().into());
         }
-        let Turn::Successor(generation) = take_turn(tx, &presented, &row, now).await? else {
-            tracing::warn!(authorization = %row.id, "A spent refresh token was used again; the authorization is ended");
+        let RotationOutcome::Successor(generation) = rotate(tx, &presented, &row, now).await? else {
+            tracing::warn!(authorization = %row.id, "Refresh token reused; authorization revoked");
             ending::end(&mut ctx, &Ending::One(row.id)).await?;
-            ctx.act_in(row.account_id);
+            ctx.set_account(row.account_id);
             ctx.audit("app.refresh_token_reused", &row.id)?;
             ctx.finish().await?;
             return Err(OAuthError::invalid_grant().into());
@@ -135,7 +134,7 @@ impl Identity {
         // The narrower scopes are for this token alone; the refresh token keeps what the person said.
         let issued = self.issue_for(engine, &AuthorizationRow { scopes, ..row }, &person, now)?;
         ctx.finish().await?;
-        Ok(Issued { refresh_token: Some(refresh_token), ..issued })
+        Ok(TokenResponse { refresh_token: Some(refresh_token), ..issued })
     }
 }
 
@@ -144,12 +143,12 @@ fn spent_times(row: &AuthorizationRow) -> Vec<Timestamp> {
     row.spent.split(' ').filter_map(|time| time.parse().ok()).map(Timestamp::from_micros).collect()
 }
 
-async fn take_turn(
+async fn rotate(
     tx: &mut Tx,
-    presented: &Presented<'_>,
+    presented: &RefreshToken<'_>,
     row: &AuthorizationRow,
     now: Timestamp,
-) -> Result<Turn, Fault> {
+) -> Result<RotationOutcome, EndpointError> {
     let recent = spent_times(row).into_iter().filter(|time| now.since(*time) <= limits::REFRESH_GRACE);
     let spent: Vec<_> = recent.chain([now]).map(|time| time.as_micros().to_string()).collect();
     // Nobody refreshes that often who is not playing.
@@ -158,7 +157,7 @@ async fn take_turn(
     if row.generation == generation
         && sql::oauth::rotate_authorization(tx, row.id, generation, &spent.join(" "), now, expires_at).await?
     {
-        return Ok(Turn::Successor(generation + 1));
+        return Ok(RotationOutcome::Successor(generation + 1));
     }
     // Someone else was faster, or it was long ago: what is there now says which.
     let row = sql::oauth::authorization(tx, row.id).await?.ok_or_else(OAuthError::invalid_grant)?;
@@ -170,7 +169,7 @@ async fn take_turn(
     let times = spent_times(&row);
     let spent = times.len().checked_sub(back).filter(|_| back > 0).and_then(|index| times.get(index));
     let just_now = spent.is_some_and(|spent| now.since(*spent) <= limits::REFRESH_GRACE);
-    Ok(if just_now { Turn::Successor(generation + 1) } else { Turn::Reused })
+    Ok(if just_now { RotationOutcome::Successor(generation + 1) } else { RotationOutcome::Reused })
 }
 
 /// The scopes that the request asks to keep, if it asks.

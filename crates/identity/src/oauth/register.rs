@@ -1,16 +1,15 @@
 //! Dynamic registration (RFC 7591): for assistants, open to all, and worth little without a person's consent.
 
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
 use portico_kernel::{AppId, Problem, ScopeSet, is_printable};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::Origin;
 use super::target::assistant_scopes;
-use super::{Fault, OAuthError, redirect};
-use crate::http::reply::{self, Reply};
-use crate::http::{Asked, header};
+use super::{EndpointError, OAuthError, redirect};
+use crate::http::RequestContext;
+use crate::http::response::{self, AuthResponse};
 use crate::people::attempts::{self, REGISTRATIONS};
 use crate::sql::oauth::ClientRow;
 use crate::{Identity, limits, secret, sql};
@@ -49,8 +48,8 @@ impl ClientMetadata {
     pub(crate) fn check_redirects(&self) -> Result<(), OAuthError> {
         let count = self.redirect_uris.len();
         if count == 0 || count > limits::REDIRECT_URIS_MAX {
-            let words = format!("redirect_uris must have 1 to {} addresses.", limits::REDIRECT_URIS_MAX);
-            return Err(OAuthError::new("invalid_redirect_uri", words));
+            let message = format!("redirect_uris must have 1 to {} addresses.", limits::REDIRECT_URIS_MAX);
+            return Err(OAuthError::new("invalid_redirect_uri", message));
         }
         match self.redirect_uris.iter().find_map(|address| redirect::check(address).err()) {
             Some(why) => Err(OAuthError::new("invalid_redirect_uri", format!("A redirect address {why}."))),
@@ -90,30 +89,29 @@ impl ClientMetadata {
 
 impl Identity {
     /// `POST /oauth2/register`.
-    pub(crate) async fn register(&self, asked: &Asked<'_>) -> Result<Reply, Fault> {
-        let metadata = read(asked)?;
+    pub(crate) async fn register(&self, context: &RequestContext<'_>) -> Result<AuthResponse, EndpointError> {
+        let metadata = read(context)?;
         metadata.check_redirects()?;
         metadata.check_grants()?;
         let name = metadata.shown_name()?;
-        let limited =
-            attempts::take(asked.engine, asked.now, &[(REGISTRATIONS, &asked.address_bucket())]).await?;
-        limited.map_err(OAuthError::too_often)?;
-        let id: AppId = asked.engine.entropy.id(asked.now);
+        let limits = [(REGISTRATIONS, &*context.address_bucket())];
+        OAuthError::check_rate(attempts::take(context.engine, context.now, &limits).await?)?;
+        let id: AppId = context.engine.entropy.id(context.now);
         let asks_secret = metadata.asks_secret();
-        let secret = asks_secret.then(|| secret::generate(asked.engine.entropy.as_ref()));
+        let secret = asks_secret.then(|| secret::generate(context.engine.entropy.as_ref()));
         let scopes = metadata.granted_scopes();
         let row = ClientRow {
             id: id.to_string(),
-            origin: Origin::Registered.name().to_owned(),
+            origin: Origin::Registered,
             name: name.clone(),
             secret_hash: secret.as_ref().map(|secret| secret::hash(secret.expose())),
             redirect_uris: serde_json::to_string(&metadata.redirect_uris).map_err(Problem::internal)?,
             scopes: scopes.to_string(),
-            created_at: asked.now,
+            created_at: context.now,
             expires_at: None,
             revoked_at: None,
         };
-        let mut tx = asked.engine.db.write().await?;
+        let mut tx = context.engine.db.write().await?;
         sql::oauth::upsert_client(&mut tx, &row).await?;
         tx.commit().await?;
         let native = metadata
@@ -122,7 +120,7 @@ impl Identity {
             .all(|address| redirect::is_loopback(address) || !address.starts_with("http"));
         let mut body = json!({
             "client_id": id,
-            "client_id_issued_at": asked.now.as_seconds(),
+            "client_id_issued_at": context.now.as_seconds(),
             "client_name": name,
             "redirect_uris": metadata.redirect_uris,
             "grant_types": ["authorization_code", "refresh_token"],
@@ -135,17 +133,15 @@ impl Identity {
             body["client_secret"] = Value::from(secret.expose().as_str());
             body["client_secret_expires_at"] = json!(0);
         }
-        Ok(reply::no_store(reply::json(StatusCode::CREATED, &body)))
+        Ok(response::private_json(StatusCode::CREATED, &body))
     }
 }
 
-fn read(asked: &Asked<'_>) -> Result<ClientMetadata, OAuthError> {
-    let content_type = header(asked.request.headers(), CONTENT_TYPE.as_str());
-    let essence = content_type.split(';').next().unwrap_or_default().trim();
-    if !essence.eq_ignore_ascii_case("application/json") {
+fn read(context: &RequestContext<'_>) -> Result<ClientMetadata, OAuthError> {
+    if !context.has_content_type("application/json") {
         return Err(invalid("The content type must be application/json."));
     }
-    let body = asked.request.body();
+    let body = context.http.body();
     if body.len() > limits::REGISTRATION_BYTES_MAX {
         return Err(invalid(format!(
             "The registration must have at most {} bytes.",

@@ -60,8 +60,8 @@ impl Identity {
         match (client.origin, self.named_audience(params)?) {
             (Origin::Registered | Origin::Document, None) => Ok(mcp),
             (Origin::Registered | Origin::Document, Some(named)) if named != mcp => {
-                let words = "An app that registered itself opens the MCP server alone; ask the operator to register it.";
-                Err(OAuthError::new("invalid_target", words))
+                let message = "An app that registered itself opens the MCP server alone; ask the operator to register it.";
+                Err(OAuthError::new("invalid_target", message))
             }
             (Origin::Console, Some(named)) if named != AUDIENCE => {
                 Err(OAuthError::new("invalid_target", "The console is for the API alone."))

@@ -2,21 +2,21 @@
 
 use http::StatusCode;
 use portico_engine::Engine;
-use portico_kernel::{CallerKind, Problem, Role, Timestamp, hex};
+use portico_kernel::{CallerKind, Problem, Timestamp, hex};
 use serde::Serialize;
 
-use super::client::Authenticated;
-use super::{Fault, OAuthError};
+use super::client::AuthenticatedClient;
+use super::{EndpointError, OAuthError};
 use crate::claims::{Claims, Issue};
-use crate::http::Asked;
-use crate::http::reply::{self, Reply};
+use crate::http::RequestContext;
+use crate::http::response::{self, AuthResponse};
 use crate::sql::oauth::AuthorizationRow;
 use crate::sql::people::PersonRow;
 use crate::{Identity, limits};
 
 /// The answer (RFC 6749, section 5.1).
 #[derive(Serialize)]
-pub(crate) struct Issued {
+pub(crate) struct TokenResponse {
     pub(crate) access_token: String,
     pub(crate) token_type: &'static str,
     pub(crate) expires_in: i64,
@@ -27,32 +27,31 @@ pub(crate) struct Issued {
 
 impl Identity {
     /// `POST /oauth2/token`.
-    pub(crate) async fn token(&self, asked: &Asked<'_>) -> Result<Reply, Fault> {
-        let form = asked.form()?;
+    pub(crate) async fn token(&self, context: &RequestContext<'_>) -> Result<AuthResponse, EndpointError> {
+        let form = context.form()?;
         form.check_single()?;
-        let grant =
-            form.get("grant_type").ok_or_else(|| OAuthError::invalid_request("grant_type is missing."))?;
+        let grant = form.required("grant_type")?;
         if !["client_credentials", "authorization_code", "refresh_token"].contains(&grant) {
-            let words = "The grant type must be client_credentials, authorization_code or refresh_token.";
-            return Err(OAuthError::new("unsupported_grant_type", words).into());
+            let message = "The grant type must be client_credentials, authorization_code or refresh_token.";
+            return Err(OAuthError::new("unsupported_grant_type", message).into());
         }
-        let issued = match (grant, self.authenticate(asked, &form).await?) {
-            ("client_credentials", Authenticated::Key(key)) => {
-                self.exchange_key(asked.engine, &key, &form)?
+        let response = match (grant, self.authenticate(context, &form).await?) {
+            ("client_credentials", AuthenticatedClient::Key(key)) => {
+                self.exchange_key(context.engine, &key, &form)?
             }
-            ("authorization_code", Authenticated::App(client)) => {
-                Box::pin(self.exchange_code(asked, &client, &form)).await?
+            ("authorization_code", AuthenticatedClient::App(client)) => {
+                Box::pin(self.exchange_code(context, &client, &form)).await?
             }
-            ("refresh_token", Authenticated::App(client)) => {
-                Box::pin(self.refresh(asked, &client, &form)).await?
+            ("refresh_token", AuthenticatedClient::App(client)) => {
+                Box::pin(self.refresh(context, &client, &form)).await?
             }
             _ => {
-                let words =
+                let message =
                     "A key is exchanged with client_credentials, an app with a code or a refresh token.";
-                return Err(OAuthError::new("unauthorized_client", words).into());
+                return Err(OAuthError::new("unauthorized_client", message).into());
             }
         };
-        Ok(reply::no_store(reply::json(StatusCode::OK, &issued)))
+        Ok(response::private_json(StatusCode::OK, &response))
     }
 
     /// A token for what the person let the app do.
@@ -62,7 +61,7 @@ impl Identity {
         row: &AuthorizationRow,
         person: &PersonRow,
         now: Timestamp,
-    ) -> Result<Issued, Problem> {
+    ) -> Result<TokenResponse, Problem> {
         let issue = Issue {
             audience: row.audience.clone(),
             subject: person.id.to_string(),
@@ -76,15 +75,19 @@ impl Identity {
             scope: row.scopes.clone(),
             org: Some(row.account_id),
             email: Some(person.email.clone()),
-            role: row.role.as_deref().and_then(Role::parse),
+            role: row.role,
             ..Claims::new(&self.issuer, issue).named(&person.name)
         };
-        Ok(Issued {
+        self.token_response(&claims, now)
+    }
+
+    pub(super) fn token_response(&self, claims: &Claims, now: Timestamp) -> Result<TokenResponse, Problem> {
+        Ok(TokenResponse {
             expires_in: claims.expires_in(now),
-            access_token: self.keys.sign(&claims, now)?.token,
+            access_token: self.keys.sign(claims, now)?.token,
             token_type: "bearer",
             refresh_token: None,
-            scope: row.scopes.clone().unwrap_or_default(),
+            scope: claims.scope.clone().unwrap_or_default(),
         })
     }
 }

@@ -1,46 +1,45 @@
 //! Consent: what an app wants, in plain words, before it gets it.
 
-use http::StatusCode;
 use maud::html;
 use portico_engine::ports::Membership;
 use portico_kernel::{Code, Problem, Scope};
 use portico_store::OnConflict;
 
-use super::Visit;
+use super::PageRequest;
 use super::frame::{self, Width};
-use crate::http::reply::{self, Reply};
+use crate::http::response::{self, AuthResponse};
 use crate::limits;
 use crate::oauth::authorize::AuthorizationRequest;
 use crate::oauth::client::Origin;
 use crate::oauth::{OAuthError, redirect};
-use crate::people::{Choice, links};
+use crate::people::session::Session;
+use crate::people::{AccountChoice, links};
 
-fn over() -> Problem {
+fn expired() -> Problem {
     Problem::new(Code::BadRequest, "This request is too old. Go back to the app and start again.")
 }
 
-impl Visit<'_> {
+impl PageRequest<'_> {
     async fn request(&self, sealed: &str) -> Result<AuthorizationRequest, Problem> {
-        let session = self.session.as_ref().ok_or_else(over)?;
-        self.identity.open_request(self.asked, session.id, sealed).await?.ok_or_else(over)
+        let session = self.session.as_ref().ok_or_else(expired)?;
+        self.identity.open_request(self.context, session.id, sealed).await?.ok_or_else(expired)
     }
 
     async fn memberships(&self) -> Result<Vec<Membership>, Problem> {
-        let session = self.session.as_ref().ok_or_else(over)?;
-        let mut tx = self.asked.engine.db.read().await?;
+        let session = self.session.as_ref().ok_or_else(expired)?;
+        let mut tx = self.context.engine.db.read().await?;
         let memberships = self.identity.enrolment.memberships(&mut tx, session.person.id).await?;
         tx.rollback().await?;
         Ok(memberships)
     }
 
-    pub(super) async fn show_consent(&self) -> Result<Reply, Problem> {
-        let Some(session) = &self.session else { return Ok(self.to_signin()) };
+    pub(crate) async fn show_consent(&self, session: &Session) -> Result<AuthResponse, Problem> {
         let query = self.query()?;
         let sealed = query.text("request");
         let request = self.request(sealed).await?;
         let memberships = self.memberships().await?;
         let (client, guard) = (&request.client, self.guard());
-        let host = redirect::shown_host(&request.redirect_uri);
+        let host = redirect::shown_host(&request.params.redirect_uri);
         let body = html! {
             p { "Signed in as " strong { (session.person.email) } ". " a href="/signout" { "Not you?" } }
             @if !client.origin.is_verified() {
@@ -48,14 +47,14 @@ impl Visit<'_> {
                     strong { "Nobody here has checked this app. " }
                     "It gave itself this name" @if client.origin == Origin::Document { " at " strong { (redirect::shown_host(&client.id)) } }
                     ". Go on only if you started this yourself, a moment ago."
-                    @if redirect::is_loopback(&request.redirect_uri) {
+                    @if redirect::is_loopback(&request.params.redirect_uri) {
                         " It runs on your own computer, where any program could pretend to be it."
                     }
                 }
             }
             p { "It will be able to:" }
             ul.scopes {
-                @for scope in Scope::ALL.iter().filter(|scope| request.scopes.unwrap_or_default().contains(**scope)) {
+                @for scope in Scope::ALL.iter().filter(|scope| request.params.scopes.unwrap_or_default().contains(**scope)) {
                     li { (scope.description()) " " span.quiet { (scope.name()) } }
                 }
             }
@@ -83,25 +82,24 @@ impl Visit<'_> {
             }
         };
         let title = format!("Let {} in?", client.name);
-        let onwards = redirect::form_action(&request.redirect_uri);
-        let page = frame::page(&title, Width::Narrow, None, &body);
-        Ok(guard.apply(reply::page(StatusCode::OK, page, &onwards)))
+        let onwards = redirect::form_action(&request.params.redirect_uri);
+        Ok(guard.apply(frame::page(&title, Width::Narrow, None, &onwards, &body)))
     }
 
-    /// What was sealed for this page works once.
+    /// Uses the sealed request up: it works once.
     async fn use_once(&self, sealed: &str) -> Result<(), Problem> {
-        let mut tx = self.asked.engine.db.write().await?;
-        let until = self.asked.now + limits::CONSENT_LIFE;
-        links::use_once(&mut tx, "consent used", sealed, until).await.on_conflict(over)?;
+        let mut tx = self.context.engine.db.write().await?;
+        let until = self.context.now + limits::CONSENT_LIFE;
+        links::use_once(&mut tx, "consent used", sealed, until).await.on_conflict(expired)?;
         Ok(tx.commit().await?)
     }
 
-    pub(super) async fn consent(&self) -> Result<Reply, Problem> {
-        let form = self.form()?;
+    pub(crate) async fn consent(&self) -> Result<AuthResponse, Problem> {
+        let form = &self.form;
         let request = self.request(form.text("request")).await?;
         if form.text("decision") != "allow" {
             let denied = OAuthError::new("access_denied", "The person did not let the app in.");
-            return Ok(reply::see_other(&request.refuse(&self.identity.issuer, &denied)));
+            return Ok(response::see_other(&request.refuse(&self.identity.issuer, &denied)));
         }
         let memberships = self.memberships().await?;
         let chosen =
@@ -109,6 +107,6 @@ impl Visit<'_> {
         let chosen =
             chosen.ok_or_else(|| Problem::new(Code::BadRequest, "Choose an account that you belong to."))?;
         self.use_once(form.text("request")).await?;
-        self.let_in(&request, &Choice { account: chosen.account, role: chosen.role }).await
+        self.let_in(&request, &AccountChoice { account: chosen.account, role: chosen.role }).await
     }
 }

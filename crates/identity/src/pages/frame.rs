@@ -1,7 +1,10 @@
 //! The frame that every page has.
 
+use http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
+use portico_kernel::{Detail, Problem};
 
+use crate::http::response::{self, AuthResponse};
 use crate::people::session::FormGuard;
 
 /// How wide a page is.
@@ -13,9 +16,15 @@ pub(super) enum Width {
     Wide,
 }
 
-/// A page of that title. `alert` is what went wrong, read out at once.
-pub(super) fn page(title: &str, width: Width, alert: Option<&str>, body: &Markup) -> Markup {
-    html! {
+/// A page. `refusal` is what went wrong, read out at once; its forms may lead here and, by a redirect, to `onwards`.
+pub(super) fn page(
+    title: &str,
+    width: Width,
+    refusal: Option<&Problem>,
+    onwards: &str,
+    body: &Markup,
+) -> AuthResponse {
+    let markup = html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -36,56 +45,90 @@ pub(super) fn page(title: &str, width: Width, alert: Option<&str>, body: &Markup
                 }
                 main {
                     h1 { (title) }
-                    @if let Some(alert) = alert {
-                        p.alert role="alert" { (alert) }
+                    @if let Some(problem) = refusal {
+                        p.alert role="alert" { (message(problem)) }
                     }
                     (body)
                 }
             }
         }
+    };
+    let page = response::page(refusal.map_or(StatusCode::OK, status), markup, onwards);
+    match refusal.and_then(Problem::retry_seconds) {
+        Some(seconds) => response::retry_after(page, seconds),
+        None => page,
     }
 }
 
-/// A refusal.
-pub(super) fn failure(words: &str, request_id: &str) -> Markup {
+/// A refusal on a page of its own.
+pub(super) fn failure(problem: &Problem, request_id: &str) -> AuthResponse {
     let body = html! {
-        p.alert role="alert" { (words) }
         p.quiet { "Request " code { (request_id) } }
         p { a href="/settings" { "To your settings" } }
     };
-    page("That did not work", Width::Narrow, None, &body)
+    page("That did not work", Width::Narrow, Some(problem), "", &body)
+}
+
+pub(super) fn status(problem: &Problem) -> StatusCode {
+    StatusCode::from_u16(problem.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// What a refusal says to the person: what is wrong with the field, if it is about one.
+pub(super) fn message(problem: &Problem) -> String {
+    field_message(problem).unwrap_or_else(|| problem.error().to_owned())
+}
+
+/// What is wrong with the first field that the refusal names.
+pub(super) fn field_message(problem: &Problem) -> Option<String> {
+    problem.details().iter().find_map(|detail| match detail {
+        Detail::Field { field, description } if field == "password" || field == "name" => {
+            Some(description.clone())
+        }
+        Detail::Field { description, .. } => Some(format!("The e-mail address {description}.")),
+        _ => None,
+    })
 }
 
 /// A field of a form with its label.
 pub(super) struct Field<'a> {
-    pub(super) name: &'static str,
-    pub(super) label: &'a str,
-    pub(super) kind: &'static str,
-    pub(super) autocomplete: &'static str,
-    pub(super) value: &'a str,
-    /// What helps to fill it.
-    pub(super) hint: &'a str,
-    pub(super) required: bool,
-    /// Is it where one begins to type?
-    pub(super) focus: bool,
+    name: &'static str,
+    label: &'static str,
+    kind: &'static str,
+    autocomplete: &'static str,
+    value: &'a str,
+    hint: &'static str,
+    required: bool,
+    focused: bool,
 }
 
-impl Default for Field<'_> {
-    fn default() -> Self {
-        Self {
-            name: "",
-            label: "",
-            kind: "text",
-            autocomplete: "off",
-            value: "",
-            hint: "",
-            required: true,
-            focus: false,
-        }
+impl<'a> Field<'a> {
+    /// A line of text that must be filled.
+    pub(super) const fn new(name: &'static str, label: &'static str) -> Self {
+        let (kind, autocomplete, value, hint) = ("text", "off", "", "");
+        Self { name, label, kind, autocomplete, value, hint, required: true, focused: false }
     }
-}
 
-impl Field<'_> {
+    pub(super) fn kind(self, kind: &'static str, autocomplete: &'static str) -> Self {
+        Self { kind, autocomplete, ..self }
+    }
+
+    pub(super) fn value(self, value: &'a str) -> Self {
+        Self { value, ..self }
+    }
+
+    pub(super) fn hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+
+    pub(super) fn optional(self) -> Self {
+        Self { required: false, ..self }
+    }
+
+    /// Is it where the cursor is when the page opens?
+    pub(super) fn focused(self, focused: bool) -> Self {
+        Self { focused, ..self }
+    }
+
     /// `prefix` tells fields of one name in two forms apart.
     pub(super) fn show(&self, prefix: &str) -> Markup {
         let id = format!("{prefix}{}", self.name);
@@ -94,7 +137,7 @@ impl Field<'_> {
             div.field {
                 label for=(id) { (self.label) }
                 input id=(id) name=(self.name) type=(self.kind) value=(self.value) autocomplete=(self.autocomplete)
-                    required[self.required] autofocus[self.focus] aria-describedby=[(!self.hint.is_empty()).then_some(&hint)];
+                    required[self.required] autofocus[self.focused] aria-describedby=[(!self.hint.is_empty()).then_some(&hint)];
                 @if !self.hint.is_empty() {
                     p.hint id=(hint) { (self.hint) }
                 }
@@ -103,9 +146,21 @@ impl Field<'_> {
     }
 }
 
-/// The hidden proof that a form is ours.
+/// The field for the password that is asked again.
+pub(super) fn current_password() -> Field<'static> {
+    Field::new("current_password", "Your password").kind("password", "current-password")
+}
+
+/// The field for a password that the person chooses.
+pub(super) fn new_password(label: &'static str) -> Field<'static> {
+    Field::new("password", label)
+        .kind("password", "new-password")
+        .hint("A few words that do not belong together are easy to keep and hard to guess.")
+}
+
+/// The hidden CSRF token.
 pub(super) fn csrf(guard: &FormGuard) -> Markup {
-    html! { input type="hidden" name="csrf" value=(guard.csrf); }
+    hidden("csrf", &guard.csrf)
 }
 
 pub(super) fn hidden(name: &str, value: &str) -> Markup {

@@ -13,132 +13,153 @@ mod signout;
 mod signup;
 mod totp;
 
-use http::{Method, StatusCode};
+use std::time::Duration;
+
+use http::Method;
 use portico_engine::log_failure;
 use portico_kernel::{Code, Problem, Secret};
+use serde_json::json;
 
 use crate::Identity;
-use crate::http::reply::{self, Reply};
-use crate::http::{Asked, Params};
+use crate::http::response::{self, AuthResponse};
+use crate::http::routes::{PageHandler, RefusalView, Route};
+use crate::http::{Params, RequestContext};
 use crate::people::session::{self, FormGuard, Session};
 
-/// For whoever has used up a limit.
-const TOO_MANY: &str = "Too many wrong tries. Wait a few minutes, then try again.";
-const STYLE: &str = include_str!("../../assets/portico.css");
-const ICON: &str = include_str!("../../assets/icon.svg");
-const SCRIPT: &str = include_str!("../../assets/passkeys.js");
+pub(crate) const STYLE: &str = include_str!("../../assets/portico.css");
+pub(crate) const ICON: &str = include_str!("../../assets/icon.svg");
+pub(crate) const SCRIPT: &str = include_str!("../../assets/passkeys.js");
 
-/// A page that is asked for: everything that it needs to answer.
-pub(crate) struct Visit<'a> {
+/// A request for a page.
+pub(crate) struct PageRequest<'a> {
     pub(crate) identity: &'a Identity,
-    pub(crate) asked: &'a Asked<'a>,
-    /// Whoever is signed in.
+    pub(crate) context: &'a RequestContext<'a>,
+    /// The session of the browser, if it is signed in.
     pub(crate) session: Option<Session>,
+    /// The posted form, whose CSRF token was right; empty when none was posted.
+    form: Params,
 }
 
-/// Answers a request for a page. Whatever goes wrong is a page too.
-pub(crate) async fn answer(identity: &Identity, asked: &Asked<'_>, method: &Method, path: &str) -> Reply {
-    match path {
-        "/assets/portico.css" => return reply::asset("text/css; charset=utf-8", STYLE),
-        "/assets/icon.svg" => return reply::asset("image/svg+xml", ICON),
-        "/assets/passkeys.js" => return reply::asset("text/javascript; charset=utf-8", SCRIPT),
-        _ => {}
-    }
-    let answered = async {
-        let session = identity.session(asked).await?;
-        let visit = Visit { identity, asked, session };
-        if method == Method::POST { visit.post(path).await } else { visit.get(path).await }
+/// Answers a request for a page. An error is a page too.
+pub(crate) async fn answer(
+    identity: &Identity,
+    context: &RequestContext<'_>,
+    route: &Route,
+    handler: PageHandler,
+) -> AuthResponse {
+    let answering = async {
+        let session = identity.session(context).await?;
+        let mut page = PageRequest { identity, context, session, form: Params::default() };
+        page.run(route, handler).await
     };
-    answered.await.unwrap_or_else(|problem| {
-        log_failure(&problem, "page", &asked.request_id);
-        failure(&problem, &asked.request_id)
+    answering.await.unwrap_or_else(|problem| {
+        log_failure(&problem, "page", &context.request_id);
+        frame::failure(&problem, &context.request_id)
     })
 }
 
-/// A refusal, for a person.
-fn failure(problem: &Problem, request_id: &str) -> Reply {
-    let status = StatusCode::from_u16(problem.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let page = reply::page(status, frame::failure(problem.error(), request_id), "");
-    match problem.retry_seconds() {
-        Some(seconds) => {
-            reply::retry_after(page, std::time::Duration::from_secs(seconds.unsigned_abs().saturating_sub(1)))
+impl PageRequest<'_> {
+    async fn run(&mut self, route: &Route, handler: PageHandler) -> Result<AuthResponse, Problem> {
+        if self.session.is_none() && !matches!(handler, PageHandler::Anyone(_)) {
+            // A script cannot follow a redirect to a page.
+            return if route.refusal_view == RefusalView::Json {
+                Err(signed_out())
+            } else {
+                Ok(self.to_signin())
+            };
         }
-        None => page,
-    }
-}
-
-impl Visit<'_> {
-    async fn get(&self, path: &str) -> Result<Reply, Problem> {
-        match path {
-            "/oauth2/auth" => self.authorize().await,
-            "/signin" => self.show_signin().await,
-            "/signin/code" => self.show_code().await,
-            "/signup" => self.show_signup().await,
-            "/password" => self.show_password().await,
-            "/password/forgotten" => self.show_forgotten(),
-            "/email" => self.show_email().await,
-            "/consent" => self.show_consent().await,
-            "/signout" => Ok(self.show_signout()),
-            "/settings" => self.show_settings(None).await,
-            "/settings/totp" => self.show_totp(),
-            _ => Ok(reply::see_other("/settings")),
+        if route.takes_form() {
+            let form = self.context.form();
+            let form = form.map_err(|error| Problem::new(Code::BadRequest, error.description))?;
+            self.check_csrf(form.text("csrf"))?;
+            self.form = form;
+        }
+        match self.run_handler(route, handler).await {
+            Err(problem) if is_mendable(&problem) => self.show_refusal(route.refusal_view, problem).await,
+            result => result,
         }
     }
 
-    async fn post(&self, path: &str) -> Result<Reply, Problem> {
-        match path {
-            "/signin" => self.signin().await,
-            "/signin/code" => self.signin_code().await,
-            "/signin/passkey/begin" => self.begin_passkey_signin(),
-            "/signin/passkey" => self.passkey_signin().await,
-            "/signup" => self.signup().await,
-            "/password" => self.choose_password().await,
-            "/password/forgotten" => self.forgotten().await,
-            "/email" => self.confirm_email().await,
-            "/consent" => self.consent().await,
-            "/signout" => self.signout().await,
-            "/settings/totp" => self.add_totp().await,
-            "/settings/passkeys/begin" => self.begin_passkey().await,
-            "/settings/passkeys" => self.add_passkey().await,
-            _ => self.change_settings(path).await,
+    async fn run_handler(&self, route: &Route, handler: PageHandler) -> Result<AuthResponse, Problem> {
+        if route.asks_password {
+            self.check_password().await?;
+        }
+        match (handler, &self.session) {
+            (PageHandler::Anyone(run), _) => run(self).await,
+            (_, None) => Err(signed_out()),
+            (PageHandler::SignedIn(run), Some(session)) => run(self, session).await,
+            (PageHandler::Change(run), Some(session)) => {
+                let mut ctx = session.ctx(self.context);
+                run(self, &mut ctx, session).await?;
+                ctx.finish().await?;
+                Ok(response::see_other("/settings"))
+            }
         }
     }
 
-    /// What the page's forms need.
+    /// Shows a refusal where the person can mend what was wrong.
+    async fn show_refusal(&self, view: RefusalView, problem: Problem) -> Result<AuthResponse, Problem> {
+        match (view, &self.session) {
+            (RefusalView::Settings, Some(session)) => self.show_settings(session, Some(&problem)).await,
+            (RefusalView::TotpSetup, Some(session)) => self.show_totp(session, Some(&problem)),
+            (RefusalView::Json, _) => {
+                let body = json!({ "error": frame::message(&problem) });
+                Ok(response::private_json(frame::status(&problem), &body))
+            }
+            _ => Err(problem),
+        }
+    }
+
+    /// The CSRF token for the page's forms.
     fn guard(&self) -> FormGuard {
-        session::guard(self.asked, self.session.as_ref())
+        session::guard(self.context, self.session.as_ref())
     }
 
-    /// The form that was posted, if a page of ours sent it.
-    fn form(&self) -> Result<Params, Problem> {
-        let form = self.asked.form().map_err(|error| Problem::new(Code::BadRequest, error.description))?;
-        self.check_guard(form.text("csrf"))?;
-        Ok(form)
-    }
-
-    fn check_guard(&self, csrf: &str) -> Result<(), Problem> {
-        if session::is_guarded(self.asked, self.session.as_ref(), &self.identity.issuer_origin, csrf) {
+    fn check_csrf(&self, csrf: &str) -> Result<(), Problem> {
+        if session::is_guarded(self.context, self.session.as_ref(), &self.identity.issuer_origin, csrf) {
             return Ok(());
         }
-        let words =
+        let message =
             "The form is too old, or was sent from elsewhere. Go back, load the page again and retry.";
-        Err(Problem::new(Code::Forbidden, words))
+        Err(Problem::new(Code::Forbidden, message))
     }
 
     fn query(&self) -> Result<Params, Problem> {
-        self.asked.query().map_err(|error| Problem::new(Code::BadRequest, error.description))
+        self.context.query().map_err(|error| Problem::new(Code::BadRequest, error.description))
     }
 
-    /// To sign in, and then back here.
-    fn to_signin(&self) -> Reply {
-        let here = self.asked.request.uri().path_and_query().map_or("/settings", |here| here.as_str());
-        signin::to_signin(if self.asked.request.method() == Method::POST { "/settings" } else { here })
+    /// Redirects to the sign-in, and from there back here.
+    fn to_signin(&self) -> AuthResponse {
+        let here = self.context.http.uri().path_and_query().map_or("/settings", |here| here.as_str());
+        signin::to_signin(if self.context.http.method() == Method::POST { "/settings" } else { here })
+    }
+
+    /// A secret from the form.
+    fn secret(&self, name: &str) -> Secret<String> {
+        Secret::new(self.form.text(name).to_owned())
     }
 }
 
-/// A secret out of a form.
-fn secret(form: &Params, name: &str) -> Secret<String> {
-    Secret::new(form.text(name).to_owned())
+fn signed_out() -> Problem {
+    Problem::new(Code::Unauthenticated, "You are signed out. Load the page again.")
+}
+
+fn expired_link() -> Problem {
+    Problem::new(Code::NotFound, "This link is over, was used already, or never was one.")
+}
+
+fn used_link() -> Problem {
+    Problem::new(Code::NotFound, "This link was used already.")
+}
+
+fn too_many_attempts(wait: Duration) -> Problem {
+    let message = "Too many wrong tries. Wait a few minutes, then try again.";
+    Problem::new(Code::RateLimited, message).retry_after(wait)
+}
+
+/// Can the person who filled the form mend this? Everything else is shown on a page of its own.
+fn is_mendable(problem: &Problem) -> bool {
+    matches!(problem.code(), Code::BadRequest | Code::Unauthenticated | Code::RateLimited)
 }
 
 /// Where a person goes on after signing in: to a page of ours, never to another site.

@@ -1,4 +1,4 @@
-//! What the settings show.
+//! The sections of the settings page.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use maud::{Markup, html};
 use portico_kernel::{Problem, Timestamp};
 
 use super::device;
-use super::frame::{self, Field};
-use crate::http::Asked;
+use super::frame::{self, Field, current_password};
+use crate::http::RequestContext;
 use crate::oauth::client::CONSOLE;
 use crate::people::session::{FormGuard, Session};
 use crate::sql;
 use crate::sql::oauth::AuthorizationRow;
 use crate::sql::people::{PasskeyRow, PersonRow, SessionRow};
 
-/// What stands on the page.
+/// The data of the settings page.
 pub(super) struct Overview {
     has_totp: bool,
     recovery_codes: i64,
@@ -28,22 +28,12 @@ fn day(time: Timestamp) -> String {
     time.to_string().chars().take(16).collect::<String>().replace('T', " ")
 }
 
-fn current_password() -> Field<'static> {
-    Field {
-        name: "current_password",
-        label: "Your password",
-        kind: "password",
-        autocomplete: "current-password",
-        ..Field::default()
-    }
-}
-
 impl Overview {
-    pub(super) async fn read(asked: &Asked<'_>, session: &Session) -> Result<Self, Problem> {
+    pub(super) async fn read(context: &RequestContext<'_>, session: &Session) -> Result<Self, Problem> {
         let person = session.person.id;
-        let mut tx = asked.engine.db.read().await?;
+        let mut tx = context.engine.db.read().await?;
         let mut apps: BTreeMap<String, (String, Vec<AuthorizationRow>)> = BTreeMap::new();
-        for row in sql::oauth::authorizations_of(&mut tx, person, asked.now).await? {
+        for row in sql::oauth::authorizations_of(&mut tx, person, context.now).await? {
             if row.client_id == CONSOLE {
                 continue;
             }
@@ -68,14 +58,9 @@ impl Overview {
     }
 
     pub(super) fn sign_in(&self, guard: &FormGuard, has_passkeys: bool) -> Markup {
-        let new = Field {
-            name: "new_password",
-            label: "New password",
-            kind: "password",
-            autocomplete: "new-password",
-            hint: "You will be signed out everywhere else.",
-            ..Field::default()
-        };
+        let new = Field::new("new_password", "New password")
+            .kind("password", "new-password")
+            .hint("You will be signed out everywhere else.");
         html! {
             section aria-labelledby="sign-in" {
                 h2 id="sign-in" { "Sign-in" }
@@ -184,21 +169,8 @@ impl Overview {
 }
 
 pub(super) fn profile(guard: &FormGuard, person: &PersonRow) -> Markup {
-    let name = Field {
-        name: "name",
-        label: "Name",
-        autocomplete: "name",
-        value: &person.name,
-        required: false,
-        ..Field::default()
-    };
-    let email = Field {
-        name: "email",
-        label: "New address",
-        kind: "email",
-        autocomplete: "email",
-        ..Field::default()
-    };
+    let name = Field::new("name", "Name").kind("text", "name").value(&person.name).optional();
+    let email = Field::new("email", "New address").kind("email", "email");
     html! {
         section aria-labelledby="profile" {
             h2 id="profile" { "You" }
@@ -218,7 +190,7 @@ pub(super) fn profile(guard: &FormGuard, person: &PersonRow) -> Markup {
 }
 
 fn add_passkey(guard: &FormGuard) -> Markup {
-    let name = Field { name: "name", label: "A name for it", value: "", required: false, ..Field::default() };
+    let name = Field::new("name", "A name for it").optional();
     html! {
         details hidden data-passkey="add" data-csrf=(guard.csrf) {
             summary { "Add a passkey" }

@@ -1,17 +1,16 @@
 //! Signing out.
 
-use http::StatusCode;
 use maud::html;
 use portico_kernel::Problem;
 
-use super::Visit;
+use super::PageRequest;
 use super::frame::{self, Width};
-use crate::http::reply::{self, Reply};
+use crate::http::response::{self, AuthResponse};
 use crate::people::session;
 
-impl Visit<'_> {
-    pub(super) fn show_signout(&self) -> Reply {
-        let Some(session) = &self.session else { return reply::see_other("/signin") };
+impl PageRequest<'_> {
+    pub(crate) fn show_signout(&self) -> AuthResponse {
+        let Some(session) = &self.session else { return response::see_other("/signin") };
         let guard = self.guard();
         let body = html! {
             p { "You are signed in as " strong { (session.person.email) } "." }
@@ -21,16 +20,15 @@ impl Visit<'_> {
             }
             p.quiet { a href="/settings" { "Stay signed in" } }
         };
-        reply::page(StatusCode::OK, frame::page("Sign out", Width::Narrow, None, &body), "")
+        frame::page("Sign out", Width::Narrow, None, "", &body)
     }
 
-    pub(super) async fn signout(&self) -> Result<Reply, Problem> {
-        self.form()?;
+    pub(crate) async fn signout(&self) -> Result<AuthResponse, Problem> {
         if let Some(session) = &self.session {
-            let mut ctx = session.ctx(self.asked);
+            let mut ctx = session.ctx(self.context);
             self.identity.end_session(&mut ctx, session.person.id, session.id).await?;
             ctx.finish().await?;
         }
-        Ok(session::forget(reply::see_other("/signin")))
+        Ok(session::forget(response::see_other("/signin")))
     }
 }

@@ -1,84 +1,67 @@
 //! Setting up a code generator.
 
-use http::StatusCode;
 use maud::{Markup, PreEscaped, html};
-use portico_kernel::Problem;
+use portico_kernel::{Code, Problem};
 use qrcode::QrCode;
 use qrcode::render::svg;
 
-use super::Visit;
+use super::PageRequest;
 use super::frame::{self, Field, Width};
-use crate::http::carried::For;
-use crate::http::reply::{self, Reply};
+use crate::http::response::{self, AuthResponse};
+use crate::http::sealed_state::StateSeal;
 use crate::limits;
 use crate::people::session::Session;
 use crate::people::totp::{self, Generator};
 
-/// A secret that is not the person's yet: it travels with the form, sealed, until a code proves that the phone has it.
-fn proposed(session: &str) -> For<'_> {
-    For { whom: session, purpose: "totp proposed" }
+/// Seals a secret that is not the person's yet: the form carries it until a code proves that the phone has it.
+fn proposed(session: &str) -> StateSeal<'_> {
+    StateSeal { bound_to: session, purpose: "totp proposed" }
 }
 
-impl Visit<'_> {
-    pub(super) fn show_totp(&self) -> Result<Reply, Problem> {
-        let Some(session) = &self.session else { return Ok(self.to_signin()) };
-        self.totp_page(StatusCode::OK, None, session, &totp::new_secret(self.asked.engine))
+impl PageRequest<'_> {
+    fn proposed_secret(&self, session: &Session) -> Option<Vec<u8>> {
+        proposed(&session.id.to_string()).open(self.context, self.form.text("proposed"))
     }
 
-    fn totp_page(
+    /// Shows a new secret or, after a refusal, the one that was shown before.
+    pub(crate) fn show_totp(
         &self,
-        status: StatusCode,
-        alert: Option<&str>,
         session: &Session,
-        secret: &[u8],
-    ) -> Result<Reply, Problem> {
+        refusal: Option<&Problem>,
+    ) -> Result<AuthResponse, Problem> {
+        let secret = match refusal {
+            None => Some(totp::new_secret(self.context.engine).to_vec()),
+            Some(_) => self.proposed_secret(session),
+        };
+        let Some(secret) = secret else { return Ok(response::see_other("/settings/totp")) };
         let guard = self.guard();
-        let generator = Generator::new(secret, &session.person.email, &self.identity.issuer)?;
-        let password = Field {
-            name: "current_password",
-            label: "Your password",
-            kind: "password",
-            autocomplete: "current-password",
-            ..Field::default()
-        };
-        let code = Field {
-            name: "code",
-            label: "Code from the app",
-            autocomplete: "one-time-code",
-            ..Field::default()
-        };
-        let own = session.id.to_string();
-        let sealed = proposed(&own).seal(self.asked, limits::TOTP_SETUP_LIFE, secret)?;
+        let generator = Generator::new(&secret, &session.person.email, &self.identity.issuer)?;
+        let code = Field::new("code", "Code from the app").kind("text", "one-time-code");
+        let sealed =
+            proposed(&session.id.to_string()).seal(self.context, limits::TOTP_SETUP_LIFE, &secret)?;
         let body = html! {
             p { "Scan this with an authenticator app on your phone, or type the key into it." }
             div.qr role="img" aria-label="QR code of the key below" { (picture(&generator.address()?)) }
             p.key { code id="totp-secret" { (generator.secret_text()) } }
             form method="post" action="/settings/totp" {
                 (frame::csrf(&guard)) (frame::hidden("proposed", &sealed))
-                (code.show("")) (password.show(""))
+                (code.show("")) (frame::current_password().show(""))
                 button.primary type="submit" { "Turn on" }
             }
             p.quiet { a href="/settings" { "Back to settings" } }
         };
-        Ok(reply::page(status, frame::page("Codes from an app", Width::Narrow, alert, &body), ""))
+        Ok(frame::page("Codes from an app", Width::Narrow, refusal, "", &body))
     }
 
-    pub(super) async fn add_totp(&self) -> Result<Reply, Problem> {
-        let Some(session) = &self.session else { return Ok(self.to_signin()) };
-        let form = self.form()?;
-        let own = session.id.to_string();
-        let Some(secret) = proposed(&own).open::<Vec<u8>>(self.asked, form.text("proposed")) else {
-            return Ok(reply::see_other("/settings/totp"));
+    pub(crate) async fn add_totp(&self, session: &Session) -> Result<AuthResponse, Problem> {
+        let Some(secret) = self.proposed_secret(session) else {
+            return Ok(response::see_other("/settings/totp"));
         };
-        if let Some(refused) = self.recheck(session, &form).await? {
-            return self.totp_page(refused.status, Some(&refused.words), session, &secret);
-        }
         let generator = Generator::new(&secret, &session.person.email, &self.identity.issuer)?;
-        let Some(step) = generator.step(form.text("code"), self.asked.now) else {
-            let words = "The code is wrong. Does the phone show the right time?";
-            return self.totp_page(StatusCode::BAD_REQUEST, Some(words), session, &secret);
-        };
-        let mut ctx = session.ctx(self.asked);
+        let step = generator.step(self.form.text("code"), self.context.now);
+        let message = "The code is wrong. Does the phone show the right time?";
+        let step = step.ok_or_else(|| Problem::new(Code::BadRequest, message))?;
+        let mut ctx = session.ctx(self.context);
         let codes = totp::keep(&mut ctx, session.person.id, &secret, step).await?;
         ctx.audit("person.totp_added", &session.person.id)?;
         ctx.finish().await?;
@@ -88,7 +71,7 @@ impl Visit<'_> {
             ul.codes id="recovery-codes" { @for code in &codes { li { code { (code) } } } }
             p { a href="/settings" { "Done" } }
         };
-        Ok(reply::page(StatusCode::OK, frame::page("Codes are on", Width::Narrow, None, &body), ""))
+        Ok(frame::page("Codes are on", Width::Narrow, None, "", &body))
     }
 }
 

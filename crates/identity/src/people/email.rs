@@ -7,7 +7,7 @@ const BYTES_MAX: usize = 254;
 const LOCAL_BYTES_MAX: usize = 64;
 
 /// The form in which a person is known, however the address was typed: width, accents and capitals are made alike, so
-/// that nobody has two accounts, or two sets of tries, by another spelling. Nothing when it is no address.
+/// that nobody has two accounts, or two sets of attempts, by another spelling. `None` when it is no address.
 pub(crate) fn canonical(email: &str) -> Option<String> {
     // Lowercasing can undo the normal form, so it is made once more.
     let lower = email.trim().nfkc().collect::<String>().to_lowercase();

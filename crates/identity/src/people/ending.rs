@@ -48,7 +48,7 @@ impl Identity {
         let now = ctx.now();
         let person = sql::people::person(ctx.tx().await?, &id.to_string()).await?;
         let person = person.ok_or_else(|| Problem::not_found("person", id))?;
-        ctx.act_in(person.account_id);
+        ctx.set_account(person.account_id);
         self.end_sessions(ctx, id, None).await?;
         sql::add_revocation(ctx.tx().await?, &id.to_string(), false, now).await?;
         ctx.audit("person.signed_out_everywhere", &id)?;
@@ -67,7 +67,7 @@ pub(crate) async fn end(ctx: &mut Ctx, ending: &Ending) -> Result<Vec<Authorizat
 /// Writes what was ended into the logs of the accounts that it was for. The console's own is a sign-out.
 fn audit(ctx: &mut Ctx, ended: &[AuthorizationRow]) -> Result<(), Problem> {
     for row in ended.iter().filter(|row| row.scopes.is_some()) {
-        ctx.act_in(row.account_id);
+        ctx.set_account(row.account_id);
         ctx.audit_with("app.revoked", &row.id, serde_json::json!({ "client_id": row.client_id }))?;
     }
     Ok(())

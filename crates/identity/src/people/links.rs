@@ -3,32 +3,28 @@
 use std::time::Duration;
 
 use portico_engine::Ctx;
-use portico_kernel::{PersonId, Problem, Timestamp};
-use portico_store::{StoreError, Tx};
+use portico_kernel::{PersonId, Problem, Timestamp, text_enum};
+use portico_store::{StoreError, Tx, text_value};
 
 use crate::sql::people::{self as sql, LinkRow};
 use crate::{limits, secret};
 
-/// What a link is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To make the first person.
-    Setup,
-    /// To choose a password.
-    Password,
-    /// To confirm an address.
-    Email,
+text_enum! {
+    /// What a link is for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Purpose {
+        /// To make the first person.
+        Setup = "setup",
+        /// To choose a password.
+        Password = "password",
+        /// To confirm an address.
+        Email = "email",
+    }
 }
 
-impl Purpose {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Setup => "setup",
-            Self::Password => "password",
-            Self::Email => "email",
-        }
-    }
+text_value!(Purpose);
 
+impl Purpose {
     const fn life(self) -> Duration {
         match self {
             Self::Setup => limits::SETUP_LINK_LIFE,
@@ -37,7 +33,7 @@ impl Purpose {
     }
 }
 
-/// Makes a link for `person` (empty for nobody yet); answers the secret in it. The last link to sign up first or to
+/// Makes a link for `person` (empty for nobody yet); returns the secret in it. The last link to sign up first or to
 /// confirm an address is the one that works; of those to choose a password each does, so that nobody can make another's
 /// useless by asking for a new one.
 pub(crate) async fn create(
@@ -56,7 +52,7 @@ pub(crate) async fn create(
     };
     let tx = ctx.tx().await?;
     if purpose != Purpose::Password {
-        sql::delete_links(tx, person, purpose.name()).await?;
+        sql::delete_links(tx, person, purpose).await?;
     }
     sql::insert_link(tx, &row).await?;
     Ok(token)
@@ -65,7 +61,7 @@ pub(crate) async fn create(
 /// Makes every link of the person useless: their password or address is another now.
 pub(crate) async fn forget(tx: &mut Tx, person: PersonId) -> Result<(), Problem> {
     for purpose in [Purpose::Password, Purpose::Email] {
-        sql::delete_links(tx, &person.to_string(), purpose.name()).await?;
+        sql::delete_links(tx, &person.to_string(), purpose).await?;
     }
     Ok(())
 }
@@ -77,7 +73,7 @@ pub(crate) async fn find(
     token: &str,
     now: Timestamp,
 ) -> Result<Option<LinkRow>, Problem> {
-    Ok(sql::link(tx, secret::hash(token), purpose.name(), now).await?)
+    Ok(sql::link(tx, secret::hash(token), purpose, now).await?)
 }
 
 /// Uses a link up; of any number that try, one gets it.

@@ -4,31 +4,20 @@
 use portico_engine::Ctx;
 use portico_kernel::{Code, PersonId, Problem, hex};
 use portico_store::OnConflict;
+use portico_webauthn::{AuthenticationResponse, Passkey, Refusal, RegistrationResponse, RelyingParty, User};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use url::Url;
-use webauthn_rs::prelude::{
-    DiscoverableAuthentication, DiscoverableKey, Passkey, PasskeyRegistration, PublicKeyCredential,
-    RegisterPublicKeyCredential, Uuid,
-};
-use webauthn_rs::{Webauthn, WebauthnBuilder};
 
-use crate::http::Asked;
-use crate::http::carried::For;
+use crate::http::RequestContext;
+use crate::http::sealed_state::StateSeal;
 use crate::limits;
 use crate::people::links;
+use crate::secret;
 use crate::sql::people::{self as sql, PasskeyRow, PersonRow};
-
-/// The platform as browsers know it. There is none at an address without a name, such as `127.0.0.1`.
-pub(crate) fn relying_party(issuer: &str) -> Option<Webauthn> {
-    let origin = Url::parse(issuer).ok()?;
-    let name = origin.domain()?.to_owned();
-    WebauthnBuilder::new(&name, &origin).ok()?.rp_name("Portico").build().ok()
-}
 
 /// What a browser sends at the end of a ceremony.
 #[derive(Deserialize)]
-pub(crate) struct Finished<C> {
+pub(crate) struct PasskeyResponse<C> {
     pub(crate) csrf: String,
     state: String,
     credential: C,
@@ -39,61 +28,57 @@ pub(crate) struct Finished<C> {
 const ADDING: &str = "passkey registration";
 const SIGN_IN: &str = "passkey sign-in";
 
-fn fault(error: impl std::fmt::Display) -> Problem {
-    Problem::internal(format!("WebAuthn: {error}"))
+fn log_refusal(refusal: Refusal) {
+    tracing::debug!(?refusal, "Passkey refused");
 }
 
 /// Begins to add a passkey to the person.
 pub(crate) async fn begin_adding(
-    asked: &Asked<'_>,
-    webauthn: &Webauthn,
+    context: &RequestContext<'_>,
+    relying_party: &RelyingParty,
     person: &PersonRow,
     browser: &str,
 ) -> Result<Value, Problem> {
-    let mut tx = asked.engine.db.read().await?;
+    let mut tx = context.engine.db.read().await?;
     let known = sql::passkeys(&mut tx, person.id).await?;
     tx.rollback().await?;
-    let known = known.iter().filter_map(|row| serde_json::from_str::<Passkey>(&row.passkey).ok());
-    let known = known.map(|passkey| passkey.cred_id().clone()).collect();
-    let name = if person.name.is_empty() { &person.email } else { &person.name };
-    let id = Uuid::from_u128(person.id.as_u128());
-    let (options, state) =
-        webauthn.start_passkey_registration(id, &person.email, name, Some(known)).map_err(fault)?;
-    let mut options = serde_json::to_value(options).map_err(Problem::internal)?;
-    // So that it is found later without typing an address.
-    options["publicKey"]["authenticatorSelection"]["residentKey"] = json!("required");
-    options["publicKey"]["authenticatorSelection"]["requireResidentKey"] = json!(true);
+    let known: Vec<Passkey> =
+        known.iter().filter_map(|row| serde_json::from_str(&row.passkey).ok()).collect();
+    let display_name = if person.name.is_empty() { &person.email } else { &person.name };
+    let user = User { id: person.id.as_u128(), name: &person.email, display_name };
+    let challenge = secret::random(context.engine.entropy.as_ref());
+    let options = relying_party.creation_options(&user, &challenge, known.iter());
     Ok(
-        json!({ "options": options, "state": For { whom: browser, purpose: ADDING }.seal(asked, limits::STEP_LIFE, state)? }),
+        json!({ "options": options, "state": StateSeal { bound_to: browser, purpose: ADDING }.seal(context, limits::STEP_LIFE, challenge)? }),
     )
 }
 
 /// Adds the passkey that the browser made; `None` when it is not in order.
 pub(crate) async fn finish_adding(
     ctx: &mut Ctx,
-    asked: &Asked<'_>,
-    webauthn: &Webauthn,
+    context: &RequestContext<'_>,
+    relying_party: &RelyingParty,
     person: &PersonRow,
     browser: &str,
-    finished: Finished<RegisterPublicKeyCredential>,
+    finished: PasskeyResponse<RegistrationResponse>,
 ) -> Result<Option<()>, Problem> {
-    let state: Option<PasskeyRegistration> =
-        For { whom: browser, purpose: ADDING }.open(asked, &finished.state);
-    let Some(passkey) =
-        state.and_then(|state| webauthn.finish_passkey_registration(&finished.credential, &state).ok())
-    else {
-        return Ok(None);
-    };
+    let challenge: Option<String> =
+        StateSeal { bound_to: browser, purpose: ADDING }.open(context, &finished.state);
+    let Some(challenge) = challenge else { return Ok(None) };
+    let verified =
+        relying_party.register(&finished.credential, &challenge).inspect_err(|why| log_refusal(*why));
+    let Ok(passkey) = verified else { return Ok(None) };
     let name = finished.name.trim();
     let row = PasskeyRow {
-        id: hex(passkey.cred_id()),
+        id: hex(passkey.credential_id()),
         person_id: person.id,
         name: if name.is_empty() { "Passkey".to_owned() } else { name.to_owned() },
         passkey: serde_json::to_string(&passkey).map_err(Problem::internal)?,
         created_at: ctx.now(),
         last_used_at: None,
     };
-    if sql::passkeys(ctx.tx().await?, person.id).await?.len() >= limits::PASSKEYS_MAX {
+    let registered = sql::passkeys(ctx.tx().await?, person.id).await?;
+    if registered.len() >= limits::PASSKEYS_MAX || registered.iter().any(|known| known.id == row.id) {
         return Ok(None);
     }
     let known = || Problem::new(Code::AlreadyExists, "This passkey is known already.");
@@ -103,45 +88,44 @@ pub(crate) async fn finish_adding(
 }
 
 /// Begins a sign-in.
-pub(crate) fn begin_sign_in(asked: &Asked<'_>, webauthn: &Webauthn, browser: &str) -> Result<Value, Problem> {
-    let (options, state) = webauthn.start_discoverable_authentication().map_err(fault)?;
-    let mut options = serde_json::to_value(options).map_err(Problem::internal)?;
-    // The person pressed a button; the browser asks at once.
-    if let Some(options) = options.as_object_mut() {
-        options.remove("mediation");
-    }
+pub(crate) fn begin_sign_in(
+    context: &RequestContext<'_>,
+    relying_party: &RelyingParty,
+    browser: &str,
+) -> Result<Value, Problem> {
+    let challenge = secret::random(context.engine.entropy.as_ref());
+    let options = relying_party.request_options(&challenge);
     Ok(
-        json!({ "options": options, "state": For { whom: browser, purpose: SIGN_IN }.seal(asked, limits::STEP_LIFE, state)? }),
+        json!({ "options": options, "state": StateSeal { bound_to: browser, purpose: SIGN_IN }.seal(context, limits::STEP_LIFE, challenge)? }),
     )
 }
 
 /// Who signed in with a passkey; `None` when it is not in order. What a browser carried works once.
 pub(crate) async fn finish_sign_in(
-    asked: &Asked<'_>,
-    webauthn: &Webauthn,
+    context: &RequestContext<'_>,
+    relying_party: &RelyingParty,
     browser: &str,
-    finished: &Finished<PublicKeyCredential>,
+    finished: &PasskeyResponse<AuthenticationResponse>,
 ) -> Result<Option<PersonRow>, Problem> {
-    let state: Option<DiscoverableAuthentication> =
-        For { whom: browser, purpose: SIGN_IN }.open(asked, &finished.state);
-    let found = webauthn.identify_discoverable_authentication(&finished.credential).ok();
-    let Some((state, (person, credential))) = state.zip(found) else { return Ok(None) };
-    let (person, credential) = (PersonId::from_u128(person.as_u128()), hex(credential));
-    let mut tx = asked.engine.db.write().await?;
+    let challenge: Option<String> =
+        StateSeal { bound_to: browser, purpose: SIGN_IN }.open(context, &finished.state);
+    let claimed = finished.credential.user_handle().map(PersonId::from_u128);
+    let Some((challenge, person)) = challenge.zip(claimed) else { return Ok(None) };
+    let credential = hex(finished.credential.credential_id());
+    let mut tx = context.engine.db.write().await?;
     let row = sql::passkeys(&mut tx, person).await?.into_iter().find(|row| row.id == credential);
     let Some(mut passkey) = row.and_then(|row| serde_json::from_str::<Passkey>(&row.passkey).ok()) else {
         return Ok(None);
     };
-    let key = DiscoverableKey::from(&passkey);
-    let Ok(result) = webauthn.finish_discoverable_authentication_v2(&finished.credential, state, &key) else {
+    let verified = relying_party.authenticate(&finished.credential, &challenge, &mut passkey);
+    if verified.inspect_err(|why| log_refusal(*why)).is_err() {
         return Ok(None);
-    };
-    let until = asked.now + limits::STEP_LIFE;
+    }
+    let until = context.now + limits::STEP_LIFE;
     let used = || Problem::new(Code::Unauthenticated, "This sign-in was finished already.");
     links::use_once(&mut tx, "passkey used", &finished.state, until).await.on_conflict(used)?;
-    passkey.update_credential(&result);
     let kept = serde_json::to_string(&passkey).map_err(Problem::internal)?;
-    sql::use_passkey(&mut tx, &credential, &kept, asked.now).await?;
+    sql::use_passkey(&mut tx, &credential, &kept, context.now).await?;
     let person = sql::person(&mut tx, &person.to_string()).await?;
     tx.commit().await?;
     Ok(person)

@@ -12,15 +12,15 @@ use unicode_normalization::UnicodeNormalization;
 use crate::limits;
 
 /// What a password is compared with where there is none, so that an unknown address takes as long as a wrong password.
-const NOBODY: &str =
+const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$cG9ydGljby5ub2JvZHkuMA$Hf0eFDeTePqA1yGLxiPCxgHnS0dZ/DCJc3qCs4Q8Mmw";
 
 /// Hashes and checks passwords.
 pub(crate) struct Passwords {
-    /// Those that may wait or work.
-    room: Arc<Semaphore>,
-    /// Those that work.
-    work: Arc<Semaphore>,
+    /// Bounds those that wait or run.
+    queue: Arc<Semaphore>,
+    /// Bounds those that run.
+    workers: Arc<Semaphore>,
 }
 
 impl Default for Passwords {
@@ -28,8 +28,8 @@ impl Default for Passwords {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = (cores / 2).max(1);
         Self {
-            room: Arc::new(Semaphore::new(limits::PASSWORDS_WAITING_MAX + workers)),
-            work: Arc::new(Semaphore::new(workers)),
+            queue: Arc::new(Semaphore::new(limits::PASSWORDS_WAITING_MAX + workers)),
+            workers: Arc::new(Semaphore::new(workers)),
         }
     }
 }
@@ -49,12 +49,15 @@ fn normal(password: &Secret<String>) -> String {
 /// How much of a password is looked at: what is strong so far does not get weaker, and looking takes long.
 const LOOKED_AT_CHARACTERS: usize = 64;
 
-/// Why a password cannot be chosen; `known` is what an attacker would try first.
-fn check_strength(password: &Secret<String>, known: &[&str]) -> Result<(), String> {
+/// Refuses a password that is too short, too long or too easy; `known` is what an attacker would try first.
+fn check_strength(password: &Secret<String>, known: &[&str]) -> Result<(), Problem> {
     let length = password.expose().chars().count();
     if !limits::PASSWORD_CHARACTERS.contains(&length) {
         let (least, most) = (limits::PASSWORD_CHARACTERS.start(), limits::PASSWORD_CHARACTERS.end());
-        return Err(format!("The password must have {least} to {most} characters."));
+        return Err(Problem::field(
+            "password",
+            format!("The password must have {least} to {most} characters."),
+        ));
     }
     let beginning: String = password.expose().chars().take(LOOKED_AT_CHARACTERS).collect();
     let estimate = zxcvbn::zxcvbn(&beginning, known);
@@ -65,31 +68,30 @@ fn check_strength(password: &Secret<String>, known: &[&str]) -> Result<(), Strin
         .feedback()
         .and_then(zxcvbn::feedback::Feedback::warning)
         .map(|warning| format!(" {warning}"));
-    Err(format!(
+    let message = format!(
         "The password is too easy to guess.{} Add a few words that do not belong together.",
         warning.unwrap_or_default()
-    ))
+    );
+    Err(Problem::field("password", message))
 }
 
 impl Passwords {
-    /// The hash of a password that a person chose, or why it cannot be chosen; `known` is what an attacker would try
-    /// first.
+    /// Returns the hash of a password that a person chose. A weak one is refused as the field `password`; `known` is what
+    /// an attacker would try first.
     pub(crate) async fn choose(
         &self,
         entropy: &dyn Entropy,
         password: &Secret<String>,
         known: &[&str],
-    ) -> Result<Result<String, String>, Problem> {
+    ) -> Result<String, Problem> {
         let (password, salt) = (password.clone(), entropy.bytes::<16>());
         let known: Vec<String> = known.iter().map(|word| (*word).to_owned()).collect();
         self.run(move || {
             let known: Vec<_> = known.iter().map(String::as_str).collect();
-            if let Err(words) = check_strength(&password, &known) {
-                return Ok(Err(words));
-            }
+            check_strength(&password, &known)?;
             let hash = argon2()?.hash_password_with_salt(normal(&password).as_bytes(), &salt);
             let hash: PasswordHash = hash.map_err(|error| Problem::internal(error.to_string()))?;
-            Ok(Ok(hash.to_string()))
+            Ok(hash.to_string())
         })
         .await
     }
@@ -102,25 +104,25 @@ impl Passwords {
     ) -> Result<bool, Problem> {
         let password = normal(password);
         self.run(move || {
-            let hash = kept.as_deref().unwrap_or(NOBODY);
+            let hash = kept.as_deref().unwrap_or(DUMMY_HASH);
             let equal = argon2()?.verify_password(password.as_bytes(), hash).is_ok();
             Ok(equal && kept.is_some())
         })
         .await
     }
 
-    /// Runs the work when it is its turn. The turn lasts as long as the work, also when nobody waits for it any more.
+    /// Runs the work when a worker is free. Its permits are held until it ends, also when the caller is gone.
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let busy =
             || Problem::unavailable("Too many people sign in at once; try again in a moment.", seconds(2));
-        let room = self.room.clone().try_acquire_owned().map_err(|_| busy())?;
-        let turn = self.work.clone().acquire_owned().await.map_err(Problem::internal)?;
+        let place = self.queue.clone().try_acquire_owned().map_err(|_| busy())?;
+        let worker = self.workers.clone().acquire_owned().await.map_err(Problem::internal)?;
         let running = tokio::task::spawn_blocking(move || {
             let done = work();
-            drop((room, turn));
+            drop((place, worker));
             done
         });
         running.await.map_err(Problem::internal)?
@@ -141,7 +143,7 @@ mod tests {
     async fn a_password_matches_only_itself() {
         let passwords = Passwords::default();
         let chosen = secret("corre\u{301}ct horse 94 teapot");
-        let hash = passwords.choose(&SystemEntropy, &chosen, &[]).await.unwrap().unwrap();
+        let hash = passwords.choose(&SystemEntropy, &chosen, &[]).await.unwrap();
         assert!(
             passwords.matches(&secret("corr\u{e9}ct horse 94 teapot"), Some(hash.clone())).await.unwrap()
         );
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn nobodys_hash_costs_what_everyones_does() {
-        let hash = PasswordHash::new(NOBODY).unwrap();
+        let hash = PasswordHash::new(DUMMY_HASH).unwrap();
         let params = Params::try_from(&hash).unwrap();
         assert_eq!((params.m_cost(), params.t_cost(), params.p_cost()), limits::PASSWORD_COST);
     }
@@ -162,6 +164,6 @@ mod tests {
             assert!(check_strength(&secret(easy), &["ada@example.com"]).is_err(), "{easy}");
         }
         assert!(check_strength(&secret(&"x".repeat(300)), &[]).is_err());
-        assert_eq!(check_strength(&secret("violet anchor 94 teapot"), &[]), Ok(()));
+        check_strength(&secret("violet anchor 94 teapot"), &[]).unwrap();
     }
 }

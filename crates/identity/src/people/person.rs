@@ -1,4 +1,4 @@
-//! A person: made, named, known.
+//! People: creating them, and changing their password and address.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use futures_util::future::BoxFuture;
 use portico_engine::ports::{Directory, Key, MailMessage, PersonRecord};
 use portico_engine::{Ctx, Engine};
 use portico_kernel::{
-    AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, Timestamp, hex, is_short_text,
+    AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, SessionId, Timestamp, hex, is_short_text,
 };
 use portico_store::{OnConflict, StoreError, Tx};
 
-use super::attempts::{self, INVITATIONS, LETTERS};
+use super::attempts::{self, INVITATIONS, MAIL_TO};
 use super::canonical;
 use super::links::{self, Purpose};
 use crate::claims::{AUDIENCE, Claims, Issue};
@@ -21,12 +21,12 @@ use crate::sql::people::PersonRow;
 use crate::{Identity, limits, sql};
 
 /// The account that a person chose for an app, and their role in it.
-pub(crate) struct Choice {
+pub(crate) struct AccountChoice {
     pub(crate) account: AccountId,
     pub(crate) role: Role,
 }
 
-/// Who is to be made.
+/// A person who is to be created.
 pub struct NewPerson {
     /// The e-mail address, in any spelling.
     pub email: String,
@@ -38,7 +38,7 @@ pub struct NewPerson {
     pub password: Option<Secret<String>>,
 }
 
-/// Who can be made at once: everything that takes long is done.
+/// A person who is ready to be inserted: checked, and the password hashed.
 pub(crate) struct ReadyPerson {
     email: String,
     name: String,
@@ -46,7 +46,7 @@ pub(crate) struct ReadyPerson {
     hash: Option<String>,
 }
 
-/// Who was made.
+/// A person who was created.
 pub struct CreatedPerson {
     /// The person's id.
     pub id: PersonId,
@@ -56,12 +56,13 @@ pub struct CreatedPerson {
     pub email: String,
 }
 
-/// A name that a person gives themselves or something of theirs.
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    if !is_short_text(name, limits::NAME_CHARACTERS_MAX) {
-        return Err(format!("A name has at most {} printable characters.", limits::NAME_CHARACTERS_MAX));
+/// Refuses a bad name of a person, or of something of theirs, as the field `name`.
+pub(crate) fn check_name(name: &str) -> Result<(), Problem> {
+    if is_short_text(name, limits::NAME_CHARACTERS_MAX) {
+        return Ok(());
     }
-    Ok(())
+    let message = format!("A name has at most {} printable characters.", limits::NAME_CHARACTERS_MAX);
+    Err(Problem::field("name", message))
 }
 
 impl Identity {
@@ -81,13 +82,11 @@ impl Identity {
         let email =
             canonical(&new.email).ok_or_else(|| Problem::field("email", "must be an e-mail address"))?;
         let name = new.name.trim();
-        check_name(name).map_err(|words| Problem::field("name", words))?;
+        check_name(name)?;
         let hash = match &new.password {
             None => None,
             Some(password) => {
-                let chosen =
-                    self.passwords.choose(engine.entropy.as_ref(), password, &[&email, name]).await?;
-                Some(chosen.map_err(|words| Problem::field("password", words))?)
+                Some(self.passwords.choose(engine.entropy.as_ref(), password, &[&email, name]).await?)
             }
         };
         Ok(ReadyPerson { email, name: name.to_owned(), email_verified: new.email_verified, hash })
@@ -120,6 +119,31 @@ impl Identity {
         Ok(CreatedPerson { id: row.id, account_id, email: row.email })
     }
 
+    /// Hashes a password that the person chose; refuses a weak one as the field `password`.
+    pub(crate) async fn hash_password(
+        &self,
+        engine: &Engine,
+        chosen: &Secret<String>,
+        person: &PersonRow,
+    ) -> Result<String, Problem> {
+        self.passwords.choose(engine.entropy.as_ref(), chosen, &[&person.email, &person.name]).await
+    }
+
+    /// Gives the person another password. Their links stop working, and every session ends but `kept`.
+    pub(crate) async fn change_password(
+        &self,
+        ctx: &mut Ctx,
+        person: PersonId,
+        hash: &str,
+        kept: Option<SessionId>,
+    ) -> Result<(), Problem> {
+        let now = ctx.now();
+        sql::people::set_password(ctx.tx().await?, person, hash, now).await?;
+        links::forget(ctx.tx().await?, person).await?;
+        self.end_sessions(ctx, person, kept).await?;
+        ctx.audit("person.password_changed", &person)
+    }
+
     /// Gives the person another address; someone else's is refused.
     pub(crate) async fn change_email(
         &self,
@@ -133,7 +157,7 @@ impl Identity {
         links::forget(ctx.tx().await?, person.id).await?;
         ctx.audit("person.email_changed", &person.id)?;
         if self.mailer.is_configured() {
-            let letter = MailMessage {
+            let mail = MailMessage {
                 to: person.email.clone(),
                 subject: "Your address was changed".to_owned(),
                 text: "The e-mail address of your account was changed, and this one is no longer it.\n\nIf it was not \
@@ -141,7 +165,7 @@ impl Identity {
                     .to_owned(),
             };
             let engine = ctx.engine().clone();
-            self.mailer.post(&engine, ctx.tx().await?, &letter).await?;
+            self.mailer.post(&engine, ctx.tx().await?, &mail).await?;
         }
         Ok(())
     }
@@ -196,13 +220,13 @@ impl Identity {
         person: &PersonRow,
     ) -> Result<Secret<String>, Problem> {
         let token = links::create(ctx, Purpose::Password, &person.id.to_string(), &person.email).await?;
-        ctx.act_in(person.account_id);
+        ctx.set_account(person.account_id);
         ctx.audit("person.password_link_made", &person.id)?;
         Ok(Secret::new(format!("{issuer}/password?link={token}")))
     }
 }
 
-/// Who there is, for the other areas; a struct of its own, because accounts needs it before the area stands.
+/// The directory of people for the other areas; a struct of its own, because accounts needs it before the area exists.
 pub struct People;
 
 impl Directory for People {
@@ -226,6 +250,17 @@ impl Directory for People {
         Box::pin(async move { Ok(sql::people::person(tx, id).await?.map(PersonRecord::from)) })
     }
 
+    fn people<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        ids: &'a [PersonId],
+    ) -> BoxFuture<'a, Result<Vec<PersonRecord>, StoreError>> {
+        Box::pin(async move {
+            let rows = sql::people::people(tx, ids).await?;
+            Ok(rows.into_iter().map(PersonRecord::from).collect())
+        })
+    }
+
     fn person_by_email<'a>(
         &'a self,
         tx: &'a mut Tx,
@@ -239,9 +274,9 @@ impl Directory for People {
         engine: &'a Engine,
         from: &'a str,
         to: &'a str,
-    ) -> BoxFuture<'a, Result<Result<(), Duration>, Problem>> {
+    ) -> BoxFuture<'a, Result<Option<Duration>, Problem>> {
         Box::pin(async move {
-            attempts::take(engine, engine.clock.now(), &[(INVITATIONS, from), (LETTERS, to)]).await
+            attempts::take(engine, engine.clock.now(), &[(INVITATIONS, from), (MAIL_TO, to)]).await
         })
     }
 

@@ -7,18 +7,18 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico_engine::Ctx;
 use portico_kernel::{Caller, PersonId, Problem, SessionId};
 
-use crate::http::Asked;
-use crate::http::reply::{self, Reply};
+use crate::http::RequestContext;
+use crate::http::response::{self, AuthResponse};
 use crate::sql::oauth::Ending;
 use crate::sql::people::{PersonRow, SessionRow};
 use crate::{Identity, limits, secret, sql};
 
-/// Holds the name of the session.
-const SESSION: &str = "__Host-portico-session";
+/// Holds the secret of the session.
+const SESSION_COOKIE: &str = "__Host-portico-session";
 /// Ties a form to the browser that it was shown to, before there is a session.
-const FORM: &str = "__Host-portico-form";
-/// Holds the first step of a sign-in until the second.
-pub(crate) const STEP: &str = "__Host-portico-step";
+const FORM_COOKIE: &str = "__Host-portico-form";
+/// Holds a sign-in whose code is still missing.
+pub(crate) const PENDING_COOKIE: &str = "__Host-portico-step";
 
 /// A browser that is signed in, and who is.
 pub(crate) struct Session {
@@ -27,103 +27,110 @@ pub(crate) struct Session {
     secret: String,
 }
 
-/// What the forms of a page need: the value that proves that we sent them, and the cookie it was made of.
+/// The CSRF token for the forms of a page, and the cookie that it was made of.
 pub(crate) struct FormGuard {
     pub(crate) csrf: String,
     new_cookie: Option<String>,
 }
 
 impl FormGuard {
-    /// The reply with the cookie, if the browser has none yet.
-    pub(crate) fn apply(&self, reply: Reply) -> Reply {
+    /// The response with the cookie, if the browser has none yet.
+    pub(crate) fn apply(&self, response: AuthResponse) -> AuthResponse {
         match &self.new_cookie {
-            Some(cookie) => reply::set_cookie(reply, FORM, cookie),
-            None => reply,
+            Some(cookie) => response::set_cookie(response, FORM_COOKIE, cookie, None),
+            None => response,
         }
     }
 }
 
-/// A value that only whoever holds the cookie can make, and that does not tell what the cookie is.
+/// The CSRF token of a cookie, from which the cookie cannot be told.
 fn csrf(secret: &str) -> String {
     let hash = digest(&SHA256, format!("csrf {secret}").as_bytes());
     BASE64_URL_SAFE_NO_PAD.encode(hash)
 }
 
-/// What a page's forms need.
-pub(crate) fn guard(asked: &Asked<'_>, session: Option<&Session>) -> FormGuard {
-    match (session, asked.cookie(FORM)) {
+/// The CSRF token for the forms of a page.
+pub(crate) fn guard(context: &RequestContext<'_>, session: Option<&Session>) -> FormGuard {
+    match (session, context.cookie(FORM_COOKIE)) {
         (Some(session), _) => FormGuard { csrf: csrf(&session.secret), new_cookie: None },
         (None, Some(cookie)) if cookie.len() >= 43 => FormGuard { csrf: csrf(&cookie), new_cookie: None },
         (None, _) => {
-            let cookie = secret::random(asked.engine.entropy.as_ref());
+            let cookie = secret::random(context.engine.entropy.as_ref());
             FormGuard { csrf: csrf(&cookie), new_cookie: Some(cookie) }
         }
     }
 }
 
 /// Did a page of ours send this form, from the browser that it was shown to?
-pub(crate) fn is_guarded(asked: &Asked<'_>, session: Option<&Session>, own: &str, given: &str) -> bool {
-    let guard = guard(asked, session);
+pub(crate) fn is_guarded(
+    context: &RequestContext<'_>,
+    session: Option<&Session>,
+    own: &str,
+    given: &str,
+) -> bool {
+    let guard = guard(context, session);
     guard.new_cookie.is_none()
-        && !asked.is_cross_site(own)
+        && !context.is_cross_site(own)
         && verify_slices_are_equal(guard.csrf.as_bytes(), given.as_bytes()).is_ok()
 }
 
-/// What ties a ceremony of several steps to one browser.
-pub(crate) fn browser(asked: &Asked<'_>, session: Option<&Session>) -> Option<String> {
-    session.map(|session| session.id.to_string()).or_else(|| asked.cookie(FORM).map(|cookie| csrf(&cookie)))
+/// What a passkey ceremony is bound to: the session, or the browser's cookie.
+pub(crate) fn browser(context: &RequestContext<'_>, session: Option<&Session>) -> Option<String> {
+    session
+        .map(|session| session.id.to_string())
+        .or_else(|| context.cookie(FORM_COOKIE).map(|cookie| csrf(&cookie)))
 }
 
 impl Session {
     /// Someone who acts through a page, in their own account.
-    pub(crate) fn ctx(&self, asked: &Asked<'_>) -> Ctx {
-        acting(asked, &self.person)
+    pub(crate) fn ctx(&self, context: &RequestContext<'_>) -> Ctx {
+        acting(context, &self.person)
     }
 }
 
 /// A person who acts through a page, in their own account.
-pub(crate) fn acting(asked: &Asked<'_>, person: &PersonRow) -> Ctx {
-    let mut ctx = Ctx::acting(asked.engine, Caller::person(person.id, &person.name), &asked.request_id);
-    ctx.act_in(person.account_id);
+pub(crate) fn acting(context: &RequestContext<'_>, person: &PersonRow) -> Ctx {
+    let mut ctx = Ctx::acting(context.engine, Caller::person(person.id, &person.name), &context.request_id);
+    ctx.set_account(person.account_id);
     ctx
 }
 
 impl Identity {
     /// The session of the browser that asks.
-    pub(crate) async fn session(&self, asked: &Asked<'_>) -> Result<Option<Session>, Problem> {
-        let Some(secret) = asked.cookie(SESSION) else { return Ok(None) };
-        let mut tx = asked.engine.db.read().await?;
+    pub(crate) async fn session(&self, context: &RequestContext<'_>) -> Result<Option<Session>, Problem> {
+        let Some(secret) = context.cookie(SESSION_COOKIE) else { return Ok(None) };
+        let mut tx = context.engine.db.read().await?;
         let row = sql::people::session(&mut tx, secret::hash(&secret)).await?;
-        let Some(row) = row.filter(|row| asked.now < row.expires_at) else { return Ok(None) };
+        let Some(row) = row.filter(|row| context.now < row.expires_at) else { return Ok(None) };
         let person = sql::people::person(&mut tx, &row.person_id.to_string()).await?;
         tx.rollback().await?;
-        if asked.now.since(row.last_seen_at) >= limits::SESSION_SEEN_EVERY {
-            let expires_at = (asked.now + limits::SESSION_IDLE).min(row.created_at + limits::SESSION_LIFE);
-            let mut tx = asked.engine.db.write().await?;
-            sql::people::see_session(&mut tx, row.id, asked.now, expires_at).await?;
+        if context.now.since(row.last_seen_at) >= limits::SESSION_SEEN_EVERY {
+            let expires_at = (context.now + limits::SESSION_IDLE).min(row.created_at + limits::SESSION_LIFE);
+            let mut tx = context.engine.db.write().await?;
+            sql::people::see_session(&mut tx, row.id, context.now, expires_at).await?;
             tx.commit().await?;
         }
         Ok(person.map(|person| Session { id: row.id, person, secret }))
     }
 
-    /// Signs the person in; the reply carries the new session. It never has the name of an older one.
+    /// Signs the person in; the response carries the new session. It never has the name of an older one.
     pub(crate) async fn begin_session(
         &self,
         ctx: &mut Ctx,
-        asked: &Asked<'_>,
+        context: &RequestContext<'_>,
         person: PersonId,
         how: &'static str,
-    ) -> Result<impl FnOnce(Reply) -> Reply + use<>, Problem> {
-        let secret = secret::random(asked.engine.entropy.as_ref());
+    ) -> Result<impl FnOnce(AuthResponse) -> AuthResponse + use<>, Problem> {
+        let secret = secret::random(context.engine.entropy.as_ref());
         let row = SessionRow {
             id: ctx.new_id(),
             person_id: person,
             token_hash: secret::hash(&secret),
-            address: asked.address.to_string(),
-            user_agent: asked.user_agent(),
-            created_at: asked.now,
-            last_seen_at: asked.now,
-            expires_at: asked.now + limits::SESSION_IDLE,
+            address: context.address.to_string(),
+            user_agent: context.user_agent(),
+            created_at: context.now,
+            last_seen_at: context.now,
+            expires_at: context.now + limits::SESSION_IDLE,
         };
         let older = sql::people::sessions(ctx.tx().await?, person).await?;
         for oldest in older.iter().skip(limits::SESSIONS_MAX - 1) {
@@ -131,9 +138,10 @@ impl Identity {
         }
         sql::people::insert_session(ctx.tx().await?, &row).await?;
         ctx.audit_with("person.signed_in", &person, serde_json::json!({ "with": how, "session": row.id }))?;
-        Ok(move |reply| {
-            let reply = reply::set_lasting_cookie(reply, SESSION, &secret, limits::SESSION_LIFE);
-            reply::remove_cookie(reply::remove_cookie(reply, STEP), FORM)
+        Ok(move |response| {
+            let response =
+                response::set_cookie(response, SESSION_COOKIE, &secret, Some(limits::SESSION_LIFE));
+            response::remove_cookie(response::remove_cookie(response, PENDING_COOKIE), FORM_COOKIE)
         })
     }
 
@@ -171,7 +179,7 @@ impl Identity {
     }
 }
 
-/// The reply without the cookie of a session.
-pub(crate) fn forget(reply: Reply) -> Reply {
-    reply::remove_cookie(reply, SESSION)
+/// The response without the cookie of a session.
+pub(crate) fn forget(response: AuthResponse) -> AuthResponse {
+    response::remove_cookie(response, SESSION_COOKIE)
 }

@@ -59,7 +59,7 @@ pub(crate) fn new_secret(engine: &Engine) -> [u8; SECRET_BYTES] {
     engine.entropy.bytes()
 }
 
-/// Keeps the person's generator, from the code of `step` on; answers new recovery codes.
+/// Stores the person's generator, whose codes count from `step` on; returns new recovery codes.
 pub(crate) async fn keep(
     ctx: &mut Ctx,
     person: PersonId,

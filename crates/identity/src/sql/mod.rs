@@ -6,25 +6,28 @@ mod sessions;
 
 use portico_engine::ports::Key;
 use portico_kernel::{AccountId, ScopeSet, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Query, Select, StoreError, Tx, args, delete_some, from_row};
+
+use crate::credentials::CredentialKind;
 
 /// Runs when the area can serve.
 pub(crate) const PROBE: &str = "select id from signing_keys limit 1";
 
 /// Erases what the area keeps of an account; with a personal account the person goes too.
 pub(crate) const ERASE: [&str; 12] = [
-    "delete from credentials where id in (select id from credentials where account_id = $1 limit $2)",
-    "delete from codes where hash in (select hash from codes where authorization_id in \
-     (select id from authorizations where account_id = $1) limit $2)",
-    "delete from authorizations where id in (select id from authorizations where account_id = $1 limit $2)",
-    "delete from authorizations where id in (select id from authorizations where person_id in \
-     (select id from people where account_id = $1) limit $2)",
+    delete_some!("credentials", "id", "account_id = $1"),
+    delete_some!(
+        "codes",
+        "hash",
+        "authorization_id in (select id from authorizations where account_id = $1)"
+    ),
+    delete_some!("authorizations", "id", "account_id = $1"),
+    delete_some!("authorizations", "id", "person_id in (select id from people where account_id = $1)"),
     "delete from passwords where person_id in (select id from people where account_id = $1) and $2 > 0",
     "delete from totp_secrets where person_id in (select id from people where account_id = $1) and $2 > 0",
     "delete from recovery_codes where person_id in (select id from people where account_id = $1) and $2 > 0",
     "delete from passkeys where person_id in (select id from people where account_id = $1) and $2 > 0",
-    "delete from sessions where id in (select id from sessions where person_id in \
-     (select id from people where account_id = $1) limit $2)",
+    delete_some!("sessions", "id", "person_id in (select id from people where account_id = $1)"),
     "delete from links where person_id in (select id from people where account_id = $1) and $2 > 0",
     "delete from people where account_id = $1 and $2 > 0",
     "delete from revocations where id = $1 and $2 > 0",
@@ -35,7 +38,7 @@ pub(crate) const ERASE: [&str; 12] = [
 pub(crate) struct CredentialRow {
     pub(crate) id: String,
     pub(crate) account_id: AccountId,
-    pub(crate) kind: String,
+    pub(crate) kind: CredentialKind,
     pub(crate) name: String,
     pub(crate) scopes: String,
     pub(crate) secret_hash: Option<Vec<u8>>,
@@ -87,7 +90,7 @@ impl CredentialRow {
             last_used_at: text(self.last_used_at),
             revoked_at: text(self.revoked_at),
             expires_at: text(self.expires_at),
-            kind: self.kind,
+            kind: self.kind.name().to_owned(),
         })
     }
 }
@@ -107,7 +110,10 @@ pub(crate) async fn credential(tx: &mut Tx, id: &str) -> Result<Option<Credentia
 }
 
 /// The credential, if neither it, nor the one above it, nor its account is refused.
-pub(crate) async fn standing_credential(tx: &mut Tx, id: &str) -> Result<Option<CredentialRow>, StoreError> {
+pub(crate) async fn active_credential(
+    tx: &mut impl Select,
+    id: &str,
+) -> Result<Option<CredentialRow>, StoreError> {
     tx.first(
         credentials!(
             "id = $1 and revoked_at is null and not exists \
@@ -123,23 +129,23 @@ pub(crate) async fn standing_credential(tx: &mut Tx, id: &str) -> Result<Option<
 pub(crate) async fn credentials_before(
     tx: &mut Tx,
     account: AccountId,
-    kind: &str,
+    kind: CredentialKind,
     parent: Option<String>,
     before: Option<String>,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<CredentialRow>, StoreError> {
     tx.all(
         credentials!(
             "account_id = $1 and kind = $2 and ($3 is null or parent = $3) and ($4 is null or id < $4) \
              order by id desc limit $5"
         ),
-        args![account, kind.to_owned(), parent, before, most],
+        args![account, kind, parent, before, limit],
     )
     .await
 }
 
 pub(crate) async fn insert_credential(tx: &mut Tx, row: &CredentialRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into credentials (id, account_id, kind, name, scopes, secret_hash, secret_hint, parent, created_by, \
          created_at, expires_at, signing_key) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         args![
@@ -158,27 +164,25 @@ pub(crate) async fn insert_credential(tx: &mut Tx, row: &CredentialRow) -> Resul
         ],
     )
     .await
-    .map(drop)
 }
 
 /// How many of that kind the account has that are neither revoked nor over.
 pub(crate) async fn count_active(
     tx: &mut Tx,
     account: AccountId,
-    kind: &str,
+    kind: CredentialKind,
     now: Timestamp,
 ) -> Result<i64, StoreError> {
-    let (count,) = tx
-        .one(
+    tx
+        .value(
             "select count(*) as value from credentials where account_id = $1 and kind = $2 and revoked_at is null \
              and (expires_at is null or expires_at > $3)",
-            args![account, kind.to_owned(), now],
+            args![account, kind, now],
         )
-        .await?;
-    Ok(count)
+        .await
 }
 
-/// Revokes a credential and everything below it that is not revoked yet; answers what it revoked. [`add_revocation`]
+/// Revokes a credential and everything below it that is not revoked yet; returns what it revoked. [`add_revocation`]
 /// tells every server.
 pub(crate) async fn revoke(tx: &mut Tx, id: &str, now: Timestamp) -> Result<Vec<CredentialRow>, StoreError> {
     tx.all(
@@ -194,12 +198,11 @@ pub(crate) async fn revoke(tx: &mut Tx, id: &str, now: Timestamp) -> Result<Vec<
 
 /// Moves the last use forward, never back: several servers write it.
 pub(crate) async fn note_use(tx: &mut Tx, id: &str, at: Timestamp) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update credentials set last_used_at = $2 where id = $1 and (last_used_at is null or last_used_at < $2)",
         args![id.to_owned(), at],
     )
     .await
-    .map(drop)
 }
 
 /// Something that tokens name and that must not be admitted any more.
@@ -213,10 +216,10 @@ from_row!(RevocationRow { id, at, lifted });
 
 /// What was revoked or lifted since.
 pub(crate) async fn revocations_since(
-    tx: &mut Tx,
+    query: &mut Query<'_>,
     since: Timestamp,
 ) -> Result<Vec<RevocationRow>, StoreError> {
-    tx.all("select id, at, lifted from revocations where at > $1", args![since]).await
+    query.all("select id, at, lifted from revocations where at > $1", args![since]).await
 }
 
 /// Refuses tokens that name `id`, or admits them again.
@@ -226,13 +229,12 @@ pub(crate) async fn add_revocation(
     lifted: bool,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into revocations (id, at, lifted) values ($1, $2, $3) \
          on conflict (id) do update set at = excluded.at, lifted = excluded.lifted",
         args![id.to_owned(), now, lifted],
     )
     .await
-    .map(drop)
 }
 
 /// Is any of `ids` revoked, for a token that was issued at `issued_at`? See `Revocations::any`.
@@ -242,8 +244,8 @@ pub(crate) async fn any_revoked(
     issued_at: Timestamp,
 ) -> Result<bool, StoreError> {
     for id in ids {
-        let (count,): (i64,) = tx
-            .one(
+        let count: i64 = tx
+            .value(
                 "select count(*) as value from revocations where id = $1 and not lifted \
                  and (at >= $2 or id not like 'usr!_%' escape '!')",
                 args![id.clone(), issued_at],
@@ -262,11 +264,10 @@ pub(crate) async fn is_closed(tx: &mut Tx, account: AccountId) -> Result<bool, S
 }
 
 /// Removes revocations that no token can meet any more; those of accounts stay until they are lifted.
-pub(crate) async fn prune_revocations(tx: &mut Tx, before: Timestamp, most: i64) -> Result<u64, StoreError> {
+pub(crate) async fn prune_revocations(tx: &mut Tx, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
-        "delete from revocations where id in (select id from revocations where at < $1 \
-         and (lifted or id not like 'acc!_%' escape '!') limit $2)",
-        args![before, most],
+        delete_some!("revocations", "id", "at < $1 and (lifted or id not like 'acc!_%' escape '!')"),
+        args![before, limit],
     )
     .await
 }
@@ -295,19 +296,18 @@ pub(crate) async fn insert_signing_key(
     row: &SigningKeyRow,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into signing_keys (id, public_key, sealed_private_key, activates_at, created_at) \
          values ($1, $2, $3, $4, $5)",
         args![row.id, row.public_key, row.sealed_private_key, row.activates_at, now],
     )
     .await
-    .map(drop)
 }
 
 /// Has the last API token that the key signed ended? Those that do not say who signed them may be any key's.
 pub(crate) async fn is_signing_key_spent(tx: &mut Tx, id: &str, now: Timestamp) -> Result<bool, StoreError> {
-    let (count,): (i64,) = tx
-        .one(
+    let count: i64 = tx
+        .value(
             "select count(*) as value from credentials where kind = 'token' and revoked_at is null \
              and expires_at > $2 and (signing_key = $1 or signing_key is null)",
             args![id.to_owned(), now],
@@ -318,19 +318,16 @@ pub(crate) async fn is_signing_key_spent(tx: &mut Tx, id: &str, now: Timestamp) 
 
 /// The API tokens that the key signed and nobody has revoked.
 pub(crate) async fn tokens_signed_by(tx: &mut Tx, id: &str) -> Result<Vec<String>, StoreError> {
-    let rows: Vec<(String,)> = tx
-        .all(
+    tx
+        .values(
             "select id as value from credentials where signing_key = $1 and revoked_at is null order by account_id, id",
             args![id.to_owned()],
         )
-        .await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+        .await
 }
 
 pub(crate) async fn set_activation(tx: &mut Tx, id: &str, at: Timestamp) -> Result<(), StoreError> {
-    tx.execute("update signing_keys set activates_at = $2 where id = $1", args![id.to_owned(), at])
-        .await
-        .map(drop)
+    tx.run("update signing_keys set activates_at = $2 where id = $1", args![id.to_owned(), at]).await
 }
 
 pub(crate) async fn delete_signing_key(tx: &mut Tx, id: &str) -> Result<bool, StoreError> {
@@ -339,5 +336,5 @@ pub(crate) async fn delete_signing_key(tx: &mut Tx, id: &str) -> Result<bool, St
 
 /// Holds back whoever else would make a signing key: the canary's row is there from the first start on.
 pub(crate) async fn lock_signing_keys(tx: &mut Tx) -> Result<(), StoreError> {
-    tx.execute("update keyring_canary set id = id where id = 1", args![]).await.map(drop)
+    tx.run("update keyring_canary set id = id where id = 1", args![]).await
 }

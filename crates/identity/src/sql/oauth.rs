@@ -1,13 +1,15 @@
 //! Statements of apps and of what people let them do.
 
-use portico_kernel::{AccountId, AuthorizationId, PersonId, SessionId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_kernel::{AccountId, AuthorizationId, PersonId, Role, SessionId, Timestamp};
+use portico_store::{Select, StoreError, Tx, args, delete_some, from_row};
+
+use crate::oauth::client::Origin;
 
 /// An app as it is kept.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientRow {
     pub(crate) id: String,
-    pub(crate) origin: String,
+    pub(crate) origin: Origin,
     pub(crate) name: String,
     pub(crate) secret_hash: Option<Vec<u8>>,
     /// A JSON array of strings.
@@ -31,7 +33,7 @@ from_row!(ClientRow {
     revoked_at
 });
 
-pub(crate) async fn client(tx: &mut Tx, id: &str) -> Result<Option<ClientRow>, StoreError> {
+pub(crate) async fn client(tx: &mut impl Select, id: &str) -> Result<Option<ClientRow>, StoreError> {
     tx.first(
         "select id, origin, name, secret_hash, redirect_uris, scopes, created_at, expires_at, revoked_at \
          from clients where id = $1",
@@ -42,7 +44,7 @@ pub(crate) async fn client(tx: &mut Tx, id: &str) -> Result<Option<ClientRow>, S
 
 /// Keeps an app, or what its document says now.
 pub(crate) async fn upsert_client(tx: &mut Tx, row: &ClientRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into clients (id, origin, name, secret_hash, redirect_uris, scopes, created_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (id) do update set name = excluded.name, \
          redirect_uris = excluded.redirect_uris, scopes = excluded.scopes, expires_at = excluded.expires_at",
@@ -58,11 +60,10 @@ pub(crate) async fn upsert_client(tx: &mut Tx, row: &ClientRow) -> Result<(), St
         ],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn use_client(tx: &mut Tx, id: &str, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute("update clients set used_at = $2 where id = $1", args![id.to_owned(), now]).await.map(drop)
+    tx.run("update clients set used_at = $2 where id = $1", args![id.to_owned(), now]).await
 }
 
 pub(crate) async fn revoke_client(tx: &mut Tx, id: &str, now: Timestamp) -> Result<bool, StoreError> {
@@ -76,11 +77,14 @@ pub(crate) async fn revoke_client(tx: &mut Tx, id: &str, now: Timestamp) -> Resu
 }
 
 /// Removes apps that registered themselves, and documents from elsewhere, that nobody ever let in.
-pub(crate) async fn prune_clients(tx: &mut Tx, before: Timestamp, most: i64) -> Result<u64, StoreError> {
+pub(crate) async fn prune_clients(tx: &mut Tx, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
-        "delete from clients where id in (select id from clients where origin in ('registered', 'document') \
-         and used_at is null and created_at < $1 limit $2)",
-        args![before, most],
+        delete_some!(
+            "clients",
+            "id",
+            "origin in ('registered', 'document') and used_at is null and created_at < $1"
+        ),
+        args![before, limit],
     )
     .await
 }
@@ -96,7 +100,7 @@ pub(crate) struct AuthorizationRow {
     pub(crate) audience: String,
     /// Nothing for the console, whose person is bound by role.
     pub(crate) scopes: Option<String>,
-    pub(crate) role: Option<String>,
+    pub(crate) role: Option<Role>,
     pub(crate) sealed_secret: Vec<u8>,
     pub(crate) generation: i64,
     /// When the refresh tokens before this one were used, in microseconds, as far as it still matters.
@@ -134,7 +138,7 @@ macro_rules! authorizations {
 }
 
 pub(crate) async fn insert_authorization(tx: &mut Tx, row: &AuthorizationRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into authorizations (id, person_id, client_id, account_id, session_id, audience, scopes, role, \
          sealed_secret, generation, spent, created_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
@@ -155,7 +159,6 @@ pub(crate) async fn insert_authorization(tx: &mut Tx, row: &AuthorizationRow) ->
         ],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn authorization(
@@ -211,7 +214,7 @@ pub(crate) enum Ending {
     OfMember(AccountId, PersonId),
 }
 
-/// Ends authorizations; answers which. [`add_revocation`](super::add_revocation) tells every server.
+/// Ends authorizations; returns which. [`add_revocation`](super::add_revocation) tells every server.
 pub(crate) async fn end_authorizations(
     tx: &mut Tx,
     ending: &Ending,
@@ -257,13 +260,9 @@ pub(crate) async fn end_authorizations(
 pub(crate) async fn prune_authorizations(
     tx: &mut Tx,
     before: Timestamp,
-    most: i64,
+    limit: i64,
 ) -> Result<u64, StoreError> {
-    tx.execute(
-        "delete from authorizations where id in (select id from authorizations where expires_at < $1 limit $2)",
-        args![before, most],
-    )
-    .await
+    tx.execute(delete_some!("authorizations", "id", "expires_at < $1"), args![before, limit]).await
 }
 
 /// An authorization code.
@@ -278,12 +277,11 @@ pub(crate) struct CodeRow {
 from_row!(CodeRow { hash, authorization_id, redirect_uri, challenge, expires_at });
 
 pub(crate) async fn insert_code(tx: &mut Tx, row: &CodeRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into codes (hash, authorization_id, redirect_uri, challenge, expires_at) values ($1, $2, $3, $4, $5)",
         args![row.hash, row.authorization_id, row.redirect_uri, row.challenge, row.expires_at],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn code(tx: &mut Tx, hash: Vec<u8>) -> Result<Option<CodeRow>, StoreError> {
@@ -294,7 +292,7 @@ pub(crate) async fn code(tx: &mut Tx, hash: Vec<u8>) -> Result<Option<CodeRow>, 
     .await
 }
 
-/// Uses a code up; answers whether it was unused. Of any number that try, one does.
+/// Uses a code up; returns whether it was unused. Of any number that try, one does.
 pub(crate) async fn take_code(tx: &mut Tx, hash: Vec<u8>, now: Timestamp) -> Result<bool, StoreError> {
     let rows = tx
         .execute("update codes set used_at = $2 where hash = $1 and used_at is null", args![hash, now])
@@ -302,10 +300,6 @@ pub(crate) async fn take_code(tx: &mut Tx, hash: Vec<u8>, now: Timestamp) -> Res
     Ok(rows == 1)
 }
 
-pub(crate) async fn prune_codes(tx: &mut Tx, before: Timestamp, most: i64) -> Result<u64, StoreError> {
-    tx.execute(
-        "delete from codes where hash in (select hash from codes where expires_at < $1 limit $2)",
-        args![before, most],
-    )
-    .await
+pub(crate) async fn prune_codes(tx: &mut Tx, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
+    tx.execute(delete_some!("codes", "hash", "expires_at < $1"), args![before, limit]).await
 }

@@ -2,7 +2,7 @@
 
 use portico_engine::ports::PersonRecord;
 use portico_kernel::{AccountId, PersonId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Select, StoreError, Tx, Value, args, from_row};
 
 pub(crate) use super::sessions::*;
 
@@ -19,12 +19,11 @@ pub(crate) struct PersonRow {
 from_row!(PersonRow { id, email, name, email_verified, account_id });
 
 pub(crate) async fn insert_person(tx: &mut Tx, row: &PersonRow, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into people (id, email, name, email_verified, account_id, created_at) values ($1, $2, $3, $4, $5, $6)",
         args![row.id, row.email, row.name, row.email_verified, row.account_id, now],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn person(tx: &mut Tx, id: &str) -> Result<Option<PersonRow>, StoreError> {
@@ -33,6 +32,25 @@ pub(crate) async fn person(tx: &mut Tx, id: &str) -> Result<Option<PersonRow>, S
         args![id.to_owned()],
     )
     .await
+}
+
+/// How many ids one statement takes. A shorter list repeats its first id, so that there is one text.
+const PEOPLE_AT_ONCE: usize = 32;
+
+/// The people of these ids, in any order.
+pub(crate) async fn people(tx: &mut Tx, ids: &[PersonId]) -> Result<Vec<PersonRow>, StoreError> {
+    let mut rows: Vec<PersonRow> = Vec::with_capacity(ids.len());
+    for some in ids.chunks(PEOPLE_AT_ONCE) {
+        let padded = some.iter().chain(std::iter::repeat(&some[0])).take(PEOPLE_AT_ONCE);
+        let found = tx.all(
+            "select id, email, name, email_verified, account_id from people where id in \
+             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
+             $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)",
+            padded.map(Value::to_arg).collect(),
+        );
+        rows.append(&mut found.await?);
+    }
+    Ok(rows)
 }
 
 pub(crate) async fn person_by_email(tx: &mut Tx, email: &str) -> Result<Option<PersonRow>, StoreError> {
@@ -51,12 +69,12 @@ impl From<PersonRow> for PersonRecord {
 
 /// Is there anyone yet?
 pub(crate) async fn has_people(tx: &mut Tx) -> Result<bool, StoreError> {
-    let row: Option<(PersonId,)> = tx.first("select id as value from people limit 1", args![]).await?;
+    let row: Option<PersonId> = tx.first_value("select id as value from people limit 1", args![]).await?;
     Ok(row.is_some())
 }
 
 pub(crate) async fn set_name(tx: &mut Tx, person: PersonId, name: &str) -> Result<(), StoreError> {
-    tx.execute("update people set name = $2 where id = $1", args![person, name.to_owned()]).await.map(drop)
+    tx.run("update people set name = $2 where id = $1", args![person, name.to_owned()]).await
 }
 
 pub(crate) async fn set_email(
@@ -65,12 +83,11 @@ pub(crate) async fn set_email(
     email: &str,
     verified: bool,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update people set email = $2, email_verified = $3 where id = $1",
         args![person, email.to_owned(), verified],
     )
     .await
-    .map(drop)
 }
 
 /// A password as it is kept.
@@ -87,13 +104,11 @@ pub(crate) async fn password(tx: &mut Tx, person: PersonId) -> Result<Option<Pas
 
 /// When the password was last changed; it stays as it is until the commit.
 pub(crate) async fn lock_password(tx: &mut Tx, person: PersonId) -> Result<Option<Timestamp>, StoreError> {
-    let row: Option<(Timestamp,)> = tx
-        .first(
-            "update passwords set person_id = person_id where person_id = $1 returning changed_at as value",
-            args![person],
-        )
-        .await?;
-    Ok(row.map(|(changed_at,)| changed_at))
+    tx.first_value(
+        "update passwords set person_id = person_id where person_id = $1 returning changed_at as value",
+        args![person],
+    )
+    .await
 }
 
 pub(crate) async fn set_password(
@@ -102,13 +117,12 @@ pub(crate) async fn set_password(
     hash: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into passwords (person_id, hash, changed_at) values ($1, $2, $3) \
          on conflict (person_id) do update set hash = excluded.hash, changed_at = excluded.changed_at",
         args![person, hash.to_owned(), now],
     )
     .await
-    .map(drop)
 }
 
 /// The secret of a person's code generator.
@@ -130,16 +144,15 @@ pub(crate) async fn set_totp(
     step: i64,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into totp_secrets (person_id, sealed, last_step, created_at) values ($1, $2, $3, $4) \
          on conflict (person_id) do update set sealed = excluded.sealed, last_step = excluded.last_step",
         args![person, sealed, step, now],
     )
     .await
-    .map(drop)
 }
 
-/// Takes a code of the time step `step`; answers whether it was not taken before.
+/// Takes a code of the time step `step`; returns whether it was not taken before.
 pub(crate) async fn take_totp_step(tx: &mut Tx, person: PersonId, step: i64) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
@@ -151,8 +164,8 @@ pub(crate) async fn take_totp_step(tx: &mut Tx, person: PersonId, step: i64) -> 
 }
 
 pub(crate) async fn delete_totp(tx: &mut Tx, person: PersonId) -> Result<(), StoreError> {
-    tx.execute("delete from totp_secrets where person_id = $1", args![person]).await?;
-    tx.execute("delete from recovery_codes where person_id = $1", args![person]).await.map(drop)
+    tx.run("delete from totp_secrets where person_id = $1", args![person]).await?;
+    tx.run("delete from recovery_codes where person_id = $1", args![person]).await
 }
 
 pub(crate) async fn insert_recovery_code(
@@ -160,12 +173,10 @@ pub(crate) async fn insert_recovery_code(
     person: PersonId,
     hash: Vec<u8>,
 ) -> Result<(), StoreError> {
-    tx.execute("insert into recovery_codes (person_id, hash) values ($1, $2)", args![person, hash])
-        .await
-        .map(drop)
+    tx.run("insert into recovery_codes (person_id, hash) values ($1, $2)", args![person, hash]).await
 }
 
-/// Uses a recovery code up; answers whether there was one.
+/// Uses a recovery code up; returns whether there was one.
 pub(crate) async fn take_recovery_code(
     tx: &mut Tx,
     person: PersonId,
@@ -178,9 +189,7 @@ pub(crate) async fn take_recovery_code(
 }
 
 pub(crate) async fn count_recovery_codes(tx: &mut Tx, person: PersonId) -> Result<i64, StoreError> {
-    let (count,) =
-        tx.one("select count(*) as value from recovery_codes where person_id = $1", args![person]).await?;
-    Ok(count)
+    tx.value("select count(*) as value from recovery_codes where person_id = $1", args![person]).await
 }
 
 /// A passkey; the part of it that is kept here is public.
@@ -205,12 +214,11 @@ pub(crate) async fn passkeys(tx: &mut Tx, person: PersonId) -> Result<Vec<Passke
 }
 
 pub(crate) async fn insert_passkey(tx: &mut Tx, row: &PasskeyRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into passkeys (id, person_id, name, passkey, created_at) values ($1, $2, $3, $4, $5)",
         args![row.id, row.person_id, row.name, row.passkey, row.created_at],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn use_passkey(
@@ -219,12 +227,11 @@ pub(crate) async fn use_passkey(
     passkey: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update passkeys set passkey = $2, last_used_at = $3 where id = $1",
         args![id.to_owned(), passkey.to_owned(), now],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn delete_passkey(tx: &mut Tx, person: PersonId, id: &str) -> Result<bool, StoreError> {

@@ -1,7 +1,9 @@
 //! Statements of sessions, of links that work once, and of tries that are counted.
 
 use portico_kernel::{PersonId, SessionId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Select, StoreError, Tx, args, delete_some, from_row};
+
+use crate::people::links::Purpose;
 
 /// A browser that is signed in.
 #[derive(Debug, Clone)]
@@ -28,7 +30,7 @@ from_row!(SessionRow {
 });
 
 pub(crate) async fn insert_session(tx: &mut Tx, row: &SessionRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into sessions (id, person_id, token_hash, address, user_agent, created_at, last_seen_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8)",
         args![
@@ -43,7 +45,6 @@ pub(crate) async fn insert_session(tx: &mut Tx, row: &SessionRow) -> Result<(), 
         ],
     )
     .await
-    .map(drop)
 }
 
 macro_rules! sessions {
@@ -60,8 +61,8 @@ pub(crate) async fn session(tx: &mut Tx, token_hash: Vec<u8>) -> Result<Option<S
     tx.first(sessions!("token_hash = $1"), args![token_hash]).await
 }
 
-/// Does the session stand?
-pub(crate) async fn is_session_standing(
+/// Is the session still signed in?
+pub(crate) async fn is_session_active(
     tx: &mut Tx,
     id: SessionId,
     now: Timestamp,
@@ -81,24 +82,16 @@ pub(crate) async fn see_session(
     now: Timestamp,
     expires_at: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
-        "update sessions set last_seen_at = $2, expires_at = $3 where id = $1",
-        args![id, now, expires_at],
-    )
-    .await
-    .map(drop)
+    tx.run("update sessions set last_seen_at = $2, expires_at = $3 where id = $1", args![id, now, expires_at])
+        .await
 }
 
 pub(crate) async fn delete_session(tx: &mut Tx, person: PersonId, id: SessionId) -> Result<bool, StoreError> {
     Ok(tx.execute("delete from sessions where person_id = $1 and id = $2", args![person, id]).await? == 1)
 }
 
-pub(crate) async fn prune_sessions(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
-    tx.execute(
-        "delete from sessions where id in (select id from sessions where expires_at <= $1 limit $2)",
-        args![now, most],
-    )
-    .await
+pub(crate) async fn prune_sessions(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64, StoreError> {
+    tx.execute(delete_some!("sessions", "id", "expires_at <= $1"), args![now, limit]).await
 }
 
 /// A link that works once.
@@ -113,61 +106,49 @@ pub(crate) struct LinkRow {
 from_row!(LinkRow { hash, purpose, person_id, email, expires_at });
 
 pub(crate) async fn insert_link(tx: &mut Tx, row: &LinkRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into links (hash, purpose, person_id, email, expires_at) values ($1, $2, $3, $4, $5)",
         args![row.hash, row.purpose, row.person_id, row.email, row.expires_at],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn link(
     tx: &mut Tx,
     hash: Vec<u8>,
-    purpose: &str,
+    purpose: Purpose,
     now: Timestamp,
 ) -> Result<Option<LinkRow>, StoreError> {
     tx.first(
         "select hash, purpose, person_id, email, expires_at from links \
          where hash = $1 and purpose = $2 and expires_at > $3",
-        args![hash, purpose.to_owned(), now],
+        args![hash, purpose, now],
     )
     .await
 }
 
-/// Uses a link up; answers whether it was still there.
+/// Uses a link up; returns whether it was still there.
 pub(crate) async fn take_link(tx: &mut Tx, hash: Vec<u8>) -> Result<bool, StoreError> {
     Ok(tx.execute("delete from links where hash = $1", args![hash]).await? == 1)
 }
 
 /// Removes the links of that purpose: the person's, or those of nobody yet.
-pub(crate) async fn delete_links(tx: &mut Tx, person: &str, purpose: &str) -> Result<(), StoreError> {
-    tx.execute(
-        "delete from links where person_id = $1 and purpose = $2",
-        args![person.to_owned(), purpose.to_owned()],
-    )
-    .await
-    .map(drop)
+pub(crate) async fn delete_links(tx: &mut Tx, person: &str, purpose: Purpose) -> Result<(), StoreError> {
+    tx.run("delete from links where person_id = $1 and purpose = $2", args![person.to_owned(), purpose]).await
 }
 
-pub(crate) async fn prune_links(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
-    tx.execute(
-        "delete from links where hash in (select hash from links where expires_at <= $1 limit $2)",
-        args![now, most],
-    )
-    .await
+pub(crate) async fn prune_links(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64, StoreError> {
+    tx.execute(delete_some!("links", "hash", "expires_at <= $1"), args![now, limit]).await
 }
 
-/// Makes the bucket if there is none and holds it until the commit; answers the times in it.
+/// Makes the bucket if there is none and holds it until the commit; returns the times in it.
 pub(crate) async fn lock_attempts(tx: &mut Tx, bucket: &str) -> Result<String, StoreError> {
-    let (times,) = tx
-        .one(
-            "insert into attempts (bucket, times, ends_at) values ($1, '', 0) \
+    tx.value(
+        "insert into attempts (bucket, times, ends_at) values ($1, '', 0) \
              on conflict (bucket) do update set bucket = excluded.bucket returning times as value",
-            args![bucket.to_owned()],
-        )
-        .await?;
-    Ok(times)
+        args![bucket.to_owned()],
+    )
+    .await
 }
 
 pub(crate) async fn set_attempts(
@@ -176,18 +157,13 @@ pub(crate) async fn set_attempts(
     times: &str,
     ends_at: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update attempts set times = $2, ends_at = $3 where bucket = $1",
         args![bucket.to_owned(), times.to_owned(), ends_at],
     )
     .await
-    .map(drop)
 }
 
-pub(crate) async fn prune_attempts(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
-    tx.execute(
-        "delete from attempts where bucket in (select bucket from attempts where ends_at <= $1 limit $2)",
-        args![now, most],
-    )
-    .await
+pub(crate) async fn prune_attempts(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64, StoreError> {
+    tx.execute(delete_some!("attempts", "bucket", "ends_at <= $1"), args![now, limit]).await
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// A mail server, or a handle on one; it takes every letter unless it was told otherwise.
+/// A mail server, or a handle on one; it takes every message unless it was told otherwise.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -23,7 +23,7 @@ pub(crate) struct Server {
 struct State {
     answers: VecDeque<&'static str>,
     tries: usize,
-    letters: Vec<String>,
+    messages: Vec<String>,
 }
 
 impl Server {
@@ -59,9 +59,9 @@ impl Server {
         self.state.lock().unwrap().tries
     }
 
-    /// The letters it took.
-    pub(crate) fn letters(&self) -> Vec<String> {
-        self.state.lock().unwrap().letters.clone()
+    /// The messages it took.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        self.state.lock().unwrap().messages.clone()
     }
 
     async fn talk(self, stream: TcpStream) -> Option<()> {
@@ -76,8 +76,8 @@ impl Server {
                 "RCPT" => self.next_answer(),
                 "DATA" => {
                     stream.write_all(b"354 go on\r\n").await.ok()?;
-                    let letter = read_letter(&mut stream).await?;
-                    self.state.lock().unwrap().letters.push(letter);
+                    let message = read_message(&mut stream).await?;
+                    self.state.lock().unwrap().messages.push(message);
                     "250 taken"
                 }
                 "QUIT" => "221 bye",
@@ -99,12 +99,12 @@ impl Server {
     }
 }
 
-async fn read_letter(stream: &mut BufReader<TcpStream>) -> Option<String> {
-    let mut letter = String::new();
-    while !letter.ends_with("\r\n.\r\n") {
-        if stream.read_line(&mut letter).await.ok()? == 0 {
+async fn read_message(stream: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut message = String::new();
+    while !message.ends_with("\r\n.\r\n") {
+        if stream.read_line(&mut message).await.ok()? == 0 {
             return None;
         }
     }
-    Some(letter)
+    Some(message)
 }

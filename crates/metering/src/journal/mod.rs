@@ -1,10 +1,11 @@
-//! The journal: every call that was answered, in the order in which they ended, in files that outlive the process.
+//! The journal: every call that was answered, in the order in which they ended, in files that survive the process.
 //!
-//! A call is in the journal before its answer leaves, with one store of memory and no call of the kernel. The database
-//! learns of it within half a second, together with how far it has read: so a call is counted once, whatever dies when.
+//! A call is in the journal before its answer leaves, written to mapped memory without a system call. Within half a
+//! second it is counted in the database, in one commit with the position in the journal: so a call is counted once,
+//! whichever process dies when.
 //!
-//! A journal belongs to one process, which holds the lock of its head file for as long as it lives. Whoever starts on
-//! the folder later takes over what a dead process left.
+//! A journal belongs to one process, which holds the lock of its head file as long as it lives. A process that starts
+//! later takes over the journals of dead ones.
 
 mod mapping;
 mod record;
@@ -25,18 +26,18 @@ pub(crate) use record::tests::any_record;
 pub(crate) use record::{REQUEST_ID_BYTES_MAX, Record, SubjectId};
 use segment::Segment;
 
-/// The names behind the metrics in the records; another version of the program may have others.
+/// The names behind the numbers in the records; another version of the program may have others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Names {
+pub(crate) struct NameTable {
     /// Of operations.
     pub(crate) operations: Vec<String>,
-    /// Of codes; the number 0 is none.
+    /// Of codes, from the number 1 on; 0 is no code.
     pub(crate) codes: Vec<String>,
     /// The database that its calls belong to.
     pub(crate) database: String,
 }
 
-impl Names {
+impl NameTable {
     /// The name of an operation.
     pub(crate) fn operation(&self, number: u16) -> &str {
         self.operations.get(usize::from(number)).map_or("", String::as_str)
@@ -48,18 +49,18 @@ impl Names {
     }
 }
 
-/// Where the segments of a journal are.
+/// The paths of a journal's files.
 #[derive(Debug, Clone)]
-struct Place {
+struct JournalPath {
     folder: PathBuf,
     id: String,
 }
 
 const HEAD: &str = "journal";
-/// A head that is not whole yet.
+/// The extension of a head file that is not complete yet.
 const NEW: &str = "new";
 
-impl Place {
+impl JournalPath {
     fn head(&self) -> PathBuf {
         self.folder.join(format!("{}.{HEAD}", self.id))
     }
@@ -71,40 +72,45 @@ impl Place {
 
 /// The journal of this process.
 pub(crate) struct Journal {
-    place: Place,
-    names: Names,
+    path: JournalPath,
+    names: NameTable,
     /// Held locked as long as the process lives.
     _head: File,
     current: RwLock<Arc<Segment>>,
     /// Every segment with a record that is not counted yet, the current one last.
     segments: Mutex<VecDeque<Arc<Segment>>>,
-    /// The next segment, made before it is needed.
+    /// The next segment, created before it is needed.
     next: Mutex<Option<Segment>>,
     segments_max: usize,
     /// Is the next segment there?
     prepared: AtomicBool,
-    /// Could the next segment not be made? It is not tried again before [`Journal::mend`].
+    /// Could the next segment not be created? It is not tried again before [`Journal::retry`].
     broken: AtomicBool,
 }
 
 impl Journal {
     /// Begins a journal of that id in `folder`.
-    pub(crate) fn create(folder: &Path, id: String, names: Names, segments_max: usize) -> io::Result<Self> {
+    pub(crate) fn create(
+        folder: &Path,
+        id: String,
+        names: NameTable,
+        segments_max: usize,
+    ) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let place = Place { folder: folder.to_owned(), id };
-        // Locked before it has its name, so that nobody takes it for one that was left behind.
-        let unnamed = folder.join(format!("{}.{NEW}", place.id));
+        let path = JournalPath { folder: folder.to_owned(), id };
+        // Locked before it gets its name, so that no other server takes it for an orphan.
+        let unnamed = folder.join(format!("{}.{NEW}", path.id));
         let head = loop {
             let mut head = File::create(&unnamed)?;
             head.lock()?;
             head.write_all(&serde_json::to_vec(&names)?)?;
-            match fs::rename(&unnamed, place.head()) {
-                // Another server that starts now came before the lock, and took it for a dead one's.
+            match fs::rename(&unnamed, path.head()) {
+                // Another server that starts now saw it before it was locked, and removed it as an orphan's.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 renamed => break renamed.map(|()| head)?,
             }
         };
-        let first = Arc::new(Segment::create(place.segment(0), 0)?);
+        let first = Arc::new(Segment::create(path.segment(0), 0)?);
         Ok(Self {
             names,
             _head: head,
@@ -114,19 +120,19 @@ impl Journal {
             segments_max,
             prepared: AtomicBool::new(false),
             broken: AtomicBool::new(false),
-            place,
+            path,
         })
     }
 
     pub(crate) fn id(&self) -> &str {
-        &self.place.id
+        &self.path.id
     }
 
-    pub(crate) fn names(&self) -> &Names {
+    pub(crate) fn names(&self) -> &NameTable {
         &self.names
     }
 
-    /// Keeps the record; answers its number.
+    /// Appends the record; returns its number.
     pub(crate) fn append(&self, record: &Record<'_>) -> io::Result<u64> {
         loop {
             let full = {
@@ -136,20 +142,20 @@ impl Journal {
                 }
                 current.end()
             };
-            self.turn_over(full)?;
+            self.switch_segment(full)?;
         }
     }
 
-    /// Goes on in the next segment, unless another thread did so.
-    fn turn_over(&self, first: u64) -> io::Result<()> {
-        // Always in this order: the next segment, then the current one.
+    /// Makes the next segment the current one, unless another thread did.
+    fn switch_segment(&self, first: u64) -> io::Result<()> {
+        // Locked always in this order: the next segment, then the current one.
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if current.end() == first {
             self.prepared.store(false, Ordering::Relaxed);
             let segment = match next.take() {
                 Some(prepared) => prepared,
-                None => self.segment(first)?,
+                None => self.create_segment(first)?,
             };
             let segment = Arc::new(segment);
             self.segments.lock().unwrap_or_else(PoisonError::into_inner).push_back(segment.clone());
@@ -158,26 +164,26 @@ impl Journal {
         Ok(())
     }
 
-    fn segment(&self, first: u64) -> io::Result<Segment> {
+    fn create_segment(&self, first: u64) -> io::Result<Segment> {
         if self.segments.lock().unwrap_or_else(PoisonError::into_inner).len() >= self.segments_max {
-            return Err(io::Error::other("the database has fallen too far behind"));
+            return Err(io::Error::other("too many journal segments are not counted yet"));
         }
-        Segment::create(self.place.segment(first), first)
+        Segment::create(self.path.segment(first), first)
     }
 
-    /// Is there room for the calls under way and `more` beside them? Makes the next segment if need be.
-    pub(crate) fn make_room(&self, more: usize) -> io::Result<()> {
-        let left = self.current.read().unwrap_or_else(PoisonError::into_inner).left();
-        if left > more || self.prepared.load(Ordering::Relaxed) {
+    /// Fails unless there is room for more than `reserve` records. Creates the next segment in time.
+    pub(crate) fn make_room(&self, reserve: usize) -> io::Result<()> {
+        let free = self.current.read().unwrap_or_else(PoisonError::into_inner).free();
+        if free > reserve || self.prepared.load(Ordering::Relaxed) {
             return Ok(());
         }
         if self.broken.load(Ordering::Relaxed) {
-            return Err(io::Error::other("the next part of the journal could not be made"));
+            return Err(io::Error::other("the next journal segment could not be created"));
         }
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if next.is_none() {
             let end = self.current.read().unwrap_or_else(PoisonError::into_inner).end();
-            let made = self.segment(end);
+            let made = self.create_segment(end);
             self.broken.store(made.is_err(), Ordering::Relaxed);
             *next = Some(made?);
         }
@@ -185,29 +191,29 @@ impl Journal {
         Ok(())
     }
 
-    /// Lets it try again what could not be done.
-    pub(crate) fn mend(&self) {
+    /// Lets [`Journal::make_room`] try again after a failure.
+    pub(crate) fn retry(&self) {
         self.broken.store(false, Ordering::Relaxed);
     }
 
-    /// The records from number `from` on, up to `most` of them; those that do not read are nothing.
-    pub(crate) fn read(&self, from: u64, most: usize) -> Vec<Option<Record<'static>>> {
-        self.read_of(from, most, None)
+    /// Up to `limit` records from number `from` on; `None` stands for one that does not parse.
+    pub(crate) fn read(&self, from: u64, limit: usize) -> Vec<Option<Record<'static>>> {
+        self.read_of(from, limit, None)
     }
 
-    /// The same; those of other accounts than `of` are nothing, and cost little.
+    /// The same for one account; `None` stands also for a record of another account, which costs little to skip.
     pub(crate) fn read_of(
         &self,
         from: u64,
-        most: usize,
-        of: Option<AccountId>,
+        limit: usize,
+        account: Option<AccountId>,
     ) -> Vec<Option<Record<'static>>> {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut records: Vec<Option<Record<'static>>> = Vec::new();
         for segment in segments {
             let at = from + records.len() as u64;
-            if records.len() < most && (segment.first..segment.end()).contains(&at) {
-                records.extend(segment.read(at, most - records.len(), of));
+            if records.len() < limit && (segment.first..segment.end()).contains(&at) {
+                records.extend(segment.read(at, limit - records.len(), account));
             }
         }
         records
@@ -219,7 +225,7 @@ impl Journal {
         segments.front().map_or(0, |segment| segment.first)
     }
 
-    /// Lets go of the segments whose every record has a number below `counted`.
+    /// Removes the segments whose records all have numbers below `counted`.
     pub(crate) fn release(&self, counted: u64) {
         let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         while segments.len() > 1 && segments.front().is_some_and(|segment| segment.end() <= counted) {
@@ -229,23 +235,23 @@ impl Journal {
 
     /// Removes the files; everything in them is counted.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        remove(&self.place)
+        remove(&self.path)
     }
 }
 
-/// A journal that a dead process left.
-pub(crate) struct Left {
-    place: Place,
-    pub(crate) names: Names,
+/// The journal of a process that is dead.
+pub(crate) struct OrphanedJournal {
+    path: JournalPath,
+    pub(crate) names: NameTable,
     _head: File,
 }
 
-impl Left {
-    /// Every journal in `folder` whose process is dead. They are ours as long as they are held.
-    pub(crate) fn find(folder: &Path) -> io::Result<Vec<Self>> {
-        let mut left = Vec::new();
+impl OrphanedJournal {
+    /// Every journal in `folder` whose process is dead. Each stays locked for this process as long as the value lives.
+    pub(crate) fn find_all(folder: &Path) -> io::Result<Vec<Self>> {
+        let mut orphans = Vec::new();
         let entries = match fs::read_dir(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(left),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(orphans),
             entries => entries?,
         };
         for entry in entries {
@@ -257,14 +263,14 @@ impl Left {
                 _ => continue,
             };
             match found {
-                Ok(found) => left.extend(found),
-                // Its process ended in order, or another one took it over.
+                Ok(found) => orphans.extend(found),
+                // Its process stopped, or another one has taken it over.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => set_aside(&path, &error)?,
                 Err(error) => return Err(error),
             }
         }
-        Ok(left)
+        Ok(orphans)
     }
 
     fn open(folder: &Path, path: &Path) -> io::Result<Option<Self>> {
@@ -272,28 +278,28 @@ impl Left {
         let Some(head) = lock(path)? else { return Ok(None) };
         let names = serde_json::from_slice(&fs::read(path)?);
         let names = names.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        Ok(Some(Self { place: Place { folder: folder.to_owned(), id }, names, _head: head }))
+        Ok(Some(Self { path: JournalPath { folder: folder.to_owned(), id }, names, _head: head }))
     }
 
     pub(crate) fn id(&self) -> &str {
-        &self.place.id
+        &self.path.id
     }
 
-    /// The places from number `from` to the end of its segment; nothing behind the last one.
+    /// The slots from number `from` to the end of its segment; `None` after the last segment.
     pub(crate) fn read(&self, from: u64) -> io::Result<Option<Vec<Option<Record<'static>>>>> {
         let first = from - from % segment::RECORDS as u64;
-        match segment::read_file(&self.place.segment(first), first, from) {
+        match segment::read_file(&self.path.segment(first), first, from) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            places => places.map(Some),
+            slots => slots.map(Some),
         }
     }
 
-    /// The number `from`, or the first behind it whose segment is there: the database may have gone back behind what was
-    /// removed because it had it.
+    /// The number `from`, or the first after it whose segment exists. A database that was restored from a backup may ask
+    /// for segments that were removed after it had counted them.
     pub(crate) fn skip_missing(&self, from: u64) -> io::Result<u64> {
-        let own = format!("{}.", self.place.id);
+        let own = format!("{}.", self.path.id);
         let mut firsts = Vec::new();
-        for entry in fs::read_dir(&self.place.folder)? {
+        for entry in fs::read_dir(&self.path.folder)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             firsts.extend(name.strip_prefix(&own).and_then(|number| number.parse::<u64>().ok()));
         }
@@ -306,11 +312,11 @@ impl Left {
 
     /// Removes the files; everything in them is counted.
     pub(crate) fn remove(self) -> io::Result<()> {
-        remove(&self.place)
+        remove(&self.path)
     }
 }
 
-/// The locked file; nothing when its process lives.
+/// Opens and locks the file; `None` when its process is alive.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let head = File::open(path)?;
     match head.try_lock() {
@@ -320,29 +326,29 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Removes the head of a process that died before it had a journal.
+/// Removes the head file of a process that died before its journal began.
 fn remove_unfinished(path: &Path) -> io::Result<()> {
     if lock(path)?.is_some() { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// A head that does not read says nothing about the records behind it; they stay for whoever can make something of them.
+/// Renames a head file that does not parse; the segments stay for a person to look at.
 fn set_aside(head: &Path, error: &io::Error) -> io::Result<()> {
     let aside = head.with_extension("damaged");
-    tracing::error!(%error, file = %aside.display(), "A journal does not read; it is set aside, its calls are not counted");
+    tracing::error!(%error, file = %aside.display(), "Journal head file is damaged; renamed it, its calls are not counted");
     fs::rename(head, aside)
 }
 
-/// The head goes last: as long as it is there, somebody will come for the rest.
-fn remove(place: &Place) -> io::Result<()> {
-    let own = format!("{}.", place.id);
-    for entry in fs::read_dir(&place.folder)? {
+/// Removes the head file last: as long as it exists, a later start removes the rest.
+fn remove(journal: &JournalPath) -> io::Result<()> {
+    let own = format!("{}.", journal.id);
+    for entry in fs::read_dir(&journal.folder)? {
         let path = entry?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.starts_with(&own) && path != place.head() {
+        if name.starts_with(&own) && path != journal.head() {
             fs::remove_file(path)?;
         }
     }
-    fs::remove_file(place.head())
+    fs::remove_file(journal.head())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const REQUEST_ID: usize = 9;
 /// The longest id of a request.
 pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// Who calls, as far as calls are counted by it.
+/// The key, API token or person that calls are counted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum SubjectId {
     /// An API key.
@@ -25,7 +25,7 @@ pub(crate) enum SubjectId {
 }
 
 impl SubjectId {
-    /// The subject of a caller; nothing for the platform itself.
+    /// The subject of a caller; `None` for the platform itself.
     pub(crate) fn parse(subject: &str) -> Option<Self> {
         match subject.get(..4)? {
             "key_" => subject.parse().ok().map(Self::Key),
@@ -164,7 +164,7 @@ impl Record<'static> {
         Id::from_u128(whole(word(2), word(3)))
     }
 
-    /// Reads the words of a record; nothing when they are none.
+    /// Reads the words of a record; `None` when they are not one.
     pub(crate) fn read(word: impl Fn(usize) -> u64) -> Option<Self> {
         let facts = word(6);
         let length = usize::try_from(piece(facts, 7, 1)).ok()?;

@@ -1,4 +1,4 @@
-//! A piece of the journal: one file of so many records.
+//! A segment of the journal: one file with a fixed number of records.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -20,14 +20,14 @@ pub(crate) struct Segment {
     pub(crate) first: u64,
     path: PathBuf,
     mapping: Mapping,
-    /// The next free place; it runs past the end when the segment is full.
+    /// The next free slot; it grows past the end when the segment is full.
     next: AtomicUsize,
 }
 
 impl Segment {
-    /// Makes the file, all of it: a disk that is full must say so here.
+    /// Creates the file at its full size: a full disk must fail here.
     pub(crate) fn create(path: PathBuf, first: u64) -> io::Result<Self> {
-        let made = || {
+        let create = || {
             // Somebody may have removed the folder.
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
@@ -37,32 +37,32 @@ impl Segment {
             }
             Mapping::new(&file)
         };
-        match made() {
+        match create() {
             Ok(mapping) => Ok(Self { first, path, mapping, next: AtomicUsize::new(0) }),
             Err(error) => {
-                // What there was room for would be in the way of the next try.
+                // A partial file would be in the way of the next try.
                 let _ = fs::remove_file(&path);
                 Err(error)
             }
         }
     }
 
-    /// Keeps the record; answers its number, or nothing when the segment is full.
+    /// Appends the record; returns its number, `None` when the segment is full.
     pub(crate) fn append(&self, record: &Record<'_>) -> Option<u64> {
-        let place = self.next.fetch_add(1, Ordering::Relaxed);
-        if place >= RECORDS {
+        let slot = self.next.fetch_add(1, Ordering::Relaxed);
+        if slot >= RECORDS {
             return None;
         }
-        let words = &self.mapping.words()[place * WORDS..(place + 1) * WORDS];
+        let words = &self.mapping.words()[slot * WORDS..(slot + 1) * WORDS];
         record.write(|at, word| words[at].store(word, Ordering::Relaxed));
-        let number = self.first + place as u64;
-        // With this word, and not before, the record is there; it is there whole, for every thread and after a crash.
+        let number = self.first + slot as u64;
+        // The record exists from this store on: whole, for every thread and after a crash.
         words[0].store(number + 1, Ordering::Release);
         Some(number)
     }
 
-    /// How many records it still takes.
-    pub(crate) fn left(&self) -> usize {
+    /// How many slots are free.
+    pub(crate) fn free(&self) -> usize {
         RECORDS.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
@@ -71,43 +71,48 @@ impl Segment {
         self.first + RECORDS as u64
     }
 
-    /// The records from number `from` on, up to the first that is not there yet; those of other accounts than `of` are
-    /// nothing.
-    pub(crate) fn read(&self, from: u64, most: usize, of: Option<AccountId>) -> Vec<Option<Record<'static>>> {
+    /// Up to `limit` records from number `from` on, up to the first that is not written yet; `None` stands for a record
+    /// of another account, if one is given, or one that does not parse.
+    pub(crate) fn read(
+        &self,
+        from: u64,
+        limit: usize,
+        account: Option<AccountId>,
+    ) -> Vec<Option<Record<'static>>> {
         let word = |at: usize| self.mapping.words()[at].load(Ordering::Acquire);
-        let there = |place: &usize| word(place * WORDS) == self.first + *place as u64 + 1;
-        let places = places(from, self.first).take(most).take_while(there);
-        places.map(|place| read_if(of, |at| word(place * WORDS + at))).collect()
+        let there = |slot: &usize| word(slot * WORDS) == self.first + *slot as u64 + 1;
+        let slots = slots(from, self.first).take(limit).take_while(there);
+        slots.map(|slot| read_if(account, |at| word(slot * WORDS + at))).collect()
     }
 
     pub(crate) fn remove(&self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(%error, "A part of the journal that is counted could not be removed");
+            tracing::warn!(%error, "Failed to remove a counted journal segment");
         }
     }
 }
 
-fn read_if(of: Option<AccountId>, word: impl Fn(usize) -> u64) -> Option<Record<'static>> {
-    let wanted = of.is_none_or(|account| Record::account(&word) == account);
+fn read_if(account: Option<AccountId>, word: impl Fn(usize) -> u64) -> Option<Record<'static>> {
+    let wanted = account.is_none_or(|account| Record::account(&word) == account);
     wanted.then(|| Record::read(word)).flatten()
 }
 
-/// The places of a segment that nobody writes any more, from number `from` on. A place whose writer died is empty, and
-/// others behind it may be filled.
+/// The slots of a dead process's segment, from number `from` on. A slot whose writer died is `None`, and those after it
+/// may hold records.
 pub(crate) fn read_file(path: &Path, first: u64, from: u64) -> io::Result<Vec<Option<Record<'static>>>> {
     let bytes = fs::read(path)?;
     let word = |at: usize| {
         let bytes = bytes.get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0, u64::from_le_bytes)
     };
-    let record = |place: usize| {
-        let there = word(place * WORDS) == first + place as u64 + 1;
-        there.then(|| Record::read(|at| word(place * WORDS + at))).flatten()
+    let record = |slot: usize| {
+        let there = word(slot * WORDS) == first + slot as u64 + 1;
+        there.then(|| Record::read(|at| word(slot * WORDS + at))).flatten()
     };
-    Ok(places(from, first).map(record).collect())
+    Ok(slots(from, first).map(record).collect())
 }
 
-/// The places from number `from` on.
-fn places(from: u64, first: u64) -> std::ops::Range<usize> {
+/// The slots from number `from` on.
+fn slots(from: u64, first: u64) -> std::ops::Range<usize> {
     usize::try_from(from.saturating_sub(first)).unwrap_or(RECORDS)..RECORDS
 }

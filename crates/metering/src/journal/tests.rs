@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 use super::*;
 
-fn names() -> Names {
-    Names {
+fn names() -> NameTable {
+    NameTable {
         operations: vec!["a.b.c".to_owned()],
         codes: vec!["bad_request".to_owned()],
         database: "d".to_owned(),
@@ -57,13 +57,13 @@ fn a_dead_processes_journal_is_found_and_a_living_ones_is_not() {
     for _ in 0..segment::RECORDS + 7 {
         dead.append(&record).unwrap();
     }
-    assert!(Left::find(folder.path()).unwrap().is_empty());
+    assert!(OrphanedJournal::find_all(folder.path()).unwrap().is_empty());
     die(dead);
-    let mut left = Left::find(folder.path()).unwrap();
-    let found = left.pop().unwrap();
-    assert!(left.is_empty());
+    let mut orphans = OrphanedJournal::find_all(folder.path()).unwrap();
+    let found = orphans.pop().unwrap();
+    assert!(orphans.is_empty());
     assert_eq!((found.id(), &found.names), ("dead", &names()));
-    assert!(Left::find(folder.path()).unwrap().is_empty(), "it is taken");
+    assert!(OrphanedJournal::find_all(folder.path()).unwrap().is_empty(), "it is taken");
     let second = segment::RECORDS as u64;
     assert_eq!(found.read(0).unwrap().unwrap(), vec![Some(record.clone()); segment::RECORDS]);
     let rest = found.read(second + 2).unwrap().unwrap();
@@ -71,7 +71,7 @@ fn a_dead_processes_journal_is_found_and_a_living_ones_is_not() {
     assert_eq!(found.read(second * 2).unwrap(), None);
     found.remove().unwrap();
     drop(living);
-    assert_eq!(Left::find(folder.path()).unwrap().len(), 1);
+    assert_eq!(OrphanedJournal::find_all(folder.path()).unwrap().len(), 1);
 }
 
 #[test]
@@ -112,11 +112,11 @@ fn a_journal_that_nobody_counts_refuses_before_it_is_full() {
     assert!(journal.make_room(segment::RECORDS).is_err());
     journal.release(segment::RECORDS as u64);
     assert!(journal.make_room(segment::RECORDS).is_err(), "not tried again at once");
-    journal.mend();
+    journal.retry();
     assert!(journal.make_room(segment::RECORDS).is_ok(), "there is room again");
 }
 
-/// A thread that was killed between taking its place and filling it leaves a hole; what others wrote behind it counts.
+/// A thread that was killed between taking its slot and filling it leaves a hole; what others wrote behind it counts.
 #[test]
 fn a_hole_hides_nothing_behind_it() {
     let (folder, record) = (tempfile::tempdir().unwrap(), record());
@@ -129,10 +129,10 @@ fn a_hole_hides_nothing_behind_it() {
     let mut bytes = fs::read(&file).unwrap();
     bytes[3 * 256..3 * 256 + 8].fill(0);
     fs::write(&file, bytes).unwrap();
-    let found = Left::find(folder.path()).unwrap().pop().unwrap();
-    let places = found.read(2).unwrap().unwrap();
-    assert_eq!(places.iter().flatten().count(), 7);
-    assert_eq!((&places[0], &places[1], &places[7]), (&Some(record.clone()), &None, &Some(record)));
+    let found = OrphanedJournal::find_all(folder.path()).unwrap().pop().unwrap();
+    let slots = found.read(2).unwrap().unwrap();
+    assert_eq!(slots.iter().flatten().count(), 7);
+    assert_eq!((&slots[0], &slots[1], &slots[7]), (&Some(record.clone()), &None, &Some(record)));
 }
 
 #[test]
@@ -140,9 +140,9 @@ fn a_head_that_does_not_read_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
     die(journal(&folder, "dead", 8));
     fs::write(folder.path().join("dead.journal"), "").unwrap();
-    assert!(Left::find(folder.path()).unwrap().is_empty());
+    assert!(OrphanedJournal::find_all(folder.path()).unwrap().is_empty());
     assert!(folder.path().join("dead.damaged").exists());
     fs::write(folder.path().join("unborn.new"), "{").unwrap();
-    assert!(Left::find(folder.path()).unwrap().is_empty());
+    assert!(OrphanedJournal::find_all(folder.path()).unwrap().is_empty());
     assert!(!folder.path().join("unborn.new").exists(), "what died at its start is swept away");
 }

@@ -1,40 +1,39 @@
 //! Statements of leases.
 
 use portico_kernel::Timestamp;
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Query, Select, StoreError, Tx, args, from_row};
 
 /// Which lease: of what, and whose.
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseAt {
-    /// The account that the resource belongs to; empty for a person's minute.
+    /// The account that the resource belongs to; empty for a person's rate limit.
     pub(crate) account: String,
     pub(crate) resource: String,
     /// The journal of the server that holds it.
     pub(crate) holder: String,
 }
 
-/// Holds back others who deal out the resource, until the commit.
+/// Locks the resource until the commit.
 pub(crate) async fn lock_resource(tx: &mut Tx, at: &LeaseAt) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into lease_locks (account_id, resource) values ($1, $2) \
          on conflict (account_id, resource) do update set resource = excluded.resource",
         args![at.account, at.resource],
     )
     .await
-    .map(drop)
 }
 
 /// What is leased of an account's units.
 pub(crate) struct HeldUnitsRow {
-    /// By everyone.
+    /// By all servers.
     pub(crate) all_held: i64,
-    /// By others who live, and can give it back.
+    /// By other servers that are alive, and can release it.
     pub(crate) living: i64,
 }
 
 from_row!(HeldUnitsRow { all_held, living });
 
-/// What is leased of the resource; those live who were seen since `seen`.
+/// What is leased of the resource. A server is alive when its heartbeat is not before `seen`.
 pub(crate) async fn held_units(
     tx: &mut Tx,
     at: &LeaseAt,
@@ -50,24 +49,26 @@ pub(crate) async fn held_units(
     .await
 }
 
-/// What others hold of a minute.
-pub(crate) struct HeldMinuteRow {
+/// The shares of a rate limit that other servers hold.
+pub(crate) struct HeldSharesRow {
     pub(crate) amount: i64,
-    /// How many hold it who live, and can give it back.
+    /// How many of the holders are alive, and can release it.
     pub(crate) living: i64,
-    /// How many of these are still to give back what they do not need.
+    /// How many of these are still to answer a recall.
     pub(crate) recalled: i64,
 }
 
-from_row!(HeldMinuteRow { amount, living, recalled });
+from_row!(HeldSharesRow { amount, living, recalled });
 
-/// What others hold of the minute: shares renewed since the first time; of servers that ended, those since the second; and
-/// those live who were seen since the third.
-pub(crate) async fn held_minute(
+/// The shares of a rate limit that other servers hold: those renewed since `renewed`, and of servers that have ended
+/// those renewed since `ended`. A server is alive when its heartbeat is not before `seen`.
+pub(crate) async fn held_shares(
     tx: &mut Tx,
     at: &LeaseAt,
-    (renewed, ended, seen): (Timestamp, Timestamp, Timestamp),
-) -> Result<HeldMinuteRow, StoreError> {
+    renewed: Timestamp,
+    ended: Timestamp,
+    seen: Timestamp,
+) -> Result<HeldSharesRow, StoreError> {
     tx.one(
         "select cast(coalesce(sum(amount), 0) as bigint) as amount, \
          cast(coalesce(sum(case when seen_at >= $5 then 1 else 0 end), 0) as bigint) as living, \
@@ -99,12 +100,11 @@ pub(crate) async fn set_lease(
     amount: i64,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         lease!("amount = excluded.amount, recalled = false"),
         args![at.account, at.resource, at.holder, amount, now],
     )
     .await
-    .map(drop)
 }
 
 /// Adds `amount` to the lease; if that is something, nothing of it is recalled any more.
@@ -114,7 +114,7 @@ pub(crate) async fn extend_lease(
     amount: i64,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         lease!(
             "amount = leases.amount + excluded.amount, \
              recalled = case when excluded.amount > 0 then false else leases.recalled end"
@@ -122,43 +122,46 @@ pub(crate) async fn extend_lease(
         args![at.account, at.resource, at.holder, amount, now],
     )
     .await
-    .map(drop)
 }
 
 /// Takes `amount` off the lease, because it was used or given back.
 pub(crate) async fn shrink_lease(tx: &mut Tx, at: &LeaseAt, amount: i64) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update leases set amount = amount - $4 where account_id = $1 and resource = $2 and holder = $3",
         args![at.account, at.resource, at.holder, amount],
     )
     .await
-    .map(drop)
 }
 
 /// Asks everyone but `holder` to give back what they do not need of the resource.
 pub(crate) async fn recall(tx: &mut Tx, at: &LeaseAt) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update leases set recalled = true where account_id = $1 and resource = $2 and holder <> $3",
         args![at.account, at.resource, at.holder],
     )
     .await
-    .map(drop)
 }
 
-/// When the lease was last changed; nothing when there is none.
-pub(crate) async fn lease_renewed_at(tx: &mut Tx, at: &LeaseAt) -> Result<Option<Timestamp>, StoreError> {
-    let row: Option<(Timestamp,)> = tx
-        .first(
+/// When the lease was last changed; `None` when there is none.
+pub(crate) async fn lease_renewed_at(
+    query: &mut Query<'_>,
+    at: &LeaseAt,
+) -> Result<Option<Timestamp>, StoreError> {
+    query
+        .first_value(
             "select renewed_at as value from leases where account_id = $1 and resource = $2 and holder = $3",
             args![at.account, at.resource, at.holder],
         )
-        .await?;
-    Ok(row.map(|(at,)| at))
+        .await
 }
 
 /// The leases of `holder` whose resource begins so.
-pub(crate) async fn leases_of(tx: &mut Tx, holder: &str, begins: &str) -> Result<Vec<LeaseRow>, StoreError> {
-    tx.all(
+pub(crate) async fn leases_of(
+    query: &mut Query<'_>,
+    holder: &str,
+    begins: &str,
+) -> Result<Vec<LeaseRow>, StoreError> {
+    query.all(
         "select account_id, resource from leases where holder = $1 and resource like $2 order by account_id, resource",
         args![holder.to_owned(), format!("{begins}%")],
     )
@@ -173,8 +176,8 @@ pub(crate) struct LeaseRow {
 
 from_row!(LeaseRow { account_id, resource });
 
-pub(crate) async fn recalled(tx: &mut Tx, holder: &str) -> Result<Vec<LeaseRow>, StoreError> {
-    tx.all(
+pub(crate) async fn recalled(query: &mut Query<'_>, holder: &str) -> Result<Vec<LeaseRow>, StoreError> {
+    query.all(
         "select account_id, resource from leases where holder = $1 and recalled = true order by account_id, resource",
         args![holder.to_owned()],
     )
@@ -183,31 +186,27 @@ pub(crate) async fn recalled(tx: &mut Tx, holder: &str) -> Result<Vec<LeaseRow>,
 
 /// Says that what was recalled is given back.
 pub(crate) async fn answer_recall(tx: &mut Tx, at: &LeaseAt, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update leases set recalled = false, renewed_at = $4 where account_id = $1 and resource = $2 and holder = $3",
         args![at.account, at.resource, at.holder, now],
     )
     .await
-    .map(drop)
 }
 
 /// Removes leases of resources whose name begins so and that are long over.
 pub(crate) async fn prune_leases(tx: &mut Tx, begins: &str, before: Timestamp) -> Result<(), StoreError> {
     let like = format!("{begins}%");
-    tx.execute("delete from leases where resource like $1 and renewed_at < $2", args![like, before])
-        .await
-        .map(drop)
+    tx.run("delete from leases where resource like $1 and renewed_at < $2", args![like, before]).await
 }
 
 /// Removes locks of resources whose name begins so and that nobody holds. A transaction of its own: whoever deals them out
 /// takes the lock before the lease.
 pub(crate) async fn prune_locks(tx: &mut Tx, begins: &str) -> Result<(), StoreError> {
     let like = format!("{begins}%");
-    tx.execute(
+    tx.run(
         "delete from lease_locks where resource like $1 and not exists (select 1 from leases \
          where leases.account_id = lease_locks.account_id and leases.resource = lease_locks.resource)",
         args![like],
     )
     .await
-    .map(drop)
 }

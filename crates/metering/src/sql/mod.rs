@@ -4,7 +4,7 @@ mod leases;
 mod usage;
 
 use portico_kernel::{AccountId, Month, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Query, Select, StoreError, Tx, args, delete_some, from_row};
 
 pub(crate) use leases::*;
 pub(crate) use usage::*;
@@ -14,35 +14,29 @@ pub(crate) const PROBE: &str = "select id from meter_journals limit 1";
 
 /// Erases what the area keeps of an account.
 pub(crate) const ERASE: [&str; 7] = [
-    "delete from request_blocks where account_id = $1 and id in \
-     (select id from request_blocks where account_id = $1 limit $2)",
-    "delete from usage_days where account_id = $1 and day in \
-     (select day from usage_days where account_id = $1 order by day limit $2)",
+    delete_some!("request_blocks", "id", "account_id = $1", also "account_id = $1"),
+    delete_some!("usage_days", "day", "account_id = $1 order by day", also "account_id = $1"),
     "delete from usage_months where account_id = $1 and $2 > 0",
-    "delete from usage_hours where account_id = $1 and hour in \
-     (select hour from usage_hours where account_id = $1 order by hour limit $2)",
+    delete_some!("usage_hours", "hour", "account_id = $1 order by hour", also "account_id = $1"),
     "delete from unit_months where account_id = $1 and $2 > 0",
     "delete from leases where account_id = $1 and $2 > 0",
     "delete from lease_locks where account_id = $1 and $2 > 0",
 ];
 
 pub(crate) async fn insert_journal(tx: &mut Tx, id: &str, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute(
-        "insert into meter_journals (id, position, seen_at) values ($1, 0, $2)",
-        args![id.to_owned(), now],
-    )
-    .await
-    .map(drop)
+    tx.run("insert into meter_journals (id, position, seen_at) values ($1, 0, $2)", args![id.to_owned(), now])
+        .await
 }
 
-/// How far the journal is counted; nothing when it was counted to its end and closed.
-pub(crate) async fn journal_position(tx: &mut Tx, id: &str) -> Result<Option<u64>, StoreError> {
-    let row: Option<(i64,)> =
-        tx.first("select position as value from meter_journals where id = $1", args![id.to_owned()]).await?;
-    Ok(row.map(|(position,)| u64::try_from(position).unwrap_or(0)))
+/// How far the journal is counted; `None` when it was counted to its end and closed.
+pub(crate) async fn journal_position(tx: &mut impl Select, id: &str) -> Result<Option<u64>, StoreError> {
+    let position: Option<i64> = tx
+        .first_value("select position as value from meter_journals where id = $1", args![id.to_owned()])
+        .await?;
+    Ok(position.map(|position| u64::try_from(position).unwrap_or(0)))
 }
 
-/// Says that the journal is counted up to `to`; answers whether it was counted up to `from` until now.
+/// Says that the journal is counted up to `to`; returns whether it was counted up to `from` until now.
 pub(crate) async fn advance_journal(tx: &mut Tx, id: &str, from: u64, to: u64) -> Result<bool, StoreError> {
     let [from, to] = [from, to].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
     let rows = tx
@@ -55,15 +49,12 @@ pub(crate) async fn advance_journal(tx: &mut Tx, id: &str, from: u64, to: u64) -
 }
 
 pub(crate) async fn see_journal(tx: &mut Tx, id: &str, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute("update meter_journals set seen_at = $2 where id = $1", args![id.to_owned(), now])
-        .await
-        .map(drop)
+    tx.run("update meter_journals set seen_at = $2 where id = $1", args![id.to_owned(), now]).await
 }
 
 /// Every journal there is.
-pub(crate) async fn journals(tx: &mut Tx) -> Result<Vec<String>, StoreError> {
-    let rows: Vec<(String,)> = tx.all("select id as value from meter_journals order by id", args![]).await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+pub(crate) async fn journals(query: &mut Query<'_>) -> Result<Vec<String>, StoreError> {
+    query.values("select id as value from meter_journals order by id", args![]).await
 }
 
 /// Lets go of what servers hold that were not seen since `seen`. Their journals stay, should they come back.
@@ -77,30 +68,27 @@ pub(crate) async fn release_dead(tx: &mut Tx, seen: Timestamp) -> Result<u64, St
 
 /// The name of this database, which is `new` when it has none yet.
 pub(crate) async fn database_name(tx: &mut Tx, new: &str) -> Result<String, StoreError> {
-    tx.execute(
+    tx.run(
         "insert into meter_database (id, name) values (1, $1) on conflict (id) do nothing",
         args![new.to_owned()],
     )
     .await?;
-    let (name,) = tx.one("select name as value from meter_database where id = 1", args![]).await?;
-    Ok(name)
+    tx.value("select name as value from meter_database where id = 1", args![]).await
 }
 
 /// Closes a journal: nothing more will come of it, and it holds no resource whose name begins with `units`.
 pub(crate) async fn close_journal(tx: &mut Tx, id: &str, units: &str) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "delete from leases where holder = $1 and resource like $2",
         args![id.to_owned(), format!("{units}%")],
     )
     .await?;
-    tx.execute("delete from meter_journals where id = $1", args![id.to_owned()]).await.map(drop)
+    tx.run("delete from meter_journals where id = $1", args![id.to_owned()]).await
 }
 
 /// How many servers there are, as far as they were seen after `since`.
 pub(crate) async fn count_journals(tx: &mut Tx, since: Timestamp) -> Result<i64, StoreError> {
-    let (count,) =
-        tx.one("select count(*) as value from meter_journals where seen_at >= $1", args![since]).await?;
-    Ok(count)
+    tx.value("select count(*) as value from meter_journals where seen_at >= $1", args![since]).await
 }
 
 /// What an account used in a month.
@@ -113,7 +101,7 @@ pub(crate) struct MonthRow {
 
 from_row!(MonthRow { used, granted, notified });
 
-/// Adds to what the account used and was granted in the month; answers what it comes to. The row stays locked until the
+/// Adds to what the account used and was granted in the month; returns the new sums. The row stays locked until the
 /// commit.
 pub(crate) async fn add_to_month(
     tx: &mut Tx,
@@ -149,10 +137,9 @@ pub(crate) async fn set_notified(
     month: Month,
     threshold: i64,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update unit_months set notified = $3 where account_id = $1 and month = $2",
         args![account, month.to_string(), threshold],
     )
     .await
-    .map(drop)
 }

@@ -1,12 +1,11 @@
 //! Statements of what was used, by hour, day and month, and of the log of requests.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
 
 use portico_kernel::{AccountId, Day, Hour, Month, Timestamp};
-use portico_store::{Arg, StoreError, Tx, args, from_row};
+use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, delete_some, from_row};
 
-/// Metrics of calls.
+/// Sums of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) calls: i64,
@@ -21,7 +20,7 @@ pub(crate) async fn add_to_hour(
     hour: Hour,
     counts: &Counts,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into usage_hours (account_id, hour, calls, units, client_errors, platform_errors) \
          values ($1, $2, $3, $4, $5, $6) on conflict (account_id, hour) do update set \
          calls = usage_hours.calls + excluded.calls, units = usage_hours.units + excluded.units, \
@@ -37,40 +36,10 @@ pub(crate) async fn add_to_hour(
         ],
     )
     .await
-    .map(drop)
 }
 
-/// An insert of several rows at once, because a statement costs far more than a row.
-struct Rows {
-    texts: Vec<&'static str>,
-}
-
-impl Rows {
-    /// The most rows of one statement.
-    const MOST: usize = 16;
-
-    /// The texts for one row, two, and so on: `head`, as many groups of `columns` placeholders, `tail`.
-    fn new(head: &str, columns: usize, tail: &str) -> Self {
-        let group = |row: usize| {
-            let metrics = (row * columns + 1..=(row + 1) * columns).map(|number| format!("${number}"));
-            format!("({})", metrics.collect::<Vec<_>>().join(", "))
-        };
-        let text = |rows: usize| {
-            let groups: Vec<_> = (0..rows).map(group).collect();
-            // Made once for each number of rows, and needed for as long as the program runs.
-            &*Box::leak(format!("{head} values {} {tail}", groups.join(", ")).into_boxed_str())
-        };
-        Self { texts: (1..=Self::MOST).map(text).collect() }
-    }
-
-    async fn execute(&self, tx: &mut Tx, rows: impl Iterator<Item = Vec<Arg>>) -> Result<(), StoreError> {
-        let rows: Vec<_> = rows.collect();
-        for some in rows.chunks(Self::MOST) {
-            tx.execute(self.texts[some.len() - 1], some.concat()).await?;
-        }
-        Ok(())
-    }
-}
+/// Rows of one statement that adds up.
+const ROWS_MAX: usize = 16;
 
 /// What to add to a day: the day, the subject, the operation, and how much.
 pub(crate) type DayCounts = (Day, String, String, Counts);
@@ -80,21 +49,21 @@ pub(crate) async fn add_to_days(
     account: AccountId,
     days: impl Iterator<Item = DayCounts>,
 ) -> Result<(), StoreError> {
-    static ROWS: LazyLock<Rows> = LazyLock::new(|| {
-        Rows::new(
-            "insert into usage_days (account_id, day, subject, rpc, calls, units, client_errors, platform_errors)",
-            8,
-            "on conflict (account_id, day, subject, rpc) do update set \
+    static ROWS: BulkStatement = BulkStatement::new(
+        "insert into usage_days (account_id, day, subject, rpc, calls, units, client_errors, platform_errors) \
+         values",
+        "($a, $b, $c, $d, $e, $f, $g, $h)",
+        "on conflict (account_id, day, subject, rpc) do update set \
              calls = usage_days.calls + excluded.calls, units = usage_days.units + excluded.units, \
              client_errors = usage_days.client_errors + excluded.client_errors, \
              platform_errors = usage_days.platform_errors + excluded.platform_errors",
-        )
-    });
+    )
+    .every_size_up_to(ROWS_MAX);
     let row = |(day, subject, rpc, counts): DayCounts| {
         let Counts { calls, units, client_errors, platform_errors } = counts;
         args![account, day.number(), subject, rpc, calls, units, client_errors, platform_errors]
     };
-    ROWS.execute(tx, days.map(row)).await
+    ROWS.run(tx, args![], days.map(row).collect()).await
 }
 
 /// Adds to the rows of a month. The histogram is not added to but replaced: whoever adds has read it, and holds the row of
@@ -105,25 +74,24 @@ pub(crate) async fn add_to_usage(
     month: Month,
     rows: impl Iterator<Item = UsageRow>,
 ) -> Result<(), StoreError> {
-    static ROWS: LazyLock<Rows> = LazyLock::new(|| {
-        Rows::new(
-            "insert into usage_months (account_id, month, subject, rpc, calls, units, tokens, client_errors, \
-             platform_errors, latency)",
-            10,
-            "on conflict (account_id, month, subject, rpc) do update set \
+    static ROWS: BulkStatement = BulkStatement::new(
+        "insert into usage_months (account_id, month, subject, rpc, calls, units, tokens, client_errors, \
+             platform_errors, latency) values",
+        "($a, $b, $c, $d, $e, $f, $g, $h, $i, $j)",
+        "on conflict (account_id, month, subject, rpc) do update set \
              calls = usage_months.calls + excluded.calls, units = usage_months.units + excluded.units, \
              tokens = usage_months.tokens + excluded.tokens, \
              client_errors = usage_months.client_errors + excluded.client_errors, \
              platform_errors = usage_months.platform_errors + excluded.platform_errors, \
              latency = excluded.latency",
-        )
-    });
+    )
+    .every_size_up_to(ROWS_MAX);
     let month = month.to_string();
     let row = |row: UsageRow| {
         let UsageRow { subject, rpc, calls, units, tokens, client_errors, platform_errors, latency } = row;
         args![account, month, subject, rpc, calls, units, tokens, client_errors, platform_errors, latency]
     };
-    ROWS.execute(tx, rows.map(row)).await
+    ROWS.run(tx, args![], rows.map(row).collect()).await
 }
 
 /// The histograms of a month, by subject and operation.
@@ -234,12 +202,13 @@ pub(crate) async fn spans(
     tx: &mut Tx,
     by: &'static str,
     account: AccountId,
-    (from, until): (i64, i64),
+    from: i64,
+    until: i64,
 ) -> Result<Vec<SpanRow>, StoreError> {
     tx.all(by, args![account, from, until]).await
 }
 
-/// A piece of the log of requests.
+/// A block of the log of requests.
 pub(crate) struct BlockRow {
     pub(crate) id: String,
     pub(crate) first_at: Timestamp,
@@ -263,7 +232,7 @@ macro_rules! blocks {
 }
 
 pub(crate) async fn insert_block(tx: &mut Tx, account: AccountId, block: BlockRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into request_blocks (account_id, last_at, id, first_at, requests, worst_status, body) \
          values ($1, $2, $3, $4, $5, $6, $7)",
         args![
@@ -277,43 +246,42 @@ pub(crate) async fn insert_block(tx: &mut Tx, account: AccountId, block: BlockRo
         ],
     )
     .await
-    .map(drop)
 }
 
-/// LengthPrefixedHash with a request from `since` to `until`, those that end last first, from behind the piece `before` on.
+/// Blocks with a request from `since` to `until`, those that end last first, from behind the block `before` on.
 pub(crate) async fn blocks_before(
     tx: &mut Tx,
     account: AccountId,
-    (since, until): (Timestamp, Timestamp),
+    since: Timestamp,
+    until: Timestamp,
     before: &(Timestamp, String),
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<BlockRow>, StoreError> {
     tx.all(
         blocks!(
             "and last_at >= $2 and first_at <= $3 and (last_at, id) < ($4, $5) \
              order by last_at desc, id desc limit $6"
         ),
-        args![account, since, until, before.0, before.1, most],
+        args![account, since, until, before.0, before.1, limit],
     )
     .await
 }
 
-/// LengthPrefixedHash of every account that ended at `since` or later, the last ones first.
+/// Blocks of every account that ended at `since` or later, the last ones first.
 pub(crate) async fn blocks_since(
-    tx: &mut Tx,
+    query: &mut Query<'_>,
     since: Timestamp,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<Vec<u8>>, StoreError> {
-    let rows: Vec<(Vec<u8>,)> = tx
-        .all(
+    query
+        .values(
             "select body as value from request_blocks where last_at >= $1 order by last_at desc limit $2",
-            args![since, most],
+            args![since, limit],
         )
-        .await?;
-    Ok(rows.into_iter().map(|(body,)| body).collect())
+        .await
 }
 
-/// The last piece, if it began after `since` and has fewer than `few` requests.
+/// The last block, if it began after `since` and has fewer than `few` requests.
 pub(crate) async fn last_small_block(
     tx: &mut Tx,
     account: AccountId,
@@ -325,7 +293,7 @@ pub(crate) async fn last_small_block(
     Ok(last.filter(|last| last.first_at > since && last.requests < few))
 }
 
-/// Removes a piece; answers whether it was there.
+/// Removes a block; returns whether it was there.
 pub(crate) async fn delete_block(
     tx: &mut Tx,
     account: AccountId,
@@ -341,12 +309,11 @@ pub(crate) async fn delete_block(
     Ok(rows == 1)
 }
 
-/// Removes pieces that ended before `before`.
-pub(crate) async fn prune_blocks(tx: &mut Tx, before: Timestamp, most: i64) -> Result<u64, StoreError> {
+/// Removes blocks that ended before `before`.
+pub(crate) async fn prune_blocks(tx: &mut Tx, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
-        "delete from request_blocks where (account_id, last_at, id) in (select account_id, last_at, id \
-         from request_blocks where last_at < $1 order by last_at limit $2)",
-        args![before, most],
+        delete_some!("request_blocks", "account_id, last_at, id", "last_at < $1 order by last_at"),
+        args![before, limit],
     )
     .await
 }

@@ -1,4 +1,4 @@
-//! Events on their way to a receiver on this machine.
+//! Forwards events to a receiver on this machine.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use portico_kernel::Timestamp;
 use portico_webhooks::limits::{ANSWER_BYTES_MAX, ATTEMPT_TIME_MAX};
 use portico_webhooks::{SigningKey, signed};
 
-/// As much as a receiver of real deliveries has.
+/// The limits of real deliveries.
 const LIMITS: Limits = Limits { time: ATTEMPT_TIME_MAX, bytes: ANSWER_BYTES_MAX };
 
 /// Where events go, and what they are signed with.
@@ -21,15 +21,15 @@ pub(super) struct Forward {
     pub(super) key: SigningKey,
 }
 
-/// What the receiver said, or why nothing; and when.
-pub(super) struct Answered {
-    pub(super) answer: Result<StatusCode, EgressError>,
+/// The status of the receiver's response, or why there was none; and how long it took.
+pub(super) struct ForwardResult {
+    pub(super) status: Result<StatusCode, EgressError>,
     pub(super) took: Duration,
 }
 
 impl Forward {
-    /// Posts `body` as a delivery of the event `id` that is signed at `now`.
-    pub(super) async fn send(&self, egress: &Egress, id: &str, body: Bytes, now: Timestamp) -> Answered {
+    /// Posts `body` as a delivery of the event `id`, signed at `now`.
+    pub(super) async fn send(&self, egress: &Egress, id: &str, body: Bytes, now: Timestamp) -> ForwardResult {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in signed(std::slice::from_ref(&self.key), id.to_owned(), now, &body) {
@@ -39,14 +39,14 @@ impl Forward {
             }
         }
         let watch = Stopwatch::start();
-        let posted = egress.post(Post { url: &self.url, headers, body, limits: LIMITS }).await;
-        Answered { answer: posted.map(|posted| posted.status), took: watch.elapsed() }
+        let response = egress.post(Post { url: &self.url, headers, body, limits: LIMITS }).await;
+        ForwardResult { status: response.map(|response| response.status), took: watch.elapsed() }
     }
 }
 
-impl fmt::Display for Answered {
+impl fmt::Display for ForwardResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.answer {
+        match self.status {
             Ok(status) => {
                 write!(f, "{} in {} ms", status.as_u16(), self.took.as_millis())?;
                 if status.is_redirection() { f.write_str("; a redirect is not followed") } else { Ok(()) }

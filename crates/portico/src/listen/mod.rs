@@ -21,12 +21,12 @@ use portico_webhooks::SigningKey;
 use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::api::{Access, Api, Refusal, Unserved, check, printable};
+use crate::api::{Api, ApiAccess, ApiError, Refusal, check, printable};
 use crate::config::Config;
 
-use client::Stream;
-use forward::{Answered, Forward};
-use sse::Block;
+use client::EventStream;
+use forward::{Forward, ForwardResult};
+use sse::SseBlock;
 
 /// How long to wait after a cut where the server has not said.
 const RETRY: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 #[derive(Debug, Args)]
 pub(crate) struct Listen {
     #[command(flatten)]
-    access: Access,
+    access: ApiAccess,
     /// Where to post each event, such as `http://127.0.0.1:3000/hook` [default: nowhere]
     #[arg(long, value_name = "URL")]
     forward: Option<String>,
@@ -108,7 +108,7 @@ fn forward_to(
 ) -> Result<Forward, Failure> {
     check(&api.egress, "--forward", &url)?;
     let (key, shown) = if let Some(secret) = secret {
-        let key = secret.expose().parse().map_err(|words| format!("--secret {words}"))?;
+        let key = secret.expose().parse().map_err(|message| format!("--secret {message}"))?;
         (key, "the secret that you gave".to_owned())
     } else {
         let key = SigningKey::generate(entropy);
@@ -126,35 +126,35 @@ fn say(line: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// How an event's envelope begins to be one.
+/// The fields of an event that are shown.
 #[derive(Deserialize)]
-struct Envelope {
+struct EventHeader {
     id: String,
     r#type: String,
 }
 
-impl Envelope {
+impl EventHeader {
     fn read(data: &[u8]) -> Option<Self> {
-        let envelope: Self = serde_json::from_slice(data).ok()?;
-        // It goes into a header.
-        let is_id = !envelope.id.is_empty() && envelope.id.bytes().all(|byte| byte.is_ascii_graphic());
-        is_id.then_some(envelope)
+        let header: Self = serde_json::from_slice(data).ok()?;
+        // It is sent as an HTTP header.
+        let is_id = !header.id.is_empty() && header.id.bytes().all(|byte| byte.is_ascii_graphic());
+        is_id.then_some(header)
     }
 }
 
-/// What came, and what became of it.
+/// The events that came, and the results of forwarding them.
 #[derive(Debug, Default)]
 struct Tally {
     events: u64,
-    taken: u64,
+    accepted: u64,
     refused: u64,
     unanswered: u64,
 }
 
 impl Tally {
-    fn count(&mut self, answered: &Answered) {
-        match answered.answer {
-            Ok(status) if status.is_success() => self.taken += 1,
+    fn count(&mut self, result: &ForwardResult) {
+        match result.status {
+            Ok(status) if status.is_success() => self.accepted += 1,
             Ok(_) => self.refused += 1,
             Err(_) => self.unanswered += 1,
         }
@@ -166,17 +166,17 @@ struct Listener<'a> {
     types: Vec<String>,
     forward: Option<Forward>,
     clock: &'a dyn Clock,
-    /// Where the stream is; empty before it has said so.
+    /// The id of the last block; empty before the first.
     last_id: String,
     retry: Duration,
     tally: Tally,
 }
 
-/// Why the stream is open no more.
-struct Cut {
-    why: String,
+/// The end of a stream.
+struct Disconnect {
+    reason: String,
     /// Had anything come before?
-    heard: bool,
+    received: bool,
 }
 
 impl Listener<'_> {
@@ -184,39 +184,39 @@ impl Listener<'_> {
     async fn follow(&mut self) -> Result<Infallible, Failure> {
         let mut failures = 0;
         loop {
-            let opened = client::open(&self.api, &self.types, &self.last_id).await;
-            let (why, asked) = match opened {
+            let stream = client::open(&self.api, &self.types, &self.last_id).await;
+            let (reason, retry_after) = match stream {
                 Ok(stream) => {
                     self.note("connected")?;
-                    let cut = self.read(stream).await?;
-                    failures = if cut.heard { 0 } else { failures + 1 };
-                    (cut.why, None)
+                    let end = self.read(stream).await?;
+                    failures = if end.received { 0 } else { failures + 1 };
+                    (end.reason, None)
                 }
-                Err(unserved) if client::is_final(&unserved) => return Err(unserved.into()),
-                Err(unserved) => {
+                Err(error) if client::is_final(&error) => return Err(error.into()),
+                Err(error) => {
                     failures += 1;
-                    in_short(&unserved)
+                    summary(&error)
                 }
             };
-            let wait = pause(self.retry, failures).max(asked.unwrap_or_default().min(RETRY_MAX));
-            self.note(format_args!("{why}; trying again in {} s", wait.as_millis().div_ceil(1000)))?;
+            let wait = pause(self.retry, failures).max(retry_after.unwrap_or_default().min(RETRY_MAX));
+            self.note(format_args!("{reason}; trying again in {} s", wait.as_millis().div_ceil(1000)))?;
             self.clock.sleep(wait).await;
         }
     }
 
-    async fn read(&mut self, mut stream: Stream) -> Result<Cut, Failure> {
-        let mut heard = false;
+    async fn read(&mut self, mut stream: EventStream) -> Result<Disconnect, Failure> {
+        let mut received = false;
         loop {
             match stream.next().await {
                 Ok(block) => self.take(block).await?,
-                Err(why) => return Ok(Cut { why, heard }),
+                Err(reason) => return Ok(Disconnect { reason, received }),
             }
-            heard = true;
+            received = true;
         }
     }
 
-    async fn take(&mut self, block: Block) -> Result<(), Failure> {
-        let Block { id, event, data, retry } = block;
+    async fn take(&mut self, block: SseBlock) -> Result<(), Failure> {
+        let SseBlock { id, event, data, retry } = block;
         self.retry = retry.unwrap_or(self.retry);
         if let Some(data) = data {
             match event.as_str() {
@@ -237,15 +237,15 @@ impl Listener<'_> {
     }
 
     async fn take_event(&mut self, data: Vec<u8>) -> Result<(), Failure> {
-        let Some(Envelope { id, r#type }) = Envelope::read(&data) else {
+        let Some(EventHeader { id, r#type }) = EventHeader::read(&data) else {
             return self.note("an event that cannot be read was passed over");
         };
         self.tally.events += 1;
         let came = format!("{:<TYPE_WIDTH$}  {id}", printable(&r#type));
         let Some(forward) = &self.forward else { return self.note(came) };
-        let answered = forward.send(&self.api.egress, &id, data.into(), self.clock.now()).await;
-        self.tally.count(&answered);
-        self.note(format_args!("{came}  -> {answered}"))
+        let result = forward.send(&self.api.egress, &id, data.into(), self.clock.now()).await;
+        self.tally.count(&result);
+        self.note(format_args!("{came}  -> {result}"))
     }
 
     /// A line behind the time of day, in UTC.
@@ -255,26 +255,29 @@ impl Listener<'_> {
     }
 
     fn sum_up(&self) -> String {
-        let Tally { events, taken, refused, unanswered } = self.tally;
+        let Tally { events, accepted, refused, unanswered } = self.tally;
         let events = format!("{events} event{}", if events == 1 { "" } else { "s" });
         match self.forward {
             None => format!("Stopped after {events}."),
             Some(_) => {
-                format!("Stopped after {events}: {taken} taken, {refused} refused, {unanswered} unanswered.")
+                format!(
+                    "Stopped after {events}: {accepted} taken, {refused} refused, {unanswered} unanswered."
+                )
             }
         }
     }
 }
 
-/// What to say of a failure that may pass, and how long the server asks to be left alone.
-fn in_short(unserved: &Unserved) -> (String, Option<Duration>) {
-    match unserved {
-        Unserved::Unanswered { .. } => (unserved.to_string(), None),
-        Unserved::Refused { status, refusal, wait } => (format!("{}: {refusal}", status.as_u16()), *wait),
+/// A failure that may pass in one line, and its `Retry-After`.
+fn summary(error: &ApiError) -> (String, Option<Duration>) {
+    match error {
+        ApiError::Unreachable { .. } => (error.to_string(), None),
+        ApiError::Refused { status, refusal, wait } => (format!("{}: {refusal}", status.as_u16()), *wait),
     }
 }
 
-/// How long to wait after so many failures in a row: as the server says, and longer with each failure but the first.
+/// How long to wait after so many failures in a row: as long as the server says, doubled with each failure but the
+/// first.
 fn pause(retry: Duration, failures: u32) -> Duration {
     let retry = retry.clamp(RETRY_MIN, RETRY_MAX);
     let doubled = retry.saturating_mul(1 << failures.saturating_sub(1).min(16));
@@ -299,11 +302,11 @@ mod tests {
     }
 
     #[test]
-    fn an_envelope_has_an_id_that_a_header_can_hold() {
+    fn an_event_has_an_id_that_an_http_header_can_hold() {
         for bad in ["", "{}", "[]", r#"{"id":"","type":"a"}"#, r#"{"id":"e\nx","type":"a"}"#, r#"{"id":"e"}"#]
         {
-            assert!(Envelope::read(bad.as_bytes()).is_none(), "{bad}");
+            assert!(EventHeader::read(bad.as_bytes()).is_none(), "{bad}");
         }
-        assert_eq!(Envelope::read(br#"{"id":"evt_1","type":"a","data":{}}"#).unwrap().id, "evt_1");
+        assert_eq!(EventHeader::read(br#"{"id":"evt_1","type":"a","data":{}}"#).unwrap().id, "evt_1");
     }
 }

@@ -11,7 +11,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What stands between two empty lines. A block without data is no event, and still says where the stream is.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct SseBlock {
     /// Where to go on after a cut; empty takes back what was said before.
     pub(super) id: Option<String>,
     /// The kind of event; empty where nothing was said.
@@ -34,19 +34,19 @@ impl fmt::Display for TooLong {
 
 /// Puts blocks together from pieces that may end anywhere.
 #[derive(Default)]
-pub(super) struct Parser {
+pub(super) struct SseParser {
     line: Vec<u8>,
-    block: Block,
+    block: SseBlock,
     /// Bytes of the block's lines so far.
     bytes: usize,
     /// The last piece ended in a carriage return: a line feed that comes next belongs to it.
     after_return: bool,
     /// The first line, which may begin with a mark, is over.
     begun: bool,
-    whole: VecDeque<Block>,
+    whole: VecDeque<SseBlock>,
 }
 
-impl Parser {
+impl SseParser {
     /// Takes the next piece of the stream.
     pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), TooLong> {
         let mut rest = piece;
@@ -67,7 +67,7 @@ impl Parser {
     }
 
     /// The next whole block. What is not whole when the stream ends is none.
-    pub(super) fn next(&mut self) -> Option<Block> {
+    pub(super) fn next(&mut self) -> Option<SseBlock> {
         self.whole.pop_front()
     }
 
@@ -87,7 +87,7 @@ impl Parser {
         if line.is_empty() {
             self.bytes = 0;
             let block = mem::take(&mut self.block);
-            if block != Block::default() {
+            if block != SseBlock::default() {
                 self.whole.push_back(block);
             }
             return;
@@ -122,26 +122,27 @@ impl Parser {
 mod tests {
     use super::*;
 
-    fn blocks(pieces: &[&[u8]]) -> Vec<Block> {
-        let mut parser = Parser::default();
+    fn blocks(pieces: &[&[u8]]) -> Vec<SseBlock> {
+        let mut parser = SseParser::default();
         for piece in pieces {
             parser.push(piece).unwrap();
         }
         std::iter::from_fn(|| parser.next()).collect()
     }
 
-    fn data(text: &str) -> Block {
-        Block { data: Some(text.into()), ..Block::default() }
+    fn data(text: &str) -> SseBlock {
+        SseBlock { data: Some(text.into()), ..SseBlock::default() }
     }
 
     #[test]
     fn a_stream_of_ours_is_read() {
         let stream = "retry: 2000\nid: 1-7\n\n: hello\n\nid: 1-8\nevent: token.created\ndata: {\"id\":\"evt_1\"}\n\n\
             event: error\ndata: {}\n\n";
-        let first = Block { id: Some("1-7".into()), retry: Some(Duration::from_secs(2)), ..Block::default() };
+        let first =
+            SseBlock { id: Some("1-7".into()), retry: Some(Duration::from_secs(2)), ..SseBlock::default() };
         let second =
-            Block { id: Some("1-8".into()), event: "token.created".into(), ..data("{\"id\":\"evt_1\"}") };
-        let third = Block { event: "error".into(), ..data("{}") };
+            SseBlock { id: Some("1-8".into()), event: "token.created".into(), ..data("{\"id\":\"evt_1\"}") };
+        let third = SseBlock { event: "error".into(), ..data("{}") };
         assert_eq!(blocks(&[stream.as_bytes()]), [first, second, third]);
     }
 
@@ -150,15 +151,15 @@ mod tests {
     fn pieces_may_end_anywhere_and_lines_in_three_ways() {
         let stream = "\u{feff}id: 1\ndata: über\ndata: two\n\n:\n\n\ndata\n\nevent: x\nid: 2\nretry: 5\n\nid\n\ndata: half\n";
         let expected = [
-            Block { id: Some("1".into()), ..data("über\ntwo") },
+            SseBlock { id: Some("1".into()), ..data("über\ntwo") },
             data(""),
-            Block {
+            SseBlock {
                 id: Some("2".into()),
                 event: "x".into(),
                 retry: Some(Duration::from_millis(5)),
-                ..Block::default()
+                ..SseBlock::default()
             },
-            Block { id: Some(String::new()), ..Block::default() },
+            SseBlock { id: Some(String::new()), ..SseBlock::default() },
         ];
         for end in ["\n", "\r\n", "\r"] {
             let stream = stream.replace('\n', end);
@@ -213,12 +214,12 @@ mod tests {
     #[test]
     fn a_block_that_never_ends_is_given_up() {
         let piece = vec![b'x'; BLOCK_BYTES_MAX / 4];
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         assert_eq!((0..5).map(|_| parser.push(&piece)).find(Result::is_err), Some(Err(TooLong)));
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         let lines = b"data: x\n".repeat(BLOCK_BYTES_MAX / 4);
         assert_eq!(parser.push(&lines), Err(TooLong), "many lines are long too");
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         for _ in 0..8 {
             parser.push(&piece).unwrap();
             parser.push(b"\n\n").unwrap();

@@ -1,8 +1,8 @@
 //! The log: to standard error, so that standard output is for answers.
 //!
-//! A line of every request would be a call of the kernel for every request. Lines are gathered instead, and a thread of
-//! its own writes them out: every few milliseconds, and at once when there is a warning or worse. Nobody waits for it: when
-//! whoever reads the log does not, lines are dropped and counted.
+//! Writing the line of each request by itself would be a system call for each. Lines are buffered instead, and a thread
+//! writes them: every few milliseconds, and at once for a warning or an error. No request waits for it: when nobody reads
+//! the log and the buffer is full, lines are dropped and counted.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,21 +23,22 @@ use text::Text;
 
 /// How long a line waits at most.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// Beyond this, lines are dropped.
-const GATHERED_BYTES_MAX: usize = 4 << 20;
-/// How long the end of the program waits for the last lines to be taken.
+/// The size of the buffer; beyond it lines are dropped.
+const BUFFER_BYTES_MAX: usize = 4 << 20;
+/// How long the end of the program waits for the last lines to be written.
 const LAST_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Begins to log as `config` says; others' chatter is kept to warnings. The log goes on until what this gives is dropped.
+/// Starts to log as `config` says; of other crates only warnings are logged. The log is written until the value is
+/// dropped.
 pub(crate) fn begin(config: &Config) -> Log {
     let log = Log::start();
-    // The resolver names the names that it is asked for, and no log of ours says where a delivery went.
+    // The resolver logs the names that it looks up, and the log must not say where a delivery went.
     let filter = filter::Targets::new()
         .with_default(Level::WARN)
         .with_target("hickory", LevelFilter::OFF)
         .with_target("portico", config.log);
     let stderr_is_terminal = io::stderr().is_terminal();
-    let layer = fmt::layer().with_writer(Writer(log.0.clone())).with_ansi(stderr_is_terminal);
+    let layer = fmt::layer().with_writer(LogWriter(log.0.clone())).with_ansi(stderr_is_terminal);
     let layer = match config.log_format {
         LogFormat::Text => layer.event_format(Text { ansi: stderr_is_terminal }).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
@@ -47,20 +48,20 @@ pub(crate) fn begin(config: &Config) -> Log {
     log
 }
 
-/// The log as long as it is held; dropped, it writes out what there is.
-pub(crate) struct Log(Arc<Shared>);
+/// The running log. Dropping it writes what is buffered.
+pub(crate) struct Log(Arc<LogBuffer>);
 
 #[derive(Default)]
-struct Shared {
-    gathered: Mutex<Gathered>,
-    /// Told when there is something to write, and when it must not wait.
+struct LogBuffer {
+    state: Mutex<BufferState>,
+    /// Notified when there is something to write, and when it must not wait.
     more: Condvar,
-    /// Told when everything is written.
+    /// Notified when everything is written.
     written: Condvar,
 }
 
 #[derive(Default)]
-struct Gathered {
+struct BufferState {
     lines: Vec<u8>,
     /// Lines that there was no room for.
     dropped: u64,
@@ -72,94 +73,92 @@ struct Gathered {
 
 impl Log {
     fn start() -> Self {
-        let shared = Arc::new(Shared::default());
-        let of_thread = shared.clone();
+        let buffer = Arc::new(LogBuffer::default());
+        let thread_buffer = buffer.clone();
         std::thread::spawn(move || {
             loop {
-                of_thread.write_out();
+                thread_buffer.write_out();
             }
         });
-        Self(shared)
+        Self(buffer)
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let mut gathered = self.0.gathered();
-        gathered.urgent = true;
+        let mut state = self.0.state();
+        state.urgent = true;
         self.0.more.notify_one();
-        let unwritten = |gathered: &mut Gathered| gathered.writing || !gathered.lines.is_empty();
-        let _ = self.0.written.wait_timeout_while(gathered, LAST_WAIT_MAX, unwritten).map(drop);
+        let unwritten = |state: &mut BufferState| state.writing || !state.lines.is_empty();
+        let _ = self.0.written.wait_timeout_while(state, LAST_WAIT_MAX, unwritten).map(drop);
     }
 }
 
-impl Shared {
-    fn gathered(&self) -> MutexGuard<'_, Gathered> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+impl LogBuffer {
+    fn state(&self) -> MutexGuard<'_, BufferState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for lines, a little longer for others, and writes them.
+    /// Waits for a line, then a little longer for more, and writes them.
     fn write_out(&self) {
-        let nothing = |gathered: &mut Gathered| gathered.lines.is_empty();
-        let gathered = self.more.wait_while(self.gathered(), nothing).unwrap_or_else(PoisonError::into_inner);
-        let early =
-            |gathered: &mut Gathered| !gathered.urgent && gathered.lines.len() < GATHERED_BYTES_MAX / 4;
-        let waited = self.more.wait_timeout_while(gathered, WAIT_MAX, early);
-        let (mut gathered, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let (mut lines, dropped) =
-            (std::mem::take(&mut gathered.lines), std::mem::take(&mut gathered.dropped));
-        (gathered.urgent, gathered.writing) = (false, true);
-        drop(gathered);
+        let nothing = |state: &mut BufferState| state.lines.is_empty();
+        let state = self.more.wait_while(self.state(), nothing).unwrap_or_else(PoisonError::into_inner);
+        let early = |state: &mut BufferState| !state.urgent && state.lines.len() < BUFFER_BYTES_MAX / 4;
+        let waited = self.more.wait_timeout_while(state, WAIT_MAX, early);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut lines, dropped) = (std::mem::take(&mut state.lines), std::mem::take(&mut state.dropped));
+        (state.urgent, state.writing) = (false, true);
+        drop(state);
         if dropped > 0 {
             lines.extend_from_slice(
-                format!("{dropped} lines of the log were dropped: nobody took them\n").as_bytes(),
+                format!("{dropped} log lines were dropped: the log was not read fast enough\n").as_bytes(),
             );
         }
         // There is nobody to tell that the log cannot be written.
         let _ = io::stderr().write_all(&lines);
-        self.gathered().writing = false;
+        self.state().writing = false;
         self.written.notify_all();
     }
 
-    fn gather(&self, line: &[u8], urgent: bool) {
-        let mut gathered = self.gathered();
-        if gathered.lines.len() + line.len() > GATHERED_BYTES_MAX {
-            gathered.dropped += 1;
+    fn push(&self, line: &[u8], urgent: bool) {
+        let mut state = self.state();
+        if state.lines.len() + line.len() > BUFFER_BYTES_MAX {
+            state.dropped += 1;
             return;
         }
-        let wake = gathered.lines.is_empty() || gathered.lines.len() >= GATHERED_BYTES_MAX / 4 || urgent;
-        gathered.lines.extend_from_slice(line);
-        gathered.urgent |= urgent;
+        let wake = state.lines.is_empty() || state.lines.len() >= BUFFER_BYTES_MAX / 4 || urgent;
+        state.lines.extend_from_slice(line);
+        state.urgent |= urgent;
         if wake {
             self.more.notify_one();
         }
     }
 }
 
-/// Gathers lines.
-struct Writer(Arc<Shared>);
+/// Makes a writer for each line.
+struct LogWriter(Arc<LogBuffer>);
 
-/// One line.
-struct Line<'a> {
-    shared: &'a Shared,
+/// Writes one line into the buffer.
+struct LineWriter<'a> {
+    buffer: &'a LogBuffer,
     at_once: bool,
 }
 
-impl<'a> MakeWriter<'a> for Writer {
-    type Writer = Line<'a>;
+impl<'a> MakeWriter<'a> for LogWriter {
+    type Writer = LineWriter<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line { shared: &self.0, at_once: true }
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        LineWriter { buffer: &self.0, at_once: true }
     }
 
-    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> Line<'a> {
-        Line { shared: &self.0, at_once: *meta.level() <= Level::WARN }
+    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> LineWriter<'a> {
+        LineWriter { buffer: &self.0, at_once: *meta.level() <= Level::WARN }
     }
 }
 
-impl Write for Line<'_> {
+impl Write for LineWriter<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.shared.gather(line, self.at_once);
+        self.buffer.push(line, self.at_once);
         Ok(line.len())
     }
 

@@ -1,4 +1,4 @@
-//! Lines for people: time, level, words, then each value by its name.
+//! Lines for people: time, level, message, then each value by its name.
 
 use std::cell::RefCell;
 use std::fmt::{self, Debug, Write};
@@ -79,12 +79,12 @@ struct Values<'a, W> {
 
 impl<W: Write> Values<'_, W> {
     fn put(&mut self, field: &Field, write: impl FnOnce(&mut W) -> fmt::Result) {
-        let is_words = field.name() == "message";
+        let is_message = field.name() == "message";
         let result = (|| {
             if !std::mem::take(&mut self.first) {
                 self.writer.write_char(' ')?;
             }
-            if !is_words {
+            if !is_message {
                 self.writer.write_str(field.name())?;
                 self.writer.write_char('=')?;
             }

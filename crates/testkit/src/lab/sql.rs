@@ -1,12 +1,11 @@
 //! Every statement of the lab.
 
 use portico_kernel::{AccountId, Timestamp};
-use portico_store::{Db, StoreError, Tx, args, from_row};
+use portico_store::{Db, Select, StoreError, Tx, args, delete_some, from_row};
 
 /// Erases what the lab keeps of an account.
 pub(crate) const ERASE: [&str; 2] = [
-    "delete from lab_things where account_id = $1 and number in \
-     (select number from lab_things where account_id = $1 limit $2)",
+    delete_some!("lab_things", "number", "account_id = $1", also "account_id = $1"),
     "delete from lab_numbers where account_id = $1 and $2 > 0",
 ];
 
@@ -46,24 +45,21 @@ pub async fn create_tables(db: &Db) {
 }
 
 pub(crate) async fn next_number(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
-    let (number,) = tx
-        .one(
-            "insert into lab_numbers (account_id, last) values ($1, 1) \
+    tx.value(
+        "insert into lab_numbers (account_id, last) values ($1, 1) \
              on conflict (account_id) do update set last = lab_numbers.last + 1 returning last as value",
-            args![account],
-        )
-        .await?;
-    Ok(number)
+        args![account],
+    )
+    .await
 }
 
 pub(crate) async fn insert_thing(tx: &mut Tx, account: AccountId, row: &ThingRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into lab_things (account_id, number, id, name, size, color, created_at) \
          values ($1, $2, $3, $4, $5, $6, $7)",
         args![account, row.number, row.id, row.name, row.size, row.color, row.created_at],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn thing(tx: &mut Tx, account: AccountId, id: &str) -> Result<Option<ThingRow>, StoreError> {
@@ -80,12 +76,12 @@ pub(crate) async fn things_before(
     account: AccountId,
     before: i64,
     color: &str,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<ThingRow>, StoreError> {
     tx.all(
         "select number, id, name, size, color, created_at from lab_things where account_id = $1 and number < $2 \
          and ($3 = '' or color = $3) order by number desc limit $4",
-        args![account, before, color.to_owned(), most],
+        args![account, before, color.to_owned(), limit],
     )
     .await
 }

@@ -1,7 +1,7 @@
 //! Things.
 
-use portico_engine::{Ctx, Cursor, Done, Operation, Page, Spec, Tool, events};
-use portico_kernel::{AccountId, Category, Code, Int64, Problem, Scope, Timestamp, seconds};
+use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, Spec, Tool, events};
+use portico_kernel::{Category, Code, Int64, Problem, Scope, Timestamp, seconds, text_enum};
 use portico_store::OnConflict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::sql::{self, ThingRow};
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateThing {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The thing's own id, unique in the account; left out, one is made.
     #[serde(default)]
     id: Option<String>,
@@ -68,23 +68,16 @@ struct Look {
     edges: Vec<Edge>,
 }
 
-/// A color.
-#[derive(Deserialize, Serialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Color {
-    /// As fire.
-    Red,
-    /// As the sea.
-    Blue,
-}
-
-impl Color {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Red => "red",
-            Self::Blue => "blue",
-        }
+text_enum! {
+    /// A color.
+    #[derive(Deserialize, Serialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(inline)]
+    pub enum Color {
+        /// As fire.
+        Red = "red",
+        /// As the sea.
+        Blue = "blue",
     }
 }
 
@@ -220,7 +213,7 @@ impl Operation for CreateThing {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListThings {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// Which things.
     #[serde(default)]
     filter: Filter,
@@ -274,7 +267,7 @@ impl Operation for ListThings {
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetThing {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The thing's id.
     thing_id: String,
 }
@@ -299,7 +292,7 @@ impl Operation for GetThing {
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateThing {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The thing's id.
     thing_id: String,
     /// The new name; left out, it stays.
@@ -331,7 +324,7 @@ impl Operation for UpdateThing {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteThing {
     /// The account.
-    org_id: AccountId,
+    org_id: AccountRef,
     /// The thing's id.
     thing_id: String,
 }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use portico::admin::{Admin, AppCommand};
-use portico_testkit::{Answer, Browser, Sent, TestApp, form};
+use portico_testkit::{Answer, Browser, TestApp, TestRequest, form};
 use serde_json::Value;
 
 use crate::signin::PASSWORD;
@@ -54,7 +54,7 @@ impl App {
     pub(crate) async fn register(app: &TestApp) -> Self {
         let body =
             serde_json::json!({ "client_name": "An assistant", "redirect_uris": ["http://127.0.0.1/cb"] });
-        let made = app.send_auth(Sent::new("POST", "/oauth2/register").json(&body)).await;
+        let made = app.send_auth(TestRequest::new("POST", "/oauth2/register").json(&body)).await;
         assert_eq!(made.status, 201, "{}", made.text());
         Self { id: made.json()["client_id"].as_str().unwrap().to_owned(), secret: None }
     }
@@ -84,7 +84,7 @@ impl App {
 
     pub(crate) async fn post(&self, app: &TestApp, path: &str, fields: &[(&str, &str)]) -> Answer {
         let mut fields = fields.to_vec();
-        let mut sent = Sent::new("POST", path);
+        let mut sent = TestRequest::new("POST", path);
         match &self.secret {
             None => fields.push(("client_id", &self.id)),
             Some(secret) => {

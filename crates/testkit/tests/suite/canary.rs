@@ -1,7 +1,7 @@
 //! Nothing that must stay secret is found anywhere that it does not belong.
 
 use portico_kernel::Role;
-use portico_testkit::{Browser, Database, Sent, TestApp};
+use portico_testkit::{Browser, Database, TestApp, TestRequest};
 use serde_json::{Value, json};
 
 use crate::apps::{App, sign_in_and_authorize};
@@ -16,7 +16,7 @@ async fn secrets_are_in_no_answer_log_event_audit_entry_metric_or_database() {
     let owner = app.person_token(ada.id).await;
     let org = format!("/v1/accounts/orgs/{}", app.account);
     let post = |path: String, body: Value| {
-        let sent = Sent::new("POST", &path).bearer(&owner).json(&body);
+        let sent = TestRequest::new("POST", &path).bearer(&owner).json(&body);
         async { app.send(sent).await.ok() }
     };
     let key = post(format!("{org}/keys"), json!({ "scopes": ["identity:read"] })).await;
@@ -44,7 +44,7 @@ async fn secrets_are_in_no_answer_log_event_audit_entry_metric_or_database() {
     for path in ["/v1/me", "/v1/accounts/me", "/v1/openapi.json", "/nowhere"] {
         for bearer in [&text(&token["token"]), &tokens.access, &tokens.refresh, &text(&key["client_secret"])]
         {
-            app.send(Sent::new("GET", path).bearer(bearer)).await;
+            app.send(TestRequest::new("GET", path).bearer(bearer)).await;
         }
     }
     Browser::new(&app).sign_in("ada@example.com", &format!("{PASSWORD} wrong")).await;
@@ -53,16 +53,16 @@ async fn secrets_are_in_no_answer_log_event_audit_entry_metric_or_database() {
         .await;
     let mut seen = String::new();
     for path in ["/keys", "/tokens", "/invitations", "/members", "/audit", "/events?page_size=200"] {
-        seen += &app.send(Sent::new("GET", &format!("{org}{path}")).bearer(&owner)).await.text();
+        seen += &app.send(TestRequest::new("GET", &format!("{org}{path}")).bearer(&owner)).await.text();
     }
     seen += &app
-        .send(Sent::new("GET", &format!("/v1/accounts/orgs/{}/audit", ada.account_id)).bearer(&owner))
+        .send(TestRequest::new("GET", &format!("/v1/accounts/orgs/{}/audit", ada.account_id)).bearer(&owner))
         .await
         .text();
-    seen += &app.send(Sent::new("GET", "/v1/accounts/me").bearer(&text(&token["token"]))).await.text();
+    seen += &app.send(TestRequest::new("GET", "/v1/accounts/me").bearer(&text(&token["token"]))).await.text();
     seen += &browser.get("/settings").await.text();
     seen += &portico_testkit::captured_log();
-    assert!(seen.contains("A sign-in failed"), "the log was kept");
+    assert!(seen.contains("Sign-in failed"), "the log was kept");
     look_for(&app, &secrets, &seen);
 }
 

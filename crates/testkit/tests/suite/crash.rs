@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use portico_store::{Db, args};
+use portico_store::{Db, Select, args};
 use portico_testkit::{Database, TestDatabase};
 use serde_json::json;
 
@@ -120,10 +120,10 @@ async fn kill_in_the_middle(kind: Database) {
 async fn each_ran_once(database: &TestDatabase) {
     let db = Db::open(&database.url).await.unwrap();
     let mut tx = db.read().await.unwrap();
-    let (count,): (i64,) = tx.one("select count(*) as value from lab_things", args![]).await.unwrap();
+    let count: i64 = tx.value("select count(*) as value from lab_things", args![]).await.unwrap();
     assert_eq!(count, i64::try_from(KEYS).unwrap(), "each ran once");
     let events = "select count(*) as value from events where type = 'lab.thing.created'";
-    let (events,): (i64,) = tx.one(events, args![]).await.unwrap();
+    let events: i64 = tx.value(events, args![]).await.unwrap();
     assert_eq!(events, count, "each with its event");
     tx.rollback().await.unwrap();
 }

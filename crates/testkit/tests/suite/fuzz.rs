@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::Code;
-use portico_testkit::{Answer, Database, Sent, TestApp};
+use portico_testkit::{Answer, Database, TestApp, TestRequest};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
 const REQUESTS: usize = 100_000;
 
-/// LengthPrefixedHash that parsers trip over, and pieces of good requests, so that some get far.
+/// Pieces that parsers trip over, and pieces of good requests, so that some get far.
 fn piece() -> impl Strategy<Value = String> {
     let words = [
         "",
@@ -185,10 +185,10 @@ fn request() -> impl Strategy<Value = Request> {
 
 impl Request {
     /// The request, or nothing when it cannot even be written as HTTP.
-    fn sent(self, app: &TestApp) -> Option<Sent> {
+    fn sent(self, app: &TestApp) -> Option<TestRequest> {
         let target = format!("{}?{}", self.path.replace("ORG", &app.account.to_string()), self.query);
         let uri: http::Uri = target.parse().ok()?;
-        let mut sent = Sent::new(&self.method, &uri.to_string()).bytes(self.body);
+        let mut sent = TestRequest::new(&self.method, &uri.to_string()).bytes(self.body);
         sent = match self.token {
             0 => sent,
             1 => sent.bearer("abc"),

@@ -2,20 +2,16 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ExitStatus, Stdio};
-use std::time::Duration;
 
-use portico_testkit::{Answering, Database, Receiver, TestDatabase};
+use portico_testkit::{Database, Receiver, ReceiverReply, TestDatabase, soon};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use crate::program::command;
 use crate::webhooks::verifies;
 
-/// Nothing that is waited for takes so long.
-const PATIENCE: Duration = Duration::from_mins(1);
 const HOOK: &str = "/hook";
 /// As the server begins every stream, but for a wait that suits a test.
 const GREETING: &str = "retry: 20\nid: 1-0\n\n";
@@ -36,7 +32,7 @@ impl Api {
 
     /// The next call.
     async fn call(&self) -> Call {
-        let (mut stream, _) = timeout(PATIENCE, self.listener.accept()).await.unwrap().unwrap();
+        let (mut stream, _) = soon("a call", self.listener.accept()).await.unwrap();
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(stream.read_u8().await.unwrap());
@@ -113,7 +109,7 @@ impl Program {
     }
 
     async fn line(&mut self) -> String {
-        timeout(PATIENCE, self.lines.recv()).await.unwrap().unwrap()
+        soon("a line", self.lines.recv()).await.unwrap()
     }
 
     /// The next line that holds `part`.
@@ -135,7 +131,7 @@ impl Program {
     /// Waits for its end: how it ended, the last lines, and what it complained of.
     async fn end(mut self) -> (ExitStatus, Vec<String>, String) {
         let mut last = Vec::new();
-        while let Some(line) = timeout(PATIENCE, self.lines.recv()).await.unwrap() {
+        while let Some(line) = soon("a line", self.lines.recv()).await {
             last.push(line);
         }
         let mut error = String::new();
@@ -188,10 +184,10 @@ async fn events_are_shown_and_forwarded_signed() {
     assert_eq!((came.method.as_str(), came.header("webhook-id")), ("POST", "evt_1"));
     assert_eq!(came.header("content-type"), "application/json");
 
-    receiver.answer(HOOK, Answering::Status(500));
+    receiver.answer(HOOK, ReceiverReply::Status(500));
     call.say(&event("1-2", "evt_2")).await;
     assert!(program.line().await.contains("evt_2  -> 500 in "));
-    receiver.answer(HOOK, Answering::With(302, "location", receiver.url("/other")));
+    receiver.answer(HOOK, ReceiverReply::With(302, "location", receiver.url("/other")));
     call.say(&event("1-3", "evt_3")).await;
     assert!(program.line().await.contains("-> 302 in "));
     assert!(receiver.received("/other").is_empty());

@@ -38,6 +38,7 @@ mod refresh;
 mod register;
 mod registry;
 mod rotation;
+mod routes;
 mod settings;
 mod signin;
 mod signup;

@@ -2,7 +2,7 @@
 
 use portico_kernel::{Code, Scope, ScopeSet};
 use portico_testkit::{
-    Answer, BASE_URL, Browser, Database, NEWEST, Sent, TestApp, old_rpc, on_both_databases, rpc,
+    Answer, BASE_URL, Browser, Database, NEWEST, TestApp, TestRequest, old_rpc, on_both_databases, rpc,
 };
 use serde_json::{Value, json};
 
@@ -40,76 +40,95 @@ fn fault(answer: &Answer, status: u16, code: i64) -> Value {
 }
 
 on_both_databases! {
-    async fn whoever_has_no_token_is_told_where_to_get_one(app: TestApp) {
-        let asking = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
-        let bare = app.send(Sent::new("POST", "/mcp").json(&asking)).await;
-        bare.refused(Code::Unauthenticated);
-        let scopes = "scope=\"mcp:read mcp:write\"";
-        assert_eq!(bare.header("www-authenticate"), format!("Bearer resource_metadata=\"{METADATA}\", {scopes}"));
-        let wrong = app.send(Sent::new("POST", "/mcp").bearer("abc").json(&asking)).await;
-        wrong.refused(Code::Unauthenticated);
-        let challenge = format!("Bearer error=\"invalid_token\", resource_metadata=\"{METADATA}\", {scopes}");
-        assert_eq!(wrong.header("www-authenticate"), challenge);
-        for path in ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"] {
-            let found = app.send(Sent::new("GET", path).header("origin", "https://somewhere.example")).await;
-            assert_eq!(found.header("access-control-allow-origin"), "*");
-            let found = found.ok();
-            assert_eq!(found["resource"], format!("{BASE_URL}/mcp"));
-            assert_eq!(found["authorization_servers"], json!([portico_testkit::AUTH_URL]));
-            assert_eq!(found["bearer_methods_supported"], json!(["header"]));
-            assert!(!found["scopes_supported"].as_array().unwrap().contains(&json!("offline_access")));
-            let asks = Sent::new("OPTIONS", path)
-                .header("origin", "https://somewhere.example")
-                .header("access-control-request-method", "GET");
-            assert_eq!(app.send(asks).await.status, 204);
-        }
-    }
+    whoever_has_no_token_is_told_where_to_get_one,
+    a_token_without_a_scope_of_tools_is_told_what_to_ask_for,
+    an_assistant_comes_in_is_let_in_calls_and_is_sent_away,
+}
 
-    async fn a_token_without_a_scope_of_tools_is_told_what_to_ask_for(app: TestApp) {
-        let narrow = app.token_with(app.account, set(&[Scope::IdentityRead])).await;
-        let refused = app.send(rpc(&narrow, "tools/list", json!({}))).await;
-        refused.refused(Code::Forbidden);
-        let challenge = refused.header("www-authenticate").to_owned();
-        assert!(challenge.starts_with("Bearer error=\"insufficient_scope\", scope=\"identity:read mcp:read\", "), "{challenge}");
-        assert!(challenge.contains(&format!("resource_metadata=\"{METADATA}\"")), "{challenge}");
-        let reader = app.token_with(app.account, set(&[Scope::McpRead])).await;
-        let params = json!({ "name": "webhooks_create_inbox", "arguments": {} });
-        for sent in [rpc(&reader, "tools/call", params.clone()), old_rpc(&reader, "tools/call", &params)] {
-            let refused = app.send(sent).await;
-            let error = fault(&refused, 403, -32600);
-            assert_eq!(error["data"]["code"], "forbidden");
-            assert_eq!(error["data"]["details"][0]["metadata"]["scope"], "mcp:write");
-            assert!(refused.header("www-authenticate").contains("error=\"insufficient_scope\", scope=\"mcp:read mcp:write\""));
-        }
+async fn whoever_has_no_token_is_told_where_to_get_one(app: TestApp) {
+    let asking = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let bare = app.send(TestRequest::new("POST", "/mcp").json(&asking)).await;
+    bare.refused(Code::Unauthenticated);
+    let scopes = "scope=\"mcp:read mcp:write\"";
+    assert_eq!(bare.header("www-authenticate"), format!("Bearer resource_metadata=\"{METADATA}\", {scopes}"));
+    let wrong = app.send(TestRequest::new("POST", "/mcp").bearer("abc").json(&asking)).await;
+    wrong.refused(Code::Unauthenticated);
+    let challenge = format!("Bearer error=\"invalid_token\", resource_metadata=\"{METADATA}\", {scopes}");
+    assert_eq!(wrong.header("www-authenticate"), challenge);
+    for path in ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"] {
+        let found =
+            app.send(TestRequest::new("GET", path).header("origin", "https://somewhere.example")).await;
+        assert_eq!(found.header("access-control-allow-origin"), "*");
+        let found = found.ok();
+        assert_eq!(found["resource"], format!("{BASE_URL}/mcp"));
+        assert_eq!(found["authorization_servers"], json!([portico_testkit::AUTH_URL]));
+        assert_eq!(found["bearer_methods_supported"], json!(["header"]));
+        assert!(!found["scopes_supported"].as_array().unwrap().contains(&json!("offline_access")));
+        let asks = TestRequest::new("OPTIONS", path)
+            .header("origin", "https://somewhere.example")
+            .header("access-control-request-method", "GET");
+        assert_eq!(app.send(asks).await.status, 204);
     }
+}
 
-    async fn an_assistant_comes_in_is_let_in_calls_and_is_sent_away(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        let mut browser = Browser::new(&app);
-        let (client, tokens) = assistant(&app, &mut browser, "mcp:read mcp:write").await;
-        let me = app.tool(&tokens.access, "identity_get_me", json!({})).await;
-        assert_eq!(me["structuredContent"]["kind"], "person");
-        app.tool(&tokens.access, "webhooks_create_inbox", json!({})).await;
-        app.get("/v1/me").await.ok();
-        app.send(Sent::new("GET", "/v1/me").bearer(&tokens.access)).await.refused(Code::Unauthenticated);
-        let refreshed = client.token(&app, &[("grant_type", "refresh_token"), ("refresh_token", &tokens.refresh)]).await;
-        let refreshed = Tokens::read(&refreshed);
-        app.tool(&refreshed.access, "identity_get_me", json!({})).await;
-        assert_eq!(change(&mut browser, "/settings/apps/end", &[]).await.status, 303);
-        app.catch_up().await;
-        for token in [&tokens.access, &refreshed.access] {
-            let refused = app.send(rpc(token, "tools/list", json!({}))).await;
-            refused.refused(Code::Unauthenticated);
-            assert!(refused.header("www-authenticate").contains("invalid_token"));
-        }
-        client.refused(&app, &[("grant_type", "refresh_token"), ("refresh_token", &refreshed.refresh)], "invalid_grant").await;
-        // In time: it lasts a quarter of an hour, and no longer.
-        let (_, tokens) = assistant(&app, &mut Browser::new(&app), "mcp:read").await;
-        app.advance(std::time::Duration::from_secs(899)).await;
-        app.tool(&tokens.access, "identity_get_me", json!({})).await;
-        app.advance(std::time::Duration::from_secs(1)).await;
-        app.send(rpc(&tokens.access, "tools/list", json!({}))).await.refused(Code::Unauthenticated);
+async fn a_token_without_a_scope_of_tools_is_told_what_to_ask_for(app: TestApp) {
+    let narrow = app.token_with(app.account, set(&[Scope::IdentityRead])).await;
+    let refused = app.send(rpc(&narrow, "tools/list", json!({}))).await;
+    refused.refused(Code::Forbidden);
+    let challenge = refused.header("www-authenticate").to_owned();
+    assert!(
+        challenge.starts_with("Bearer error=\"insufficient_scope\", scope=\"identity:read mcp:read\", "),
+        "{challenge}"
+    );
+    assert!(challenge.contains(&format!("resource_metadata=\"{METADATA}\"")), "{challenge}");
+    let reader = app.token_with(app.account, set(&[Scope::McpRead])).await;
+    let params = json!({ "name": "webhooks_create_inbox", "arguments": {} });
+    for sent in [rpc(&reader, "tools/call", params.clone()), old_rpc(&reader, "tools/call", &params)] {
+        let refused = app.send(sent).await;
+        let error = fault(&refused, 403, -32600);
+        assert_eq!(error["data"]["code"], "forbidden");
+        assert_eq!(error["data"]["details"][0]["metadata"]["scope"], "mcp:write");
+        assert!(
+            refused
+                .header("www-authenticate")
+                .contains("error=\"insufficient_scope\", scope=\"mcp:read mcp:write\"")
+        );
     }
+}
+
+async fn an_assistant_comes_in_is_let_in_calls_and_is_sent_away(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let mut browser = Browser::new(&app);
+    let (client, tokens) = assistant(&app, &mut browser, "mcp:read mcp:write").await;
+    let me = app.tool(&tokens.access, "identity_get_me", json!({})).await;
+    assert_eq!(me["structuredContent"]["kind"], "person");
+    app.tool(&tokens.access, "webhooks_create_inbox", json!({})).await;
+    app.get("/v1/me").await.ok();
+    app.send(TestRequest::new("GET", "/v1/me").bearer(&tokens.access)).await.refused(Code::Unauthenticated);
+    let refreshed =
+        client.token(&app, &[("grant_type", "refresh_token"), ("refresh_token", &tokens.refresh)]).await;
+    let refreshed = Tokens::read(&refreshed);
+    app.tool(&refreshed.access, "identity_get_me", json!({})).await;
+    assert_eq!(change(&mut browser, "/settings/apps/end", &[]).await.status, 303);
+    app.catch_up().await;
+    for token in [&tokens.access, &refreshed.access] {
+        let refused = app.send(rpc(token, "tools/list", json!({}))).await;
+        refused.refused(Code::Unauthenticated);
+        assert!(refused.header("www-authenticate").contains("invalid_token"));
+    }
+    client
+        .refused(
+            &app,
+            &[("grant_type", "refresh_token"), ("refresh_token", &refreshed.refresh)],
+            "invalid_grant",
+        )
+        .await;
+    // In time: it lasts a quarter of an hour, and no longer.
+    let (_, tokens) = assistant(&app, &mut Browser::new(&app), "mcp:read").await;
+    app.advance(std::time::Duration::from_secs(899)).await;
+    app.tool(&tokens.access, "identity_get_me", json!({})).await;
+    app.advance(std::time::Duration::from_secs(1)).await;
+    app.send(rpc(&tokens.access, "tools/list", json!({}))).await.refused(Code::Unauthenticated);
 }
 
 #[tokio::test]
@@ -121,7 +140,8 @@ async fn every_revision_is_spoken() {
         ("2025-03-26", "2025-11-25"),
         ("2099-01-01", "2025-11-25"),
     ] {
-        let params = json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "a", "version": "1" } });
+        let client = json!({ "name": "a", "version": "1" });
+        let params = json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": client });
         let shaken = app.send(old_rpc(&app.token, "initialize", &params)).await;
         assert_eq!(shaken.header("mcp-session-id"), "", "nothing needs to be remembered");
         let shaken = shaken.ok();
@@ -130,7 +150,7 @@ async fn every_revision_is_spoken() {
         assert_eq!(shaken["result"]["capabilities"], json!({ "tools": {} }));
     }
     let told = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-    let accepted = app.send(Sent::new("POST", "/mcp").bearer(&app.token).json(&told)).await;
+    let accepted = app.send(TestRequest::new("POST", "/mcp").bearer(&app.token).json(&told)).await;
     assert_eq!((accepted.status, accepted.body.len()), (202, 0));
     assert_eq!(app.send(old_rpc(&app.token, "ping", &json!({}))).await.ok()["result"], json!({}));
     let listed = app.send(old_rpc(&app.token, "tools/list", &json!({}))).await.ok();
@@ -145,8 +165,8 @@ async fn every_revision_is_spoken() {
 }
 
 /// A request of the newest revision, with these headers instead of its own, and this body.
-fn bent(app: &TestApp, headers: &[(&str, &str)], body: &Value) -> Sent {
-    let mut sent = Sent::new("POST", "/mcp").bearer(&app.token);
+fn bent(app: &TestApp, headers: &[(&str, &str)], body: &Value) -> TestRequest {
+    let mut sent = TestRequest::new("POST", "/mcp").bearer(&app.token);
     for (name, value) in headers {
         sent = sent.header(name, value);
     }
@@ -157,7 +177,12 @@ fn bent(app: &TestApp, headers: &[(&str, &str)], body: &Value) -> Sent {
 async fn headers_and_body_must_say_the_same() {
     let app = TestApp::new(Database::Sqlite).await;
     let version = ("mcp-protocol-version", NEWEST);
-    let meta = |version: &str| json!({ "io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {} });
+    let meta = |version: &str| {
+        json!({
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        })
+    };
     let ask = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let list = ask("tools/list", json!({ "_meta": meta(NEWEST) }));
     let call = ask("tools/call", json!({ "_meta": meta(NEWEST), "name": "identity_get_me" }));
@@ -220,7 +245,7 @@ async fn headers_and_body_must_say_the_same() {
 #[tokio::test]
 async fn what_is_no_message_is_a_problem() {
     let app = TestApp::new(Database::Sqlite).await;
-    let post = |body: &str| Sent::new("POST", "/mcp").bearer(&app.token).text(body);
+    let post = |body: &str| TestRequest::new("POST", "/mcp").bearer(&app.token).text(body);
     for body in [
         "{",
         "[]",
@@ -252,13 +277,13 @@ async fn what_is_no_message_is_a_problem() {
     }
     let of_no_revision = post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     app.send(of_no_revision.header("mcp-protocol-version", "1999-01-01")).await.refused(Code::BadRequest);
-    let plain = Sent::new("POST", "/mcp")
+    let plain = TestRequest::new("POST", "/mcp")
         .bearer(&app.token)
         .header("content-type", "text/plain")
         .bytes(b"{}".to_vec());
     app.send(plain).await.refused(Code::UnsupportedMediaType);
     for method in ["GET", "DELETE", "PUT"] {
-        let refused = app.send(Sent::new(method, "/mcp").bearer(&app.token)).await;
+        let refused = app.send(TestRequest::new(method, "/mcp").bearer(&app.token)).await;
         refused.refused(Code::MethodNotAllowed);
         assert_eq!(refused.header("allow"), "POST");
     }

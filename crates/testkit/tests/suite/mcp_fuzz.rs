@@ -1,6 +1,6 @@
 //! Messages of assistants that are bent in every place: each gets an answer in JSON, and none is a fault of ours.
 
-use portico_testkit::{Answer, Database, NEWEST, Sent, TestApp};
+use portico_testkit::{Answer, Database, NEWEST, TestApp, TestRequest};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -106,7 +106,7 @@ fn bent() -> impl Strategy<Value = Bent> {
 }
 
 impl Bent {
-    fn sent(&self, token: &str) -> Sent {
+    fn sent(&self, token: &str) -> TestRequest {
         let mut message = json!({ "jsonrpc": "2.0", "id": 1, "method": self.method, "params": {
             "name": self.tool, "arguments": { "name": "a", "thing_id": "a" },
             "_meta": {
@@ -135,7 +135,7 @@ impl Bent {
             headers.extend(value.clone().map(|value| (HEADERS[*at], value)));
         }
         let body = self.body.clone().unwrap_or_else(|| message.to_string().into_bytes());
-        let mut sent = Sent::new("POST", "/mcp").bearer(token).bytes(body);
+        let mut sent = TestRequest::new("POST", "/mcp").bearer(token).bytes(body);
         for (name, value) in headers.iter().filter(|(_, value)| http::HeaderValue::from_str(value).is_ok()) {
             sent = sent.header(name, value);
         }

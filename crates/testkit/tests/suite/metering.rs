@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use portico::admin::{Admin, PlanCommand, UnitsCommand};
 use portico_kernel::{AccountId, Clock, Code, Month, Scope};
-use portico_testkit::{Answer, Database, Sent, TestApp, TestAppOptions, TestDatabase, on_both_databases};
+use portico_testkit::{
+    Answer, Database, TestApp, TestAppOptions, TestDatabase, TestRequest, on_both_databases,
+};
 use serde_json::{Value, json};
 
 pub(crate) async fn units(app: &TestApp) -> Value {
@@ -41,217 +43,269 @@ fn left(answer: &Answer) -> (u32, u32, u32) {
 }
 
 on_both_databases! {
-    async fn each_category_costs_its_units_and_refusals_before_the_run_cost_nothing(app: TestApp) {
-        let org = app.account;
-        let other = app.new_account("Other").await;
-        let mut expected = 0;
-        let mut after = async |what: &str, units: i64| {
-            expected += units;
-            assert_eq!(used(&app).await, expected, "{what}");
-            expected += 1;
-        };
-        after("nothing yet", 0).await;
+    each_category_costs_its_units_and_refusals_before_the_run_cost_nothing,
+    faults_of_ours_are_given_back,
+    keys_are_refused_when_the_units_are_spent_and_persons_are_not,
+    the_last_unit_is_used_and_none_beyond_it,
+    an_open_plan_goes_on_and_counts,
+    thresholds_are_told_once_a_month_each,
+    a_key_has_so_many_calls_a_minute,
+    a_call_that_is_refused_for_its_units_keeps_its_place_in_the_minute,
+    a_change_of_plan_or_grant_reaches_a_warm_server,
+    many_at_once_never_pass_the_allowance_nor_the_limit,
+    a_write_whose_caller_went_away_is_counted_and_a_read_is_taken_back,
+}
+
+async fn each_category_costs_its_units_and_refusals_before_the_run_cost_nothing(app: TestApp) {
+    let org = app.account;
+    let other = app.new_account("Other").await;
+    let mut expected = 0;
+    let mut after = async |what: &str, units: i64| {
+        expected += units;
+        assert_eq!(used(&app).await, expected, "{what}");
+        expected += 1;
+    };
+    after("nothing yet", 0).await;
+    me(&app).await.ok();
+    after("a read", 1).await;
+    let key = |key| TestRequest::new("POST", &app.things()).bearer(&app.token).header("idempotency-key", key);
+    app.send(key("k").json(&json!({ "name": "a" }))).await.ok();
+    after("a write", 5).await;
+    assert_eq!(app.send(key("k").json(&json!({ "name": "a" }))).await.header("idempotency-replayed"), "true");
+    app.send(key("k").json(&json!({ "name": "b" }))).await.refused(Code::Unprocessable);
+    after("a replay and a mismatch", 0).await;
+    app.send(key("r").json(&json!({ "name": "refuse" }))).await.refused(Code::FailedPrecondition);
+    after("a refusal by the operation", 5).await;
+    assert_eq!(
+        app.send(key("r").json(&json!({ "name": "refuse" }))).await.header("idempotency-replayed"),
+        "true"
+    );
+    after("its replay", 0).await;
+    app.get(&format!("/v1/lab/orgs/{org}/things/none")).await.refused(Code::NotFound);
+    after("what is not there", 1).await;
+    app.get("/v1/nowhere").await.refused(Code::NotFound);
+    app.get("/v1/me?x=1").await.refused_field("x");
+    app.post(&app.things(), &json!({ "name": 5 })).await.refused(Code::BadRequest);
+    app.get(&format!("/v1/lab/orgs/{other}/things")).await.refused(Code::Forbidden);
+    app.send(TestRequest::new("DELETE", "/v1/me").bearer(&app.token)).await.refused(Code::MethodNotAllowed);
+    app.send(TestRequest::new("POST", &app.things()).bearer(&app.token).bytes(b"x".to_vec()))
+        .await
+        .refused(Code::UnsupportedMediaType);
+    after("refusals before the run", 0).await;
+    app.get("/v1/openapi.json").await.ok();
+    app.get("/healthz").await.ok();
+    after("documents and health", 0).await;
+    for (path, units) in [("check", 10), ("narration", 100), ("generation", 400)] {
+        app.get(&format!("/v1/lab/costs/{path}")).await.ok();
+        after(path, units).await;
+    }
+    app.send(TestRequest::new("HEAD", "/v1/me").bearer(&app.token)).await;
+    after("HEAD is GET", 1).await;
+}
+
+async fn faults_of_ours_are_given_back(app: TestApp) {
+    let mut app = app;
+    app.expect_errors();
+    let before = used(&app).await + 1;
+    app.post(&app.things(), &json!({ "name": "panic" })).await.refused(Code::Internal);
+    assert_eq!(used(&app).await, before);
+    let rows = units(&app).await;
+    let row = rows["usage"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["rpc"] == "lab.things.create")
+        .unwrap()
+        .clone();
+    assert_eq!(
+        (&row["calls"], &row["units"], &row["platform_errors"]),
+        (&json!("1"), &json!("0"), &json!("1"))
+    );
+}
+
+async fn keys_are_refused_when_the_units_are_spent_and_persons_are_not(app: TestApp) {
+    set_plan(&app, "tiny").await;
+    let shown = units(&app).await;
+    assert_eq!(
+        (&shown["allowance"], &shown["granted"], &shown["used"], &shown["remaining"]),
+        (&json!("100"), &json!("0"), &json!("0"), &json!("100"))
+    );
+    for _ in 0..99 {
         me(&app).await.ok();
-        after("a read", 1).await;
-        let key = |key| Sent::new("POST", &app.things()).bearer(&app.token).header("idempotency-key", key);
-        app.send(key("k").json(&json!({ "name": "a" }))).await.ok();
-        after("a write", 5).await;
-        assert_eq!(app.send(key("k").json(&json!({ "name": "a" }))).await.header("idempotency-replayed"), "true");
-        app.send(key("k").json(&json!({ "name": "b" }))).await.refused(Code::Unprocessable);
-        after("a replay and a mismatch", 0).await;
-        app.send(key("r").json(&json!({ "name": "refuse" }))).await.refused(Code::FailedPrecondition);
-        after("a refusal by the operation", 5).await;
-        assert_eq!(app.send(key("r").json(&json!({ "name": "refuse" }))).await.header("idempotency-replayed"), "true");
-        after("its replay", 0).await;
-        app.get(&format!("/v1/lab/orgs/{org}/things/none")).await.refused(Code::NotFound);
-        after("what is not there", 1).await;
-        app.get("/v1/nowhere").await.refused(Code::NotFound);
-        app.get("/v1/me?x=1").await.refused_field("x");
-        app.post(&app.things(), &json!({ "name": 5 })).await.refused(Code::BadRequest);
-        app.get(&format!("/v1/lab/orgs/{other}/things")).await.refused(Code::Forbidden);
-        app.send(Sent::new("DELETE", "/v1/me").bearer(&app.token)).await.refused(Code::MethodNotAllowed);
-        app.send(Sent::new("POST", &app.things()).bearer(&app.token).bytes(b"x".to_vec())).await.refused(Code::UnsupportedMediaType);
-        after("refusals before the run", 0).await;
-        app.get("/v1/openapi.json").await.ok();
-        app.get("/healthz").await.ok();
-        after("documents and health", 0).await;
-        for (path, units) in [("check", 10), ("narration", 100), ("generation", 400)] {
-            app.get(&format!("/v1/lab/costs/{path}")).await.ok();
-            after(path, units).await;
-        }
-        app.send(Sent::new("HEAD", "/v1/me").bearer(&app.token)).await;
-        after("HEAD is GET", 1).await;
     }
+    let refused = me(&app).await;
+    let problem = refused.refused(Code::QuotaExceeded);
+    // It is the 31st of January, 14 and a half hours before the month ends, less a quarter of a second.
+    assert_eq!(refused.header("retry-after"), (14 * 3600 + 1800).to_string());
+    assert_eq!(
+        problem["details"],
+        json!([{ "type": "retry", "after_seconds": (14 * 3600 + 1800).to_string() }])
+    );
+    assert!(problem["error"].as_str().unwrap().contains("2026-02-01T00:00:00.000Z"), "{problem}");
+    assert!(refused.headers.contains_key("x-ratelimit-limit"));
+    app.get("/v1/lab/costs/generation").await.refused(Code::QuotaExceeded);
+    // Not all of them are what the account has.
+    app.get("/v1/openapi.json").await.ok();
 
-    async fn faults_of_ours_are_given_back(app: TestApp) {
-        let mut app = app;
-        app.expect_errors();
-        let before = used(&app).await + 1;
-        app.post(&app.things(), &json!({ "name": "panic" })).await.refused(Code::Internal);
-        assert_eq!(used(&app).await, before);
-        let rows = units(&app).await;
-        let row = rows["usage"].as_array().unwrap().iter().find(|row| row["rpc"] == "lab.things.create").unwrap().clone();
-        assert_eq!((&row["calls"], &row["units"], &row["platform_errors"]), (&json!("1"), &json!("0"), &json!("1")));
-    }
+    let ada = app.new_person("ada@example.com", None).await;
+    app.join(app.account, ada.id, portico_kernel::Role::Owner).await;
+    let person = app.person_token(ada.id).await;
+    let shown = app
+        .send(TestRequest::new("GET", &format!("/v1/accounts/orgs/{}/units", app.account)).bearer(&person))
+        .await
+        .ok();
+    assert_eq!((&shown["used"], &shown["remaining"]), (&json!("100"), &json!("0")));
+    let shown = app
+        .send(TestRequest::new("GET", &format!("/v1/accounts/orgs/{}/units", app.account)).bearer(&person))
+        .await
+        .ok();
+    assert_eq!((&shown["used"], &shown["remaining"]), (&json!("101"), &json!("-1")));
+    me(&app).await.refused(Code::QuotaExceeded);
 
-    async fn keys_are_refused_when_the_units_are_spent_and_persons_are_not(app: TestApp) {
-        set_plan(&app, "tiny").await;
-        let shown = units(&app).await;
-        assert_eq!((&shown["allowance"], &shown["granted"], &shown["used"], &shown["remaining"]), (&json!("100"), &json!("0"), &json!("0"), &json!("100")));
-        for _ in 0..99 {
-            me(&app).await.ok();
-        }
-        let refused = me(&app).await;
-        let problem = refused.refused(Code::QuotaExceeded);
-        // It is the 31st of January, 14 and a half hours before the month ends, less a quarter of a second.
-        assert_eq!(refused.header("retry-after"), (14 * 3600 + 1800).to_string());
-        assert_eq!(problem["details"], json!([{ "type": "retry", "after_seconds": (14 * 3600 + 1800).to_string() }]));
-        assert!(problem["error"].as_str().unwrap().contains("2026-02-01T00:00:00.000Z"), "{problem}");
-        assert!(refused.headers.contains_key("x-ratelimit-limit"));
-        app.get("/v1/lab/costs/generation").await.refused(Code::QuotaExceeded);
-        // Not all of them are what the account has.
-        app.get("/v1/openapi.json").await.ok();
+    grant(&app, app.account, 3).await;
+    me(&app).await.ok();
+    me(&app).await.refused(Code::QuotaExceeded);
+    app.advance(Duration::from_mins(14 * 60 + 30)).await;
+    let shown = units(&app).await;
+    assert_eq!(
+        (&shown["month"], &shown["used"], &shown["granted"]),
+        (&json!("2026-02"), &json!("0"), &json!("0"))
+    );
+    assert_eq!(shown["resets_at"], "2026-03-01T00:00:00.000Z");
+    assert_eq!(shown["days"].as_array().unwrap().len(), 0);
+}
 
-        let ada = app.new_person("ada@example.com", None).await;
-        app.join(app.account, ada.id, portico_kernel::Role::Owner).await;
-        let person = app.person_token(ada.id).await;
-        let shown = app.send(Sent::new("GET", &format!("/v1/accounts/orgs/{}/units", app.account)).bearer(&person)).await.ok();
-        assert_eq!((&shown["used"], &shown["remaining"]), (&json!("100"), &json!("0")));
-        let shown = app.send(Sent::new("GET", &format!("/v1/accounts/orgs/{}/units", app.account)).bearer(&person)).await.ok();
-        assert_eq!((&shown["used"], &shown["remaining"]), (&json!("101"), &json!("-1")));
-        me(&app).await.refused(Code::QuotaExceeded);
-
-        grant(&app, app.account, 3).await;
-        me(&app).await.ok();
-        me(&app).await.refused(Code::QuotaExceeded);
-        app.advance(Duration::from_mins(14 * 60 + 30)).await;
-        let shown = units(&app).await;
-        assert_eq!((&shown["month"], &shown["used"], &shown["granted"]), (&json!("2026-02"), &json!("0"), &json!("0")));
-        assert_eq!(shown["resets_at"], "2026-03-01T00:00:00.000Z");
-        assert_eq!(shown["days"].as_array().unwrap().len(), 0);
-    }
-
-    async fn the_last_unit_is_used_and_none_beyond_it(app: TestApp) {
-        set_plan(&app, "tiny").await;
-        grant(&app, app.account, 1_000).await;
-        let (mut used_up, mut refused) = (0, 0);
-        for round in 0..60 {
-            for (path, price) in [("/v1/lab/costs/generation", 400), ("/v1/lab/costs/narration", 100), ("/v1/lab/costs/check", 10), ("/v1/me", 1)] {
-                let answer = app.get(path).await;
-                if answer.status == 200 {
-                    used_up += price;
-                } else {
-                    answer.refused(Code::QuotaExceeded);
-                    assert!(used_up + price > 1_100, "{path} refused in round {round} with {used_up} used");
-                    refused += 1;
-                }
+async fn the_last_unit_is_used_and_none_beyond_it(app: TestApp) {
+    set_plan(&app, "tiny").await;
+    grant(&app, app.account, 1_000).await;
+    let (mut used_up, mut refused) = (0, 0);
+    for round in 0..60 {
+        for (path, price) in [
+            ("/v1/lab/costs/generation", 400),
+            ("/v1/lab/costs/narration", 100),
+            ("/v1/lab/costs/check", 10),
+            ("/v1/me", 1),
+        ] {
+            let answer = app.get(path).await;
+            if answer.status == 200 {
+                used_up += price;
+            } else {
+                answer.refused(Code::QuotaExceeded);
+                assert!(used_up + price > 1_100, "{path} refused in round {round} with {used_up} used");
+                refused += 1;
             }
-            // What was found to be spent is believed for a second.
-            app.advance(Duration::from_secs(1)).await;
         }
-        assert_eq!(used_up, 1_100);
-        assert!(refused > 100);
+        // What was found to be spent is believed for a second.
+        app.advance(Duration::from_secs(1)).await;
     }
+    assert_eq!(used_up, 1_100);
+    assert!(refused > 100);
+}
 
-    async fn an_open_plan_goes_on_and_counts(app: TestApp) {
-        set_plan(&app, "open").await;
-        for _ in 0..130 {
-            me(&app).await.ok();
-        }
-        assert_eq!(units(&app).await["remaining"], "-30");
-    }
-
-    async fn thresholds_are_told_once_a_month_each(app: TestApp) {
-        set_plan(&app, "tiny").await;
-        let events = async |type_: &str| {
-            let path = format!("/v1/accounts/orgs/{}/events?type={type_}", app.account);
-            app.get(&path).await.ok()["events"].as_array().unwrap().clone()
-        };
-        for _ in 0..79 {
-            me(&app).await.ok();
-        }
-        app.catch_up().await;
-        assert!(events("usage.threshold").await.is_empty());
-        app.catch_up().await;
-        let told = events("usage.threshold").await;
-        assert_eq!(told.len(), 1);
-        let data = json!({ "account_id": app.account, "month": "2026-01", "threshold": 80, "actor": "platform" });
-        assert_eq!(told[0]["data"], data);
-        while me(&app).await.status == 200 {}
-        app.catch_up().await;
-        grant(&app, app.account, 500).await;
-        let told = events("usage.threshold").await;
-        assert_eq!(told.iter().map(|event| event["data"]["threshold"].clone()).collect::<Vec<_>>(), [100, 80]);
-        while me(&app).await.status == 200 {}
-        app.advance(Duration::from_hours(24)).await;
-        assert_eq!(events("usage.threshold").await.len(), 2, "not again in the same month");
-        while me(&app).await.status == 200 {}
-        app.catch_up().await;
-        grant(&app, app.account, 10).await;
-        assert_eq!(events("usage.threshold").await.len(), 4, "and again in the next");
-    }
-
-    async fn a_key_has_so_many_calls_a_minute(app: TestApp) {
-        set_plan(&app, "slow").await;
-        for remaining in (0..5).rev() {
-            assert_eq!(left(&me(&app).await), (5, remaining, 61));
-        }
-        for _ in 0..3 {
-            let refused = me(&app).await;
-            let problem = refused.refused(Code::RateLimited);
-            assert_eq!(left(&refused), (5, 0, 61));
-            assert_eq!((refused.header("retry-after"), &problem["details"][0]["type"]), ("61", &json!("retry")));
-        }
-        // Another key of the same account has a minute of its own; refusals say how it stands and use up nothing.
-        let other = app.token_without(Scope::IdentityRead).await;
-        let refused = app.send(Sent::new("GET", "/v1/me").bearer(&other)).await;
-        refused.refused(Code::Forbidden);
-        assert_eq!(left(&refused), (5, 5, 1));
-        let invalid = app.send(Sent::new("GET", "/v1/me").bearer("x")).await;
-        invalid.refused(Code::Unauthenticated);
-        assert!(!invalid.headers.contains_key("x-ratelimit-limit"));
-        app.advance(Duration::from_secs(59)).await;
-        me(&app).await.refused(Code::RateLimited);
-        app.advance(Duration::from_millis(1_250)).await;
-        assert_eq!(left(&me(&app).await), (5, 4, 61));
-        assert_eq!(units(&app).await["used"], "6", "what was refused cost nothing");
-    }
-
-    async fn a_call_that_is_refused_for_its_units_keeps_its_place_in_the_minute(app: TestApp) {
-        set_plan(&app, "slow").await;
-        grant(&app, app.account, -99_998).await;
-        for _ in 0..2 {
-            me(&app).await.ok();
-        }
-        for _ in 0..10 {
-            let refused = me(&app).await;
-            refused.refused(Code::QuotaExceeded);
-            assert_eq!(left(&refused).1, 3);
-        }
-    }
-
-    async fn a_change_of_plan_or_grant_reaches_a_warm_server(app: TestApp) {
+async fn an_open_plan_goes_on_and_counts(app: TestApp) {
+    set_plan(&app, "open").await;
+    for _ in 0..130 {
         me(&app).await.ok();
-        set_plan(&app, "slow").await;
-        assert_eq!(left(&me(&app).await).0, 5);
-        grant(&app, app.account, -99_995).await;
-        for _ in 0..3 {
-            me(&app).await.ok();
-        }
-        app.advance(Duration::from_mins(2)).await;
-        me(&app).await.refused(Code::QuotaExceeded);
-        let audit = app.get(&format!("/v1/accounts/orgs/{}/audit", app.account)).await;
-        audit.refused(Code::QuotaExceeded);
-        set_plan(&app, "free").await;
-        let audit = app.get(&format!("/v1/accounts/orgs/{}/audit?page_size=200", app.account)).await.ok();
-        let actions: Vec<_> = audit["entries"].as_array().unwrap().iter().map(|entry| entry["action"].clone()).collect();
-        assert!(actions.contains(&json!("account.plan_set")) && actions.contains(&json!("units.granted")), "{actions:?}");
     }
+    assert_eq!(units(&app).await["remaining"], "-30");
+}
 
-    async fn many_at_once_never_pass_the_allowance_nor_the_limit(app: TestApp) {
-        set_plan(&app, "tiny").await;
-        let app = std::sync::Arc::new(app);
-        let callers: Vec<_> = (0..64).map(|_| {
+async fn thresholds_are_told_once_a_month_each(app: TestApp) {
+    set_plan(&app, "tiny").await;
+    let events = async |type_: &str| {
+        let path = format!("/v1/accounts/orgs/{}/events?type={type_}", app.account);
+        app.get(&path).await.ok()["events"].as_array().unwrap().clone()
+    };
+    for _ in 0..79 {
+        me(&app).await.ok();
+    }
+    app.catch_up().await;
+    assert!(events("usage.threshold").await.is_empty());
+    app.catch_up().await;
+    let told = events("usage.threshold").await;
+    assert_eq!(told.len(), 1);
+    let data = json!({ "account_id": app.account, "month": "2026-01", "threshold": 80, "actor": "platform" });
+    assert_eq!(told[0]["data"], data);
+    while me(&app).await.status == 200 {}
+    app.catch_up().await;
+    grant(&app, app.account, 500).await;
+    let told = events("usage.threshold").await;
+    assert_eq!(told.iter().map(|event| event["data"]["threshold"].clone()).collect::<Vec<_>>(), [100, 80]);
+    while me(&app).await.status == 200 {}
+    app.advance(Duration::from_hours(24)).await;
+    assert_eq!(events("usage.threshold").await.len(), 2, "not again in the same month");
+    while me(&app).await.status == 200 {}
+    app.catch_up().await;
+    grant(&app, app.account, 10).await;
+    assert_eq!(events("usage.threshold").await.len(), 4, "and again in the next");
+}
+
+async fn a_key_has_so_many_calls_a_minute(app: TestApp) {
+    set_plan(&app, "slow").await;
+    for remaining in (0..5).rev() {
+        assert_eq!(left(&me(&app).await), (5, remaining, 61));
+    }
+    for _ in 0..3 {
+        let refused = me(&app).await;
+        let problem = refused.refused(Code::RateLimited);
+        assert_eq!(left(&refused), (5, 0, 61));
+        assert_eq!((refused.header("retry-after"), &problem["details"][0]["type"]), ("61", &json!("retry")));
+    }
+    // Another key of the same account has a minute of its own; refusals say how it stands and use up nothing.
+    let other = app.token_without(Scope::IdentityRead).await;
+    let refused = app.send(TestRequest::new("GET", "/v1/me").bearer(&other)).await;
+    refused.refused(Code::Forbidden);
+    assert_eq!(left(&refused), (5, 5, 1));
+    let invalid = app.send(TestRequest::new("GET", "/v1/me").bearer("x")).await;
+    invalid.refused(Code::Unauthenticated);
+    assert!(!invalid.headers.contains_key("x-ratelimit-limit"));
+    app.advance(Duration::from_secs(59)).await;
+    me(&app).await.refused(Code::RateLimited);
+    app.advance(Duration::from_millis(1_250)).await;
+    assert_eq!(left(&me(&app).await), (5, 4, 61));
+    assert_eq!(units(&app).await["used"], "6", "what was refused cost nothing");
+}
+
+async fn a_call_that_is_refused_for_its_units_keeps_its_place_in_the_minute(app: TestApp) {
+    set_plan(&app, "slow").await;
+    grant(&app, app.account, -99_998).await;
+    for _ in 0..2 {
+        me(&app).await.ok();
+    }
+    for _ in 0..10 {
+        let refused = me(&app).await;
+        refused.refused(Code::QuotaExceeded);
+        assert_eq!(left(&refused).1, 3);
+    }
+}
+
+async fn a_change_of_plan_or_grant_reaches_a_warm_server(app: TestApp) {
+    me(&app).await.ok();
+    set_plan(&app, "slow").await;
+    assert_eq!(left(&me(&app).await).0, 5);
+    grant(&app, app.account, -99_995).await;
+    for _ in 0..3 {
+        me(&app).await.ok();
+    }
+    app.advance(Duration::from_mins(2)).await;
+    me(&app).await.refused(Code::QuotaExceeded);
+    let audit = app.get(&format!("/v1/accounts/orgs/{}/audit", app.account)).await;
+    audit.refused(Code::QuotaExceeded);
+    set_plan(&app, "free").await;
+    let audit = app.get(&format!("/v1/accounts/orgs/{}/audit?page_size=200", app.account)).await.ok();
+    let actions: Vec<_> =
+        audit["entries"].as_array().unwrap().iter().map(|entry| entry["action"].clone()).collect();
+    assert!(
+        actions.contains(&json!("account.plan_set")) && actions.contains(&json!("units.granted")),
+        "{actions:?}"
+    );
+}
+
+async fn many_at_once_never_pass_the_allowance_nor_the_limit(app: TestApp) {
+    set_plan(&app, "tiny").await;
+    let app = std::sync::Arc::new(app);
+    let callers: Vec<_> = (0..64)
+        .map(|_| {
             let app = app.clone();
             tokio::spawn(async move {
                 let mut ok = 0;
@@ -260,30 +314,31 @@ on_both_databases! {
                 }
                 ok
             })
-        }).collect();
-        let mut ok = 0;
-        for caller in callers {
-            ok += caller.await.unwrap();
-        }
-        assert_eq!(ok, 100);
+        })
+        .collect();
+    let mut ok = 0;
+    for caller in callers {
+        ok += caller.await.unwrap();
     }
+    assert_eq!(ok, 100);
+}
 
-    async fn a_write_whose_caller_went_away_is_counted_and_a_read_is_taken_back(app: TestApp) {
-        let app = std::sync::Arc::new(app);
-        let before = used(&app).await + 1;
-        let (gone, body) = (app.clone(), json!({ "name": "wait" }));
-        let call = tokio::spawn(async move { gone.post(&gone.things(), &body).await });
-        app.lab.waiting.notified().await;
-        call.abort();
-        call.await.unwrap_err();
-        assert_eq!(used(&app).await, before, "it has not ended");
-        app.lab.go_on.notify_one();
-        while used(&app).await < before + 5 {
-            app.catch_up().await;
-        }
-        let rows = app.get(&format!("/v1/accounts/orgs/{}/requests?rpc=lab.things.create", app.account)).await.ok();
-        assert_eq!((&rows["requests"][0]["status"], &rows["requests"][0]["units"]), (&json!(200), &json!("5")));
+async fn a_write_whose_caller_went_away_is_counted_and_a_read_is_taken_back(app: TestApp) {
+    let app = std::sync::Arc::new(app);
+    let before = used(&app).await + 1;
+    let (gone, body) = (app.clone(), json!({ "name": "wait" }));
+    let call = tokio::spawn(async move { gone.post(&gone.things(), &body).await });
+    app.lab.waiting.notified().await;
+    call.abort();
+    call.await.unwrap_err();
+    assert_eq!(used(&app).await, before, "it has not ended");
+    app.lab.go_on.notify_one();
+    while used(&app).await < before + 5 {
+        app.catch_up().await;
     }
+    let rows =
+        app.get(&format!("/v1/accounts/orgs/{}/requests?rpc=lab.things.create", app.account)).await.ok();
+    assert_eq!((&rows["requests"][0]["status"], &rows["requests"][0]["units"]), (&json!(200), &json!("5")));
 }
 
 /// The process dies without a word, and another starts on what it left.

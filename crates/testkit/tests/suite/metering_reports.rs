@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use portico_kernel::Code;
-use portico_testkit::{Sent, TestApp, on_both_databases, turn};
+use portico_testkit::{TestApp, TestRequest, on_both_databases, turn};
 use serde_json::{Value, json};
 
 use crate::metering::{number, units};
@@ -25,121 +25,172 @@ async fn all_requests(app: &TestApp, query: &str) -> Vec<Value> {
 }
 
 on_both_databases! {
-    async fn units_show_days_and_who_used_what(app: TestApp) {
-        for _ in 0..3 {
-            app.get("/v1/me").await.ok();
-        }
-        app.get("/v1/me?x=1").await.refused_field("x");
-        let ada = app.new_person("ada@example.com", None).await;
-        app.join(app.account, ada.id, portico_kernel::Role::Owner).await;
-        app.advance(Duration::from_hours(12)).await;
-        let person = app.person_token(ada.id).await;
-        app.send(Sent::new("GET", &path(&app, "members")).bearer(&person)).await.ok();
-        let shown = units(&app).await;
-        assert_eq!(shown["days"], json!([{ "day": "2026-01-31", "units": "4" }]));
-        let rows = shown["usage"].as_array().unwrap();
-        let row = rows.iter().find(|row| row["rpc"] == "identity.me.get").unwrap();
-        assert_eq!((&row["calls"], &row["units"], &row["client_errors"]), (&json!("4"), &json!("3"), &json!("1")));
-        assert_eq!((&row["category"], &row["key_name"], &row["user_id"]), (&json!("read"), &json!("a test"), &json!("")));
-        assert!(row["key_id"].as_str().unwrap().starts_with("tok_"));
-        let row = rows.iter().find(|row| row["rpc"] == "accounts.members.list").unwrap();
-        assert_eq!((&row["user_id"], &row["user_name"], &row["key_id"]), (&json!(ada.id), &json!("Ada"), &json!("")));
-        let usage = app.get(&path(&app, "usage")).await.ok();
-        assert_eq!((&usage["plan"], usage["rows"].as_array().unwrap().len()), (&json!("free"), 3));
-        assert_eq!(app.get(&path(&app, "usage?month=2025-12")).await.ok()["rows"], json!([]));
-        app.get(&path(&app, "usage?month=2025-13")).await.refused_field("month");
-    }
+    units_show_days_and_who_used_what,
+    series_add_up,
+    requests_are_listed_newest_first,
+    requests_are_kept_thirty_days,
+    another_accounts_numbers_are_not_shown,
+}
 
-    async fn series_add_up(app: TestApp) {
-        for day in 0..3 {
-            for hour in [0, 1] {
-                app.get("/v1/me").await.ok();
-                app.post(&app.things(), &json!({ "name": format!("{day} {hour}") })).await.ok();
-                app.advance(Duration::from_hours(1)).await;
-            }
-            app.advance(Duration::from_hours(22)).await;
-        }
-        let series = async |query: &str| app.get(&path(&app, &format!("units/series?{query}"))).await.ok();
-        let range = "from=2026-01-31&to=2026-02-02";
-        for (by, rows, groups) in [("day", 3, 1), ("hour", 6, 1), ("category", 6, 2), ("key", 3, 1), ("rpc", 6, 2)] {
-            let found = series(&format!("{range}&by={by}")).await;
-            let sum = |list: &str, what: &str| found[list].as_array().unwrap().iter().map(|row| number(&row[what])).sum::<i64>();
-            assert_eq!((sum("rows", "calls"), sum("rows", "units")), (12, 36), "{by}: {found}");
-            assert_eq!((sum("groups", "calls"), sum("groups", "units")), (12, 36), "{by}");
-            assert_eq!(found["rows"].as_array().unwrap().len(), rows, "{by}: {found}");
-            assert_eq!(found["groups"].as_array().unwrap().len(), groups, "{by}");
-            assert_eq!((&found["from"], &found["to"], &found["by"]), (&json!("2026-01-31"), &json!("2026-02-02"), &json!(by)));
-        }
-        let days = series(range).await;
-        assert_eq!(days["rows"][0], json!({
-            "at": "2026-01-31T00:00:00.000Z", "group": "total", "calls": "4", "units": "12", "client_errors": "0", "platform_errors": "0",
-        }));
-        let this_month = series("").await;
-        assert_eq!((&this_month["from"], &this_month["to"]), (&json!("2026-02-01"), &json!("2026-02-03")));
-        assert_eq!(series("from=2026-01-30&to=2026-01-30").await["rows"], json!([]));
-        for bad in ["from=2026-02-02&to=2026-02-01", "by=hour&from=2026-01-01&to=2026-02-01", "by=key&from=2025-11-01&to=2026-02-01", "from=0001-01-01"] {
-            app.get(&path(&app, &format!("units/series?{bad}"))).await.refused_field("from");
-        }
-        app.get(&path(&app, "units/series?by=week")).await.refused_field("by");
-    }
-
-    async fn requests_are_listed_newest_first(app: TestApp) {
-        let mut ids = Vec::new();
-        for number in 0..130 {
-            let answer = if number % 10 == 0 {
-                app.get(&format!("{}/{number}", app.things())).await
-            } else {
-                app.send(Sent::new("GET", "/v1/me").bearer(&app.token).header("x-request-id", &format!("mine-{number}"))).await
-            };
-            ids.push(answer.header("x-request-id").to_owned());
-            app.clock.advance(Duration::from_millis(700));
-            if number % 7 == 0 {
-                app.catch_up().await;
-            }
-        }
-        ids.reverse();
-        let listed = app.get(&path(&app, "requests?page_size=2")).await.ok();
-        assert_eq!(listed["requests"][0]["request_id"], json!(ids[0]));
-        let all = all_requests(&app, "page_size=7").await;
-        let own: Vec<_> = all.iter().filter(|row| row["rpc"] != "metering.requests.list").map(|row| row["request_id"].as_str().unwrap().to_owned()).collect();
-        assert_eq!(own, ids);
-        let row = all.iter().find(|row| row["rpc"] == "lab.things.get").unwrap();
-        let expected = json!({
-            "request_id": row["request_id"], "at": row["at"], "rpc": "lab.things.get", "method": "GET",
-            "path": "/v1/lab/orgs/{org_id}/things/{thing_id}", "status": 404, "code": "not_found",
-            "latency_ms": row["latency_ms"], "units": "1", "key_id": row["key_id"], "user_id": "",
-        });
-        assert_eq!(*row, expected);
-        assert_eq!(all_requests(&app, "status=404").await.len(), 13);
-        assert_eq!(all_requests(&app, "rpc=lab.things.get&page_size=3").await.len(), 13);
-        assert_eq!(all_requests(&app, &format!("rpc=lab.things.get&key_id={}", row["key_id"].as_str().unwrap())).await.len(), 13);
-        assert_eq!(all_requests(&app, &format!("key_id={}", portico_kernel::KeyId::from_u128(1))).await.len(), 0);
-        for (query, field) in [("key_id=tok_none", "key_id"), ("key_id=", "key_id"), ("status=99999", "status"), ("status=-1", "status")] {
-            app.get(&path(&app, &format!("requests?{query}"))).await.refused_field(field);
-        }
-        let since = all_requests(&app, &format!("since={}&rpc=identity.me.get", all[100]["at"].as_str().unwrap())).await;
-        assert!(since.iter().all(|row| row["at"].as_str() >= all[100]["at"].as_str()) && !since.is_empty());
-        app.get(&path(&app, "requests?since=yesterday")).await.refused_field("since");
-    }
-
-    async fn requests_are_kept_thirty_days(app: TestApp) {
+async fn units_show_days_and_who_used_what(app: TestApp) {
+    for _ in 0..3 {
         app.get("/v1/me").await.ok();
-        app.advance(Duration::from_hours(29 * 24)).await;
-        let token = app.token_with(app.account, portico_kernel::ScopeSet::all()).await;
-        let count = async || {
-            turn(&app, "metering.prune").await;
-            let sent = Sent::new("GET", &path(&app, "requests?rpc=identity.me.get")).bearer(&token);
-            app.send(sent).await.ok()["requests"].as_array().unwrap().len()
-        };
-        assert_eq!(count().await, 1);
-        app.advance(Duration::from_hours(25)).await;
-        assert_eq!(count().await, 0);
     }
+    app.get("/v1/me?x=1").await.refused_field("x");
+    let ada = app.new_person("ada@example.com", None).await;
+    app.join(app.account, ada.id, portico_kernel::Role::Owner).await;
+    app.advance(Duration::from_hours(12)).await;
+    let person = app.person_token(ada.id).await;
+    app.send(TestRequest::new("GET", &path(&app, "members")).bearer(&person)).await.ok();
+    let shown = units(&app).await;
+    assert_eq!(shown["days"], json!([{ "day": "2026-01-31", "units": "4" }]));
+    let rows = shown["usage"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["rpc"] == "identity.me.get").unwrap();
+    assert_eq!(
+        (&row["calls"], &row["units"], &row["client_errors"]),
+        (&json!("4"), &json!("3"), &json!("1"))
+    );
+    assert_eq!(
+        (&row["category"], &row["key_name"], &row["user_id"]),
+        (&json!("read"), &json!("a test"), &json!(""))
+    );
+    assert!(row["key_id"].as_str().unwrap().starts_with("tok_"));
+    let row = rows.iter().find(|row| row["rpc"] == "accounts.members.list").unwrap();
+    assert_eq!(
+        (&row["user_id"], &row["user_name"], &row["key_id"]),
+        (&json!(ada.id), &json!("Ada"), &json!(""))
+    );
+    let usage = app.get(&path(&app, "usage")).await.ok();
+    assert_eq!((&usage["plan"], usage["rows"].as_array().unwrap().len()), (&json!("free"), 3));
+    assert_eq!(app.get(&path(&app, "usage?month=2025-12")).await.ok()["rows"], json!([]));
+    app.get(&path(&app, "usage?month=2025-13")).await.refused_field("month");
+}
 
-    async fn another_accounts_numbers_are_not_shown(app: TestApp) {
-        let other = app.new_account("Other").await;
-        for what in ["units", "usage", "units/series", "requests"] {
-            app.get(&format!("/v1/accounts/orgs/{other}/{what}")).await.refused(Code::Forbidden);
+async fn series_add_up(app: TestApp) {
+    for day in 0..3 {
+        for hour in [0, 1] {
+            app.get("/v1/me").await.ok();
+            app.post(&app.things(), &json!({ "name": format!("{day} {hour}") })).await.ok();
+            app.advance(Duration::from_hours(1)).await;
         }
+        app.advance(Duration::from_hours(22)).await;
+    }
+    let series = async |query: &str| app.get(&path(&app, &format!("units/series?{query}"))).await.ok();
+    let range = "from=2026-01-31&to=2026-02-02";
+    for (by, rows, groups) in
+        [("day", 3, 1), ("hour", 6, 1), ("category", 6, 2), ("key", 3, 1), ("rpc", 6, 2)]
+    {
+        let found = series(&format!("{range}&by={by}")).await;
+        let sum = |list: &str, what: &str| {
+            found[list].as_array().unwrap().iter().map(|row| number(&row[what])).sum::<i64>()
+        };
+        assert_eq!((sum("rows", "calls"), sum("rows", "units")), (12, 36), "{by}: {found}");
+        assert_eq!((sum("groups", "calls"), sum("groups", "units")), (12, 36), "{by}");
+        assert_eq!(found["rows"].as_array().unwrap().len(), rows, "{by}: {found}");
+        assert_eq!(found["groups"].as_array().unwrap().len(), groups, "{by}");
+        assert_eq!(
+            (&found["from"], &found["to"], &found["by"]),
+            (&json!("2026-01-31"), &json!("2026-02-02"), &json!(by))
+        );
+    }
+    let days = series(range).await;
+    assert_eq!(
+        days["rows"][0],
+        json!({
+            "at": "2026-01-31T00:00:00.000Z", "group": "total", "calls": "4", "units": "12",
+            "client_errors": "0", "platform_errors": "0",
+        })
+    );
+    let this_month = series("").await;
+    assert_eq!((&this_month["from"], &this_month["to"]), (&json!("2026-02-01"), &json!("2026-02-03")));
+    assert_eq!(series("from=2026-01-30&to=2026-01-30").await["rows"], json!([]));
+    for bad in [
+        "from=2026-02-02&to=2026-02-01",
+        "by=hour&from=2026-01-01&to=2026-02-01",
+        "by=key&from=2025-11-01&to=2026-02-01",
+        "from=0001-01-01",
+    ] {
+        app.get(&path(&app, &format!("units/series?{bad}"))).await.refused_field("from");
+    }
+    app.get(&path(&app, "units/series?by=week")).await.refused_field("by");
+}
+
+async fn requests_are_listed_newest_first(app: TestApp) {
+    let mut ids = Vec::new();
+    for number in 0..130 {
+        let answer = if number % 10 == 0 {
+            app.get(&format!("{}/{number}", app.things())).await
+        } else {
+            app.send(
+                TestRequest::new("GET", "/v1/me")
+                    .bearer(&app.token)
+                    .header("x-request-id", &format!("mine-{number}")),
+            )
+            .await
+        };
+        ids.push(answer.header("x-request-id").to_owned());
+        app.clock.advance(Duration::from_millis(700));
+        if number % 7 == 0 {
+            app.catch_up().await;
+        }
+    }
+    ids.reverse();
+    let listed = app.get(&path(&app, "requests?page_size=2")).await.ok();
+    assert_eq!(listed["requests"][0]["request_id"], json!(ids[0]));
+    let all = all_requests(&app, "page_size=7").await;
+    let own: Vec<_> = all
+        .iter()
+        .filter(|row| row["rpc"] != "metering.requests.list")
+        .map(|row| row["request_id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(own, ids);
+    let row = all.iter().find(|row| row["rpc"] == "lab.things.get").unwrap();
+    let expected = json!({
+        "request_id": row["request_id"], "at": row["at"], "rpc": "lab.things.get", "method": "GET",
+        "path": "/v1/lab/orgs/{org_id}/things/{thing_id}", "status": 404, "code": "not_found",
+        "latency_ms": row["latency_ms"], "units": "1", "key_id": row["key_id"], "user_id": "",
+    });
+    assert_eq!(*row, expected);
+    assert_eq!(all_requests(&app, "status=404").await.len(), 13);
+    assert_eq!(all_requests(&app, "rpc=lab.things.get&page_size=3").await.len(), 13);
+    assert_eq!(
+        all_requests(&app, &format!("rpc=lab.things.get&key_id={}", row["key_id"].as_str().unwrap()))
+            .await
+            .len(),
+        13
+    );
+    assert_eq!(all_requests(&app, &format!("key_id={}", portico_kernel::KeyId::from_u128(1))).await.len(), 0);
+    for (query, field) in [
+        ("key_id=tok_none", "key_id"),
+        ("key_id=", "key_id"),
+        ("status=99999", "status"),
+        ("status=-1", "status"),
+    ] {
+        app.get(&path(&app, &format!("requests?{query}"))).await.refused_field(field);
+    }
+    let since =
+        all_requests(&app, &format!("since={}&rpc=identity.me.get", all[100]["at"].as_str().unwrap())).await;
+    assert!(since.iter().all(|row| row["at"].as_str() >= all[100]["at"].as_str()) && !since.is_empty());
+    app.get(&path(&app, "requests?since=yesterday")).await.refused_field("since");
+}
+
+async fn requests_are_kept_thirty_days(app: TestApp) {
+    app.get("/v1/me").await.ok();
+    app.advance(Duration::from_hours(29 * 24)).await;
+    let token = app.token_with(app.account, portico_kernel::ScopeSet::all()).await;
+    let count = async || {
+        turn(&app, "metering.prune").await;
+        let sent = TestRequest::new("GET", &path(&app, "requests?rpc=identity.me.get")).bearer(&token);
+        app.send(sent).await.ok()["requests"].as_array().unwrap().len()
+    };
+    assert_eq!(count().await, 1);
+    app.advance(Duration::from_hours(25)).await;
+    assert_eq!(count().await, 0);
+}
+
+async fn another_accounts_numbers_are_not_shown(app: TestApp) {
+    let other = app.new_account("Other").await;
+    for what in ["units", "usage", "units/series", "requests"] {
+        app.get(&format!("/v1/accounts/orgs/{other}/{what}")).await.refused(Code::Forbidden);
     }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use portico::admin::Admin;
 use portico_kernel::{Scope, ScopeSet};
 use portico_testkit::{
-    MqttClient as Client, MqttPublished as Published, Served, TestApp, mqtt_text as text, on_both_databases,
+    MqttClient as Client, MqttMessage as Published, TestApp, TestServer, mqtt_text as text, on_both_databases,
 };
 use serde_json::json;
 
 const CREATED: &str = "events/lab.thing.created";
 const CLEAN: u8 = 2;
 
-async fn let_in(served: &Served, version: u8, id: &str) -> Client {
+async fn let_in(served: &TestServer, version: u8, id: &str) -> Client {
     let (client, connack) = connect(served, version, id, &served.app.token, CLEAN, &[]).await;
     assert_eq!(connack[1], 0, "{connack:?}");
     client
@@ -20,7 +20,7 @@ async fn let_in(served: &Served, version: u8, id: &str) -> Client {
 
 /// Connects, and answers the body of the CONNACK too.
 async fn connect(
-    served: &Served,
+    served: &TestServer,
     version: u8,
     id: &str,
     token: &str,
@@ -35,127 +35,131 @@ fn thing(published: &Published) -> &str {
 }
 
 on_both_databases! {
-    async fn events_arrive_in_both_versions_and_with_both_qualities(app: TestApp) {
-        let served = Served::new(app).await;
-        let other = served.app.new_account("Other").await;
-        let other = served.app.token_with(other, ScopeSet::all()).await;
-        let (mut stranger, _) = connect(&served, 5, "a", &other, CLEAN, &[]).await;
-        stranger.subscribe("events/#", 1).await;
-        let mut clients = Vec::new();
-        for version in [4, 5] {
-            for qos in [0, 1] {
-                let mut client = let_in(&served, version, &format!("{version}{qos}")).await;
-                assert_eq!(client.subscribe(CREATED, qos).await, qos);
-                // Again, and once more with another: nothing comes twice.
-                assert_eq!(client.subscribe(CREATED, qos).await, qos);
-                assert_eq!(client.subscribe("events/+", 0).await, 0);
-                clients.push((client, qos));
-            }
-        }
-        served.make("one").await;
-        for (client, qos) in &mut clients {
-            let mut events = [client.published().await, client.published().await];
-            events.sort_by_key(|event| event.topic.clone());
-            let [audit, created] = events;
-            assert_eq!((audit.topic.as_str(), audit.id), ("events/audit.event", None));
-            assert_eq!((created.topic.as_str(), created.id.is_some()), (CREATED, *qos == 1));
-            assert_eq!(thing(&created), "one");
-            if client.version == 5 {
-                let id = created.payload["id"].as_str().unwrap();
-                for part in ["application/json", "event_id", id, "cursor"] {
-                    assert!(created.properties.contains(part), "{}", created.properties);
-                }
-            }
-            if let Some(id) = created.id {
-                client.acknowledge(id).await;
-            }
-            client.quiet().await;
-        }
-        stranger.quiet().await;
-    }
+    events_arrive_in_both_versions_and_with_both_qualities,
+    a_session_goes_on_where_its_client_stopped,
+    calls_are_those_of_rest,
+}
 
-    async fn a_session_goes_on_where_its_client_stopped(app: TestApp) {
-        let served = Served::new(app).await;
-        let token = served.app.token.clone();
-        let hour = [&[0x11][..], &3600_u32.to_be_bytes()].concat();
-        for (version, properties) in [(4, &[][..]), (5, &hour[..])] {
-            let name = |number: usize| format!("{version}-{number}");
-            let (mut client, connack) = connect(&served, version, "back", &token, 0, properties).await;
-            assert_eq!(connack[..2], [0, 0]);
-            client.subscribe(CREATED, 1).await;
-            for number in 0..3 {
-                served.make(&name(number)).await;
-            }
-            let mut ids = Vec::new();
-            for number in 0..3 {
-                let event = client.published().await;
-                assert_eq!(thing(&event), name(number));
-                ids.push(event.id.unwrap());
-            }
-            // The second is left out, so it and what follows comes again.
-            client.acknowledge(ids[0]).await;
-            client.acknowledge(ids[2]).await;
-            client.quiet().await;
-            drop(client);
-            served.make(&name(3)).await;
-            let (mut client, connack) = connect(&served, version, "back", &token, 0, properties).await;
-            assert_eq!(connack[..2], [1, 0]);
-            for number in 1..4 {
-                let event = client.published().await;
-                assert_eq!(thing(&event), name(number));
-                client.acknowledge(event.id.unwrap()).await;
-            }
-            client.quiet().await;
-            client.send(0xe0, &[]).await;
-            assert!(client.next().await.is_none());
-            // Whoever wants a clean start has nothing of it, and leaves nothing.
-            let (mut client, connack) = connect(&served, version, "back", &token, CLEAN, &[]).await;
-            assert_eq!(connack[..2], [0, 0]);
-            served.make(&name(4)).await;
-            client.quiet().await;
-            drop(client);
-            let (_, connack) = connect(&served, version, "back", &token, CLEAN, &[]).await;
-            assert_eq!(connack[..2], [0, 0]);
+async fn events_arrive_in_both_versions_and_with_both_qualities(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let other = served.app.new_account("Other").await;
+    let other = served.app.token_with(other, ScopeSet::all()).await;
+    let (mut stranger, _) = connect(&served, 5, "a", &other, CLEAN, &[]).await;
+    stranger.subscribe("events/#", 1).await;
+    let mut clients = Vec::new();
+    for version in [4, 5] {
+        for qos in [0, 1] {
+            let mut client = let_in(&served, version, &format!("{version}{qos}")).await;
+            assert_eq!(client.subscribe(CREATED, qos).await, qos);
+            // Again, and once more with another: nothing comes twice.
+            assert_eq!(client.subscribe(CREATED, qos).await, qos);
+            assert_eq!(client.subscribe("events/+", 0).await, 0);
+            clients.push((client, qos));
         }
     }
-
-    async fn calls_are_those_of_rest(app: TestApp) {
-        let served = Served::new(app).await;
-        let mut client = let_in(&served, 5, "caller").await;
-        let me = client.call("identity.me.get", "", None).await;
-        assert!(me.properties.contains("answer"));
-        assert_eq!(me.payload, served.app.get("/v1/me").await.ok());
-        let create = json!({ "org_id": served.app.account, "name": "a", "id": "made" }).to_string();
-        let first = client.call("lab.things.create", &create, Some("k")).await;
-        let again = client.call("lab.things.create", &create, Some("k")).await;
-        assert_eq!((first.payload["thing"]["id"].as_str(), &first.payload), (Some("made"), &again.payload));
-        for (method, payload, code) in [
-            ("lab.things.create", create.as_str(), "already_exists"),
-            ("lab.things.create", "{\"name\":1,", "bad_request"),
-            ("nowhere", "{}", "not_found"),
-        ] {
-            let refused = client.call(method, payload, None).await;
-            assert!(refused.properties.contains("error"));
-            assert_eq!((&refused.payload["code"], &refused.payload["request_id"]), (&json!(code), &json!("")));
+    served.make("one").await;
+    for (client, qos) in &mut clients {
+        let mut events = [client.published().await, client.published().await];
+        events.sort_by_key(|event| event.topic.clone());
+        let [audit, created] = events;
+        assert_eq!((audit.topic.as_str(), audit.id), ("events/audit.event", None));
+        assert_eq!((created.topic.as_str(), created.id.is_some()), (CREATED, *qos == 1));
+        assert_eq!(thing(&created), "one");
+        if client.version == 5 {
+            let id = created.payload["id"].as_str().unwrap();
+            for part in ["application/json", "event_id", id, "cursor"] {
+                assert!(created.properties.contains(part), "{}", created.properties);
+            }
         }
-        // Without a topic for the answer, or elsewhere, it is refused; the connection stays.
-        client.send(0x32, &[&text("rpc/identity.me.get"), &[0, 8, 0][..]].concat()).await;
-        assert_eq!(client.next().await.unwrap(), (0x40, vec![0, 8, 0x83]));
-        client.send(0x32, &[&text(CREATED), &[0, 8, 0][..]].concat()).await;
-        assert_eq!(client.next().await.unwrap(), (0x40, vec![0, 8, 0x87]));
-        client.send(0x30, &[&text(CREATED), &[0][..]].concat()).await;
+        if let Some(id) = created.id {
+            client.acknowledge(id).await;
+        }
         client.quiet().await;
-        // An answer that the client does not take becomes a refusal.
-        let small = [&[0x27][..], &300_u32.to_be_bytes()].concat();
-        let (mut client, _) = connect(&served, 5, "small", &served.app.token, CLEAN, &small).await;
-        let refused = client.call("events.types.list", "", None).await;
-        assert_eq!(refused.payload["code"], "payload_too_large");
     }
+    stranger.quiet().await;
+}
+
+async fn a_session_goes_on_where_its_client_stopped(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let token = served.app.token.clone();
+    let hour = [&[0x11][..], &3600_u32.to_be_bytes()].concat();
+    for (version, properties) in [(4, &[][..]), (5, &hour[..])] {
+        let name = |number: usize| format!("{version}-{number}");
+        let (mut client, connack) = connect(&served, version, "back", &token, 0, properties).await;
+        assert_eq!(connack[..2], [0, 0]);
+        client.subscribe(CREATED, 1).await;
+        for number in 0..3 {
+            served.make(&name(number)).await;
+        }
+        let mut ids = Vec::new();
+        for number in 0..3 {
+            let event = client.published().await;
+            assert_eq!(thing(&event), name(number));
+            ids.push(event.id.unwrap());
+        }
+        // The second is left out, so it and what follows comes again.
+        client.acknowledge(ids[0]).await;
+        client.acknowledge(ids[2]).await;
+        client.quiet().await;
+        drop(client);
+        served.make(&name(3)).await;
+        let (mut client, connack) = connect(&served, version, "back", &token, 0, properties).await;
+        assert_eq!(connack[..2], [1, 0]);
+        for number in 1..4 {
+            let event = client.published().await;
+            assert_eq!(thing(&event), name(number));
+            client.acknowledge(event.id.unwrap()).await;
+        }
+        client.quiet().await;
+        client.send(0xe0, &[]).await;
+        assert!(client.next().await.is_none());
+        // Whoever wants a clean start has nothing of it, and leaves nothing.
+        let (mut client, connack) = connect(&served, version, "back", &token, CLEAN, &[]).await;
+        assert_eq!(connack[..2], [0, 0]);
+        served.make(&name(4)).await;
+        client.quiet().await;
+        drop(client);
+        let (_, connack) = connect(&served, version, "back", &token, CLEAN, &[]).await;
+        assert_eq!(connack[..2], [0, 0]);
+    }
+}
+
+async fn calls_are_those_of_rest(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let mut client = let_in(&served, 5, "caller").await;
+    let me = client.call("identity.me.get", "", None).await;
+    assert!(me.properties.contains("answer"));
+    assert_eq!(me.payload, served.app.get("/v1/me").await.ok());
+    let create = json!({ "org_id": served.app.account, "name": "a", "id": "made" }).to_string();
+    let first = client.call("lab.things.create", &create, Some("k")).await;
+    let again = client.call("lab.things.create", &create, Some("k")).await;
+    assert_eq!((first.payload["thing"]["id"].as_str(), &first.payload), (Some("made"), &again.payload));
+    for (method, payload, code) in [
+        ("lab.things.create", create.as_str(), "already_exists"),
+        ("lab.things.create", "{\"name\":1,", "bad_request"),
+        ("nowhere", "{}", "not_found"),
+    ] {
+        let refused = client.call(method, payload, None).await;
+        assert!(refused.properties.contains("error"));
+        assert_eq!((&refused.payload["code"], &refused.payload["request_id"]), (&json!(code), &json!("")));
+    }
+    // Without a topic for the answer, or elsewhere, it is refused; the connection stays.
+    client.send(0x32, &[&text("rpc/identity.me.get"), &[0, 8, 0][..]].concat()).await;
+    assert_eq!(client.next().await.unwrap(), (0x40, vec![0, 8, 0x83]));
+    client.send(0x32, &[&text(CREATED), &[0, 8, 0][..]].concat()).await;
+    assert_eq!(client.next().await.unwrap(), (0x40, vec![0, 8, 0x87]));
+    client.send(0x30, &[&text(CREATED), &[0][..]].concat()).await;
+    client.quiet().await;
+    // An answer that the client does not take becomes a refusal.
+    let small = [&[0x27][..], &300_u32.to_be_bytes()].concat();
+    let (mut client, _) = connect(&served, 5, "small", &served.app.token, CLEAN, &small).await;
+    let refused = client.call("events.types.list", "", None).await;
+    assert_eq!(refused.payload["code"], "payload_too_large");
 }
 
 #[tokio::test]
 async fn who_may_not_is_refused_with_its_code() {
-    let served = Served::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
+    let served = TestServer::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
     let without = served.app.token_without(Scope::EventsRead).await;
     let token = served.app.token.clone();
     let long = "x".repeat(129);
@@ -198,7 +202,7 @@ async fn who_may_not_is_refused_with_its_code() {
 
 #[tokio::test]
 async fn there_are_32_and_the_next_is_told_why() {
-    let served = Served::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
+    let served = TestServer::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
     let mut clients = Vec::new();
     for number in 0..32 {
         clients.push(let_in(&served, 5, &number.to_string()).await);
@@ -215,7 +219,7 @@ async fn there_are_32_and_the_next_is_told_why() {
 
 #[tokio::test]
 async fn a_name_is_taken_over_within_its_credential_alone() {
-    let served = Served::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
+    let served = TestServer::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
     let other = served.app.token_with(served.app.account, ScopeSet::all()).await;
     let mut first = let_in(&served, 5, "same").await;
     let (mut theirs, _) = connect(&served, 5, "same", &other, CLEAN, &[]).await;
@@ -228,7 +232,7 @@ async fn a_name_is_taken_over_within_its_credential_alone() {
 
 #[tokio::test]
 async fn silence_and_revocation_end_it() {
-    let served = Served::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
+    let served = TestServer::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
     let mut client = let_in(&served, 5, "silent").await;
     served.app.clock.advance(Duration::from_secs(44));
     client.quiet().await;
@@ -256,7 +260,7 @@ async fn silence_and_revocation_end_it() {
 
 #[tokio::test]
 async fn a_slow_client_holds_a_window_and_loses_nothing() {
-    let served = Served::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
+    let served = TestServer::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
     let three = [0x21, 0, 3];
     let (mut client, _) = connect(&served, 5, "slow", &served.app.token, CLEAN, &three).await;
     client.subscribe(CREATED, 1).await;

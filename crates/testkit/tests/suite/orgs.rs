@@ -1,7 +1,7 @@
 //! Accounts, teams and their members.
 
 use portico_kernel::{Code, PersonId, Role};
-use portico_testkit::{Answer, Sent, TestApp, on_both_databases};
+use portico_testkit::{Answer, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 
 /// A person with their token.
@@ -17,7 +17,7 @@ async fn person(app: &TestApp, name: &str) -> Person {
 
 impl Person {
     async fn call(&self, app: &TestApp, method: &str, path: &str, body: &Value) -> Answer {
-        let sent = Sent::new(method, &format!("/v1/accounts/orgs{path}")).bearer(&self.token);
+        let sent = TestRequest::new(method, &format!("/v1/accounts/orgs{path}")).bearer(&self.token);
         app.send(if ["POST", "PATCH"].contains(&method) { sent.json(body) } else { sent }).await
     }
 
@@ -31,132 +31,175 @@ async fn join(app: &TestApp, team: &str, who: &Person, role: Role) {
 }
 
 on_both_databases! {
-    async fn a_person_makes_teams_and_names_them(app: TestApp) {
-        let ada = person(&app, "ada").await;
-        let made = ada.call(&app, "POST", "", &json!({ "name": "Engines", "slug": "engines" })).await.ok();
-        assert_eq!((&made["kind"], &made["role"], &made["plan"], &made["status"]), (&json!("team"), &json!("owner"), &json!("free"), &json!("active")));
-        assert_eq!((&made["erase_after"], &made["probe"]), (&json!(""), &json!(false)));
-        ada.call(&app, "POST", "", &json!({ "name": "Again", "slug": "engines" })).await.refused(Code::AlreadyExists);
-        for (body, field) in [
-            (json!({ "name": "" }), "name"), (json!({}), "name"), (json!({ "name": "x".repeat(101) }), "name"),
-            (json!({ "name": "x", "slug": "A" }), "slug"), (json!({ "name": "x", "slug": "-a-" }), "slug"), (json!({ "name": 5 }), "name"),
-        ] {
-            ada.call(&app, "POST", "", &body).await.refused_field(field);
-        }
-        let path = format!("/{}", made["id"].as_str().unwrap());
-        let renamed = ada.call(&app, "PATCH", &path, &json!({ "name": "Machines" })).await.ok();
-        assert_eq!((&renamed["name"], &renamed["slug"]), (&json!("Machines"), &json!("engines")));
-        ada.call(&app, "PATCH", &path, &json!({ "status": "suspended" })).await.refused_field("status");
-        let refused = ada.call(&app, "PATCH", &path, &json!({ "status": "active" })).await.refused(Code::FailedPrecondition);
-        assert_eq!(refused["details"][0]["reason"], "NOT_ERASING");
-        let listed = ada.call(&app, "GET", "", &json!(null)).await.ok();
-        assert_eq!(listed["orgs"].as_array().unwrap().len(), 2, "their own and the team");
-        let me = app.send(Sent::new("GET", "/v1/accounts/me").bearer(&ada.token)).await.ok();
-        assert_eq!(me["teams"][0]["id"], made["id"]);
-    }
+    a_person_makes_teams_and_names_them,
+    roles_bind_people,
+    a_team_is_never_without_an_owner,
+    what_changed_while_a_call_waited_is_seen,
+    every_account_has_its_entitlements,
+    events_are_looked_back_at,
+}
 
-    async fn roles_bind_people(app: TestApp) {
-        let (owner, admin, member, stranger) = (person(&app, "owner").await, person(&app, "admin").await, person(&app, "member").await, person(&app, "eve").await);
-        let team = owner.team(&app, "Engines").await;
-        join(&app, &team, &admin, Role::Admin).await;
-        join(&app, &team, &member, Role::Member).await;
-        let (path, members) = (format!("/{team}"), format!("/{team}/members"));
-        let of = |who: &Person| format!("{members}/{}", who.id);
-        let listed = member.call(&app, "GET", &members, &json!(null)).await.ok();
-        assert_eq!(listed["members"].as_array().unwrap().len(), 3);
-        for who in [&admin, &member, &stranger] {
-            who.call(&app, "PATCH", &path, &json!({ "name": "Mine" })).await.refused(Code::Forbidden);
-            who.call(&app, "DELETE", &path, &json!(null)).await.refused(Code::Forbidden);
-            who.call(&app, "PATCH", &of(who), &json!({ "role": "owner" })).await.refused(Code::Forbidden);
-            who.call(&app, "DELETE", &of(&owner), &json!(null)).await.refused(Code::Forbidden);
-        }
-        stranger.call(&app, "GET", &members, &json!(null)).await.refused(Code::Forbidden);
-        member.call(&app, "DELETE", &of(&admin), &json!(null)).await.refused(Code::Forbidden);
-        owner.call(&app, "PATCH", &of(&member), &json!({ "role": "boss" })).await.refused_field("role");
-        owner.call(&app, "PATCH", &of(&stranger), &json!({ "role": "member" })).await.refused(Code::NotFound);
-        assert_eq!(owner.call(&app, "PATCH", &of(&member), &json!({ "role": "admin" })).await.ok()["role"], "admin");
-        member.call(&app, "GET", &format!("/{team}/keys"), &json!(null)).await.ok();
-        admin.call(&app, "DELETE", &of(&member), &json!(null)).await.ok();
-        member.call(&app, "GET", &members, &json!(null)).await.refused(Code::Forbidden);
-        admin.call(&app, "DELETE", &of(&admin), &json!(null)).await.ok();
-        admin.call(&app, "GET", &members, &json!(null)).await.refused(Code::Forbidden);
-        let events = owner.call(&app, "GET", &format!("/{team}/events?type=member.removed"), &json!(null)).await.ok();
-        let removed: Vec<_> = events["events"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect();
-        assert_eq!(removed, [json!({ "user_id": admin.id, "actor": admin.id }), json!({ "user_id": member.id, "actor": admin.id })]);
+async fn a_person_makes_teams_and_names_them(app: TestApp) {
+    let ada = person(&app, "ada").await;
+    let made = ada.call(&app, "POST", "", &json!({ "name": "Engines", "slug": "engines" })).await.ok();
+    assert_eq!(
+        (&made["kind"], &made["role"], &made["plan"], &made["status"]),
+        (&json!("team"), &json!("owner"), &json!("free"), &json!("active"))
+    );
+    assert_eq!((&made["erase_after"], &made["probe"]), (&json!(""), &json!(false)));
+    ada.call(&app, "POST", "", &json!({ "name": "Again", "slug": "engines" }))
+        .await
+        .refused(Code::AlreadyExists);
+    for (body, field) in [
+        (json!({ "name": "" }), "name"),
+        (json!({}), "name"),
+        (json!({ "name": "x".repeat(101) }), "name"),
+        (json!({ "name": "x", "slug": "A" }), "slug"),
+        (json!({ "name": "x", "slug": "-a-" }), "slug"),
+        (json!({ "name": 5 }), "name"),
+    ] {
+        ada.call(&app, "POST", "", &body).await.refused_field(field);
     }
+    let path = format!("/{}", made["id"].as_str().unwrap());
+    let renamed = ada.call(&app, "PATCH", &path, &json!({ "name": "Machines" })).await.ok();
+    assert_eq!((&renamed["name"], &renamed["slug"]), (&json!("Machines"), &json!("engines")));
+    ada.call(&app, "PATCH", &path, &json!({ "status": "suspended" })).await.refused_field("status");
+    let refused = ada
+        .call(&app, "PATCH", &path, &json!({ "status": "active" }))
+        .await
+        .refused(Code::FailedPrecondition);
+    assert_eq!(refused["details"][0]["reason"], "NOT_ERASING");
+    let listed = ada.call(&app, "GET", "", &json!(null)).await.ok();
+    assert_eq!(listed["orgs"].as_array().unwrap().len(), 2, "their own and the team");
+    let me = app.send(TestRequest::new("GET", "/v1/accounts/me").bearer(&ada.token)).await.ok();
+    assert_eq!(me["teams"][0]["id"], made["id"]);
+}
 
-    async fn a_team_is_never_without_an_owner(app: TestApp) {
-        let (one, two) = (person(&app, "one").await, person(&app, "two").await);
-        let team = one.team(&app, "Engines").await;
-        let of = |who: &Person| format!("/{team}/members/{}", who.id);
-        let refused = one.call(&app, "DELETE", &of(&one), &json!(null)).await.refused(Code::FailedPrecondition);
-        assert_eq!(refused["details"][0]["reason"], "LAST_OWNER");
-        one.call(&app, "PATCH", &of(&one), &json!({ "role": "member" })).await.refused(Code::FailedPrecondition);
-        join(&app, &team, &two, Role::Owner).await;
-        // Both leave at once; one of them stays.
-        let (body, other) = (json!(null), of(&two));
-        let own = of(&one);
-        let (first, second) = tokio::join!(one.call(&app, "DELETE", &own, &body), two.call(&app, "DELETE", &other, &body));
-        let mut statuses = [first.status, second.status];
-        statuses.sort_unstable();
-        assert_eq!(statuses, [200, 400]);
+async fn roles_bind_people(app: TestApp) {
+    let (owner, admin, member, stranger) = (
+        person(&app, "owner").await,
+        person(&app, "admin").await,
+        person(&app, "member").await,
+        person(&app, "eve").await,
+    );
+    let team = owner.team(&app, "Engines").await;
+    join(&app, &team, &admin, Role::Admin).await;
+    join(&app, &team, &member, Role::Member).await;
+    let (path, members) = (format!("/{team}"), format!("/{team}/members"));
+    let of = |who: &Person| format!("{members}/{}", who.id);
+    let listed = member.call(&app, "GET", &members, &json!(null)).await.ok();
+    assert_eq!(listed["members"].as_array().unwrap().len(), 3);
+    for who in [&admin, &member, &stranger] {
+        who.call(&app, "PATCH", &path, &json!({ "name": "Mine" })).await.refused(Code::Forbidden);
+        who.call(&app, "DELETE", &path, &json!(null)).await.refused(Code::Forbidden);
+        who.call(&app, "PATCH", &of(who), &json!({ "role": "owner" })).await.refused(Code::Forbidden);
+        who.call(&app, "DELETE", &of(&owner), &json!(null)).await.refused(Code::Forbidden);
     }
+    stranger.call(&app, "GET", &members, &json!(null)).await.refused(Code::Forbidden);
+    member.call(&app, "DELETE", &of(&admin), &json!(null)).await.refused(Code::Forbidden);
+    owner.call(&app, "PATCH", &of(&member), &json!({ "role": "boss" })).await.refused_field("role");
+    owner.call(&app, "PATCH", &of(&stranger), &json!({ "role": "member" })).await.refused(Code::NotFound);
+    assert_eq!(
+        owner.call(&app, "PATCH", &of(&member), &json!({ "role": "admin" })).await.ok()["role"],
+        "admin"
+    );
+    member.call(&app, "GET", &format!("/{team}/keys"), &json!(null)).await.ok();
+    admin.call(&app, "DELETE", &of(&member), &json!(null)).await.ok();
+    member.call(&app, "GET", &members, &json!(null)).await.refused(Code::Forbidden);
+    admin.call(&app, "DELETE", &of(&admin), &json!(null)).await.ok();
+    admin.call(&app, "GET", &members, &json!(null)).await.refused(Code::Forbidden);
+    let events =
+        owner.call(&app, "GET", &format!("/{team}/events?type=member.removed"), &json!(null)).await.ok();
+    let removed: Vec<_> =
+        events["events"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect();
+    assert_eq!(
+        removed,
+        [
+            json!({ "user_id": admin.id, "actor": admin.id }),
+            json!({ "user_id": member.id, "actor": admin.id })
+        ]
+    );
+}
 
-    async fn what_changed_while_a_call_waited_is_seen(app: TestApp) {
-        let (one, two, three) = (person(&app, "one").await, person(&app, "two").await, person(&app, "three").await);
-        let team = one.team(&app, "Engines").await;
-        join(&app, &team, &two, Role::Owner).await;
-        join(&app, &team, &three, Role::Owner).await;
-        // Two owners take each other's role at once: whoever is second is no owner any more.
-        let body = json!({ "role": "member" });
-        let (of_one, of_two) = (format!("/{team}/members/{}", one.id), format!("/{team}/members/{}", two.id));
-        let (first, second) = tokio::join!(one.call(&app, "PATCH", &of_two, &body), two.call(&app, "PATCH", &of_one, &body));
-        let mut statuses = [first.status, second.status];
-        statuses.sort_unstable();
-        assert_eq!(statuses, [200, 403]);
-    }
+async fn a_team_is_never_without_an_owner(app: TestApp) {
+    let (one, two) = (person(&app, "one").await, person(&app, "two").await);
+    let team = one.team(&app, "Engines").await;
+    let of = |who: &Person| format!("/{team}/members/{}", who.id);
+    let refused = one.call(&app, "DELETE", &of(&one), &json!(null)).await.refused(Code::FailedPrecondition);
+    assert_eq!(refused["details"][0]["reason"], "LAST_OWNER");
+    one.call(&app, "PATCH", &of(&one), &json!({ "role": "member" })).await.refused(Code::FailedPrecondition);
+    join(&app, &team, &two, Role::Owner).await;
+    // Both leave at once; one of them stays.
+    let (body, other) = (json!(null), of(&two));
+    let own = of(&one);
+    let (first, second) =
+        tokio::join!(one.call(&app, "DELETE", &own, &body), two.call(&app, "DELETE", &other, &body));
+    let mut statuses = [first.status, second.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 400]);
+}
 
-    async fn every_account_has_its_entitlements(app: TestApp) {
-        let path = format!("/v1/accounts/orgs/{}/entitlements", app.account);
-        let entitlements = app.get(&path).await.ok();
-        assert_eq!(entitlements["account_id"], json!(app.account));
-        assert_eq!((&entitlements["plan"], &entitlements["granted_by"]), (&json!("free"), &json!("plan")));
-        assert!(entitlements["features"].as_array().unwrap().contains(&json!("webhooks")));
-        assert_eq!(entitlements["extensions"], json!([]));
-    }
+async fn what_changed_while_a_call_waited_is_seen(app: TestApp) {
+    let (one, two, three) =
+        (person(&app, "one").await, person(&app, "two").await, person(&app, "three").await);
+    let team = one.team(&app, "Engines").await;
+    join(&app, &team, &two, Role::Owner).await;
+    join(&app, &team, &three, Role::Owner).await;
+    // Two owners take each other's role at once: whoever is second is no owner any more.
+    let body = json!({ "role": "member" });
+    let (of_one, of_two) = (format!("/{team}/members/{}", one.id), format!("/{team}/members/{}", two.id));
+    let (first, second) =
+        tokio::join!(one.call(&app, "PATCH", &of_two, &body), two.call(&app, "PATCH", &of_one, &body));
+    let mut statuses = [first.status, second.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 403]);
+}
 
-    async fn events_are_looked_back_at(app: TestApp) {
-        let ada = person(&app, "ada").await;
-        let team = ada.team(&app, "Engines").await;
-        for name in ["a", "b", "c"] {
-            ada.call(&app, "PATCH", &format!("/{team}"), &json!({ "name": name })).await.ok();
-        }
-        let path = format!("/{team}/events");
-        let all = ada.call(&app, "GET", &path, &json!(null)).await.ok()["events"].clone();
-        let all = all.as_array().unwrap().clone();
-        assert!(all.len() >= 5);
-        for event in &all {
-            assert_eq!(event["account_id"], json!(team));
-            assert_eq!(event.as_object().unwrap().keys().collect::<Vec<_>>(), ["account_id", "data", "id", "occurred_at", "type"]);
-        }
-        let (mut walked, mut page) = (Vec::new(), String::new());
-        loop {
-            let answer = ada.call(&app, "GET", &format!("{path}?page_size=2{page}"), &json!(null)).await.ok();
-            walked.extend(answer["events"].as_array().unwrap().clone());
-            let next = answer["next_page_token"].as_str().unwrap().to_owned();
-            if next.is_empty() {
-                break;
-            }
-            page = format!("&page_token={next}");
-        }
-        assert_eq!(walked, all);
-        let after = all[2]["id"].as_str().unwrap();
-        let newer = ada.call(&app, "GET", &format!("{path}?after={after}"), &json!(null)).await.ok();
-        assert_eq!(newer["events"].as_array().unwrap(), &all[..2]);
-        let none = ada.call(&app, "GET", &format!("{path}?type=nope"), &json!(null)).await.ok();
-        assert_eq!(none["events"], json!([]));
-        ada.call(&app, "GET", &format!("{path}?after=evt_01KN2MGCG0B9D5MPJTB9D5MPJT"), &json!(null)).await.refused_field("after");
-        let joined = ada.call(&app, "GET", &format!("{path}?type=member.joined"), &json!(null)).await.ok();
-        assert_eq!(joined["events"][0]["data"], json!({ "user_id": ada.id, "actor": ada.id }));
+async fn every_account_has_its_entitlements(app: TestApp) {
+    let path = format!("/v1/accounts/orgs/{}/entitlements", app.account);
+    let entitlements = app.get(&path).await.ok();
+    assert_eq!(entitlements["account_id"], json!(app.account));
+    assert_eq!((&entitlements["plan"], &entitlements["granted_by"]), (&json!("free"), &json!("plan")));
+    assert!(entitlements["features"].as_array().unwrap().contains(&json!("webhooks")));
+    assert_eq!(entitlements["extensions"], json!([]));
+}
+
+async fn events_are_looked_back_at(app: TestApp) {
+    let ada = person(&app, "ada").await;
+    let team = ada.team(&app, "Engines").await;
+    for name in ["a", "b", "c"] {
+        ada.call(&app, "PATCH", &format!("/{team}"), &json!({ "name": name })).await.ok();
     }
+    let path = format!("/{team}/events");
+    let all = ada.call(&app, "GET", &path, &json!(null)).await.ok()["events"].clone();
+    let all = all.as_array().unwrap().clone();
+    assert!(all.len() >= 5);
+    for event in &all {
+        assert_eq!(event["account_id"], json!(team));
+        assert_eq!(
+            event.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["account_id", "data", "id", "occurred_at", "type"]
+        );
+    }
+    let (mut walked, mut page) = (Vec::new(), String::new());
+    loop {
+        let answer = ada.call(&app, "GET", &format!("{path}?page_size=2{page}"), &json!(null)).await.ok();
+        walked.extend(answer["events"].as_array().unwrap().clone());
+        let next = answer["next_page_token"].as_str().unwrap().to_owned();
+        if next.is_empty() {
+            break;
+        }
+        page = format!("&page_token={next}");
+    }
+    assert_eq!(walked, all);
+    let after = all[2]["id"].as_str().unwrap();
+    let newer = ada.call(&app, "GET", &format!("{path}?after={after}"), &json!(null)).await.ok();
+    assert_eq!(newer["events"].as_array().unwrap(), &all[..2]);
+    let none = ada.call(&app, "GET", &format!("{path}?type=nope"), &json!(null)).await.ok();
+    assert_eq!(none["events"], json!([]));
+    ada.call(&app, "GET", &format!("{path}?after=evt_01KN2MGCG0B9D5MPJTB9D5MPJT"), &json!(null))
+        .await
+        .refused_field("after");
+    let joined = ada.call(&app, "GET", &format!("{path}?type=member.joined"), &json!(null)).await.ok();
+    assert_eq!(joined["events"][0]["data"], json!({ "user_id": ada.id, "actor": ada.id }));
 }

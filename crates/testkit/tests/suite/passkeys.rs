@@ -5,7 +5,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
-use portico_testkit::{Answer, Browser, Sent, on_both_databases};
+use portico_testkit::{Answer, Browser, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 
 use crate::signin::PASSWORD;
@@ -102,7 +102,7 @@ fn csrf(page: &Answer) -> String {
 }
 
 async fn post(browser: &mut Browser<'_>, path: &str, body: &Value) -> Answer {
-    browser.send(Sent::new("POST", path).json(body)).await
+    browser.send(TestRequest::new("POST", path).json(body)).await
 }
 
 async fn add(browser: &mut Browser<'_>, device: &mut Authenticator, password: &str) -> Answer {
@@ -131,58 +131,66 @@ async fn sign_in(browser: &mut Browser<'_>, device: &Authenticator) -> u16 {
 }
 
 on_both_databases! {
-    async fn a_passkey_is_added_used_and_removed(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        let (mut browser, mut device) = (Browser::new(&app), Authenticator::new(b"a passkey"));
-        browser.sign_in("ada@example.com", PASSWORD).await;
-        assert_eq!(add(&mut browser, &mut device, "wrong").await.status, 401, "it is asked again who they are");
-        assert_eq!(add(&mut browser, &mut device, PASSWORD).await.status, 200);
-        assert!(browser.get("/settings").await.text().contains("Laptop"));
-        let mut other = Browser::new(&app);
-        assert_eq!(sign_in(&mut other, &device).await, 200);
-        assert!(other.get("/settings").await.text().contains("ada@example.com"));
-        let page = browser.get("/settings").await;
-        assert_eq!(browser.submit(&page, "/settings/passkeys/remove", &[("current_password", PASSWORD)]).await.status, 303);
-        assert_eq!(sign_in(&mut Browser::new(&app), &device).await, 401);
-    }
+    a_passkey_is_added_used_and_removed,
+    what_is_not_in_order_signs_nobody_in,
+}
 
-    async fn what_is_not_in_order_signs_nobody_in(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        app.new_person("eve@example.com", Some(PASSWORD)).await;
-        let (mut browser, mut device) = (Browser::new(&app), Authenticator::new(b"a passkey"));
-        browser.sign_in("ada@example.com", PASSWORD).await;
-        add(&mut browser, &mut device, PASSWORD).await.ok();
-        // What was sent once does not work again, nor from another browser.
-        let mut other = Browser::new(&app);
-        let body = begin(&mut other, &device).await;
-        let mut stranger = Browser::new(&app);
-        let mut stolen = begin(&mut stranger, &device).await;
-        (stolen["state"], stolen["credential"]) = (body["state"].clone(), body["credential"].clone());
-        assert_eq!(post(&mut stranger, "/signin/passkey", &stolen).await.status, 401, "another browser's");
-        let cookies = other.cookies.clone();
-        assert_eq!(post(&mut other, "/signin/passkey", &body).await.status, 200);
-        other.cookies = cookies;
-        assert_eq!(post(&mut other, "/signin/passkey", &body).await.status, 401, "once");
-        // Another site, nobody who touched it, another key, another person.
-        for spoil in [
-            |device: &mut Authenticator| device.origin = "http://evil.test",
-            |device: &mut Authenticator| device.flags = 0,
-            |device: &mut Authenticator| device.flags = 1,
-            |device: &mut Authenticator| device.key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap(),
-            |device: &mut Authenticator| device.id = b"another".to_vec(),
-            |device: &mut Authenticator| device.handle = BASE64.encode([0; 16]),
-        ] {
-            let key = device.key.to_pkcs8v1().unwrap();
-            let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key.as_ref()).unwrap();
-            let (id, handle) = (device.id.clone(), device.handle.clone());
-            let mut spoilt = Authenticator { key, id, handle, ..Authenticator::new(b"") };
-            spoil(&mut spoilt);
-            assert_eq!(sign_in(&mut Browser::new(&app), &spoilt).await, 401);
-        }
-        assert_eq!(sign_in(&mut Browser::new(&app), &device).await, 200);
-        // A passkey is one person's.
-        let mut eve = Browser::new(&app);
-        eve.sign_in("eve@example.com", PASSWORD).await;
-        assert_eq!(add(&mut eve, &mut device, PASSWORD).await.status, 409);
+async fn a_passkey_is_added_used_and_removed(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let (mut browser, mut device) = (Browser::new(&app), Authenticator::new(b"a passkey"));
+    browser.sign_in("ada@example.com", PASSWORD).await;
+    assert_eq!(add(&mut browser, &mut device, "wrong").await.status, 401, "it is asked again who they are");
+    assert_eq!(add(&mut browser, &mut device, PASSWORD).await.status, 200);
+    assert!(browser.get("/settings").await.text().contains("Laptop"));
+    let mut other = Browser::new(&app);
+    assert_eq!(sign_in(&mut other, &device).await, 200);
+    assert!(other.get("/settings").await.text().contains("ada@example.com"));
+    let page = browser.get("/settings").await;
+    assert_eq!(
+        browser.submit(&page, "/settings/passkeys/remove", &[("current_password", PASSWORD)]).await.status,
+        303
+    );
+    assert_eq!(sign_in(&mut Browser::new(&app), &device).await, 401);
+}
+
+async fn what_is_not_in_order_signs_nobody_in(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    app.new_person("eve@example.com", Some(PASSWORD)).await;
+    let (mut browser, mut device) = (Browser::new(&app), Authenticator::new(b"a passkey"));
+    browser.sign_in("ada@example.com", PASSWORD).await;
+    add(&mut browser, &mut device, PASSWORD).await.ok();
+    // What was sent once does not work again, nor from another browser.
+    let mut other = Browser::new(&app);
+    let body = begin(&mut other, &device).await;
+    let mut stranger = Browser::new(&app);
+    let mut stolen = begin(&mut stranger, &device).await;
+    (stolen["state"], stolen["credential"]) = (body["state"].clone(), body["credential"].clone());
+    assert_eq!(post(&mut stranger, "/signin/passkey", &stolen).await.status, 401, "another browser's");
+    let cookies = other.cookies.clone();
+    assert_eq!(post(&mut other, "/signin/passkey", &body).await.status, 200);
+    other.cookies = cookies;
+    assert_eq!(post(&mut other, "/signin/passkey", &body).await.status, 401, "once");
+    // Another site, nobody who touched it, another key, another person.
+    for spoil in [
+        |device: &mut Authenticator| device.origin = "http://evil.test",
+        |device: &mut Authenticator| device.flags = 0,
+        |device: &mut Authenticator| device.flags = 1,
+        |device: &mut Authenticator| {
+            device.key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
+        },
+        |device: &mut Authenticator| device.id = b"another".to_vec(),
+        |device: &mut Authenticator| device.handle = BASE64.encode([0; 16]),
+    ] {
+        let key = device.key.to_pkcs8v1().unwrap();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key.as_ref()).unwrap();
+        let (id, handle) = (device.id.clone(), device.handle.clone());
+        let mut spoilt = Authenticator { key, id, handle, ..Authenticator::new(b"") };
+        spoil(&mut spoilt);
+        assert_eq!(sign_in(&mut Browser::new(&app), &spoilt).await, 401);
     }
+    assert_eq!(sign_in(&mut Browser::new(&app), &device).await, 200);
+    // A passkey is one person's.
+    let mut eve = Browser::new(&app);
+    eve.sign_in("eve@example.com", PASSWORD).await;
+    assert_eq!(add(&mut eve, &mut device, PASSWORD).await.status, 409);
 }

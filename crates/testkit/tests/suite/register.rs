@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use portico::Environment;
-use portico_testkit::{Browser, Database, Sent, TestApp, TestAppOptions, on_both_databases};
+use portico_testkit::{Browser, Database, TestApp, TestAppOptions, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -12,76 +12,97 @@ use crate::apps::{App, Tokens, allow};
 use crate::signin::PASSWORD;
 
 async fn register(app: &TestApp, body: &Value) -> portico_testkit::Answer {
-    app.send_auth(Sent::new("POST", "/oauth2/register").json(body)).await
+    app.send_auth(TestRequest::new("POST", "/oauth2/register").json(body)).await
 }
 
 on_both_databases! {
-    async fn an_assistant_registers_itself(app: TestApp) {
-        let body = json!({
-            "client_name": "An assistant", "unknown_member": { "a": [1] }, "resource": "x",
-            "scope": "mcp:read mcp:write webhooks:write openid",
-            "redirect_uris": ["cursor://anysphere.cursor-mcp/oauth/callback", "https://app.example/cb", "http://localhost:8787/cb"],
-            "grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"],
-            "token_endpoint_auth_method": "none",
-        });
-        let answer = register(&app, &body).await;
-        assert_eq!((answer.status, answer.header("cache-control")), (201, "no-store"));
-        let made = answer.json();
-        assert_eq!(made["redirect_uris"], body["redirect_uris"]);
-        assert_eq!(made["scope"], "mcp:read mcp:write", "capped to what assistants have");
-        assert_eq!(made["token_endpoint_auth_method"], "none");
-        assert_eq!(made.get("client_secret"), None);
-        let with_secret = register(&app, &json!({
+    an_assistant_registers_itself,
+    bad_registrations_are_refused,
+    who_is_never_let_in_is_forgotten_after_a_day,
+    twenty_an_hour_from_one_address,
+}
+
+async fn an_assistant_registers_itself(app: TestApp) {
+    let body = json!({
+        "client_name": "An assistant", "unknown_member": { "a": [1] }, "resource": "x",
+        "scope": "mcp:read mcp:write webhooks:write openid",
+        "redirect_uris": [
+            "cursor://anysphere.cursor-mcp/oauth/callback", "https://app.example/cb", "http://localhost:8787/cb",
+        ],
+        "grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    });
+    let answer = register(&app, &body).await;
+    assert_eq!((answer.status, answer.header("cache-control")), (201, "no-store"));
+    let made = answer.json();
+    assert_eq!(made["redirect_uris"], body["redirect_uris"]);
+    assert_eq!(made["scope"], "mcp:read mcp:write", "capped to what assistants have");
+    assert_eq!(made["token_endpoint_auth_method"], "none");
+    assert_eq!(made.get("client_secret"), None);
+    let with_secret = register(
+        &app,
+        &json!({
             "redirect_uris": ["https://app.example/cb"], "token_endpoint_auth_method": "client_secret_post",
-        })).await.json();
-        assert_eq!(with_secret["token_endpoint_auth_method"], "client_secret_basic");
-        assert!(with_secret["client_secret"].as_str().unwrap().starts_with("pcs_"));
-        assert_eq!(with_secret["scope"], "connections:use mcp:generate mcp:read mcp:write");
-    }
+        }),
+    )
+    .await
+    .json();
+    assert_eq!(with_secret["token_endpoint_auth_method"], "client_secret_basic");
+    assert!(with_secret["client_secret"].as_str().unwrap().starts_with("pcs_"));
+    assert_eq!(with_secret["scope"], "connections:use mcp:generate mcp:read mcp:write");
+}
 
-    async fn bad_registrations_are_refused(app: TestApp) {
-        for (body, error) in [
-            (json!({ "redirect_uris": ["javascript:alert(1)"] }), "invalid_redirect_uri"),
-            (json!({ "redirect_uris": ["https://ok.example/cb", "data:text/html,x"] }), "invalid_redirect_uri"),
-            (json!({ "redirect_uris": ["http://ok.example/cb"] }), "invalid_redirect_uri"),
-            (json!({ "redirect_uris": ["https://ok.example/cb#x"] }), "invalid_redirect_uri"),
-            (json!({ "redirect_uris": [] }), "invalid_redirect_uri"),
-            (json!({}), "invalid_redirect_uri"),
-            (json!({ "redirect_uris": vec!["https://ok.example/cb"; 11] }), "invalid_redirect_uri"),
-            (json!({ "redirect_uris": "https://ok.example/cb" }), "invalid_client_metadata"),
-            (json!([1]), "invalid_client_metadata"),
-            (json!({ "redirect_uris": ["https://ok.example/cb"], "client_name": "a\u{202e}b" }), "invalid_client_metadata"),
-            (json!({ "redirect_uris": ["https://ok.example/cb"], "grant_types": ["client_credentials"] }), "invalid_client_metadata"),
-            (json!({ "redirect_uris": ["https://ok.example/cb"], "client_name": "x".repeat(17 << 10) }), "invalid_client_metadata"),
-        ] {
-            let answer = register(&app, &body).await;
-            assert_eq!((answer.status, &answer.json()["error"]), (400, &json!(error)), "{body}");
-        }
+async fn bad_registrations_are_refused(app: TestApp) {
+    for (body, error) in [
+        (json!({ "redirect_uris": ["javascript:alert(1)"] }), "invalid_redirect_uri"),
+        (json!({ "redirect_uris": ["https://ok.example/cb", "data:text/html,x"] }), "invalid_redirect_uri"),
+        (json!({ "redirect_uris": ["http://ok.example/cb"] }), "invalid_redirect_uri"),
+        (json!({ "redirect_uris": ["https://ok.example/cb#x"] }), "invalid_redirect_uri"),
+        (json!({ "redirect_uris": [] }), "invalid_redirect_uri"),
+        (json!({}), "invalid_redirect_uri"),
+        (json!({ "redirect_uris": vec!["https://ok.example/cb"; 11] }), "invalid_redirect_uri"),
+        (json!({ "redirect_uris": "https://ok.example/cb" }), "invalid_client_metadata"),
+        (json!([1]), "invalid_client_metadata"),
+        (
+            json!({ "redirect_uris": ["https://ok.example/cb"], "client_name": "a\u{202e}b" }),
+            "invalid_client_metadata",
+        ),
+        (
+            json!({ "redirect_uris": ["https://ok.example/cb"], "grant_types": ["client_credentials"] }),
+            "invalid_client_metadata",
+        ),
+        (
+            json!({ "redirect_uris": ["https://ok.example/cb"], "client_name": "x".repeat(17 << 10) }),
+            "invalid_client_metadata",
+        ),
+    ] {
+        let answer = register(&app, &body).await;
+        assert_eq!((answer.status, &answer.json()["error"]), (400, &json!(error)), "{body}");
     }
+}
 
-    async fn who_is_never_let_in_is_forgotten_after_a_day(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        let (unused, used) = (App::register(&app).await, App::register(&app).await);
-        let mut browser = Browser::new(&app);
-        browser.sign_in("ada@example.com", PASSWORD).await;
-        allow(&mut browser, &used.request(&[])).await.parameter("code").unwrap();
-        app.clock.advance(Duration::from_hours(25));
-        while portico_testkit::turn(&app, "identity.prune").await == portico_engine::JobOutcome::MoreWork {}
-        assert_eq!(browser.get(&unused.request(&[])).await.status, 400);
-        assert_eq!(browser.get(&used.request(&[])).await.status, 303);
-    }
+async fn who_is_never_let_in_is_forgotten_after_a_day(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let (unused, used) = (App::register(&app).await, App::register(&app).await);
+    let mut browser = Browser::new(&app);
+    browser.sign_in("ada@example.com", PASSWORD).await;
+    allow(&mut browser, &used.request(&[])).await.parameter("code").unwrap();
+    app.clock.advance(Duration::from_hours(25));
+    while portico_testkit::turn(&app, "identity.prune").await == portico_engine::JobOutcome::MoreWork {}
+    assert_eq!(browser.get(&unused.request(&[])).await.status, 400);
+    assert_eq!(browser.get(&used.request(&[])).await.status, 303);
+}
 
-    async fn twenty_an_hour_from_one_address(app: TestApp) {
-        let body = json!({ "redirect_uris": ["https://app.example/cb"] });
-        for _ in 0..20 {
-            assert_eq!(register(&app, &body).await.status, 201);
-        }
-        let refused = register(&app, &body).await;
-        assert_eq!(refused.status, 429);
-        let wait: u64 = refused.header("retry-after").parse().unwrap();
-        app.clock.advance(Duration::from_secs(wait));
+async fn twenty_an_hour_from_one_address(app: TestApp) {
+    let body = json!({ "redirect_uris": ["https://app.example/cb"] });
+    for _ in 0..20 {
         assert_eq!(register(&app, &body).await.status, 201);
     }
+    let refused = register(&app, &body).await;
+    assert_eq!(refused.status, 429);
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    app.clock.advance(Duration::from_secs(wait));
+    assert_eq!(register(&app, &body).await.status, 201);
 }
 
 /// Makes an answer from the server's own address.
@@ -119,7 +140,10 @@ async fn an_app_is_what_its_own_document_says() {
     let app = app_that_reaches_this_machine().await;
     app.new_person("ada@example.com", Some(PASSWORD)).await;
     let origin = document_server(|own| {
-        let document = json!({ "client_id": format!("{own}/client.json"), "client_name": "Document <App>", "redirect_uris": ["http://127.0.0.1/cb"], "jwks_uri": "http://10.0.0.1/" });
+        let document = json!({
+            "client_id": format!("{own}/client.json"), "client_name": "Document <App>",
+            "redirect_uris": ["http://127.0.0.1/cb"], "jwks_uri": "http://10.0.0.1/",
+        });
         answer("200 OK", &document.to_string())
     })
     .await;
@@ -143,7 +167,10 @@ async fn an_app_is_what_its_own_document_says() {
 async fn documents_that_lie_are_refused() {
     let app = app_that_reaches_this_machine().await;
     app.new_person("ada@example.com", Some(PASSWORD)).await;
-    let good = |own: &str| json!({ "client_id": format!("{own}/c"), "client_name": "A", "redirect_uris": ["http://127.0.0.1/cb"] });
+    let good = |own: &str| {
+        let (id, redirects) = (format!("{own}/c"), ["http://127.0.0.1/cb"]);
+        json!({ "client_id": id, "client_name": "A", "redirect_uris": redirects })
+    };
     let lies: Vec<(&str, Make)> = vec![
         (
             "another id",

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portico_engine::{Access, Entry, Method, Protocol};
+use portico_engine::{Access, Entry, Method, Protocol, RequestBody};
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Code, PersonId, Role, ScopeSet};
-use portico_testkit::{Database, MqttClient, Sent, Served, TestApp, on_both_databases};
+use portico_testkit::{
+    Database, MqttClient, SocketClient, TestApp, TestRequest, TestServer, on_both_databases,
+};
 use serde_json::{Value, json};
 
 /// An account with one of everything that an operation may name.
@@ -28,7 +30,7 @@ fn text(value: &Value) -> String {
 }
 
 async fn as_person(app: &TestApp, token: &str, method: &str, path: &str, body: &Value) -> Value {
-    app.send(Sent::new(method, path).bearer(token).json(body)).await.ok()
+    app.send(TestRequest::new(method, path).bearer(token).json(body)).await.ok()
 }
 
 impl World {
@@ -90,20 +92,20 @@ impl World {
         }
     }
 
-    fn sent(&self, app: &TestApp, entry: &Entry) -> Sent {
-        let sent = Sent::new(entry.spec.method.name(), &self.address(app, entry));
+    fn sent(&self, app: &TestApp, entry: &Entry) -> TestRequest {
+        let sent = TestRequest::new(entry.spec.method.name(), &self.address(app, entry));
         if entry.spec.method.takes_body() { sent.json(&self.body(entry)) } else { sent }
     }
 
     /// The same with a field that no operation has.
-    fn wrong(&self, app: &TestApp, entry: &Entry) -> Sent {
+    fn wrong(&self, app: &TestApp, entry: &Entry) -> TestRequest {
         let address = self.address(app, entry);
         let sent = if entry.spec.method.takes_body() {
             let mut body = self.body(entry);
             body["nope_nope"] = json!(1);
-            Sent::new(entry.spec.method.name(), &address).json(&body)
+            TestRequest::new(entry.spec.method.name(), &address).json(&body)
         } else {
-            Sent::new(entry.spec.method.name(), &format!("{address}?nope_nope=1"))
+            TestRequest::new(entry.spec.method.name(), &format!("{address}?nope_nope=1"))
         };
         sent.bearer(self.bearer(app, entry))
     }
@@ -119,68 +121,81 @@ fn entries(app: &TestApp) -> Vec<Arc<Entry>> {
 }
 
 on_both_databases! {
-    async fn every_operation_is_guarded(app: TestApp) {
-        let world = World::new(&app).await;
-        let without: std::collections::HashMap<_, _> = {
-            let mut tokens = std::collections::HashMap::new();
-            for entry in entries(&app) {
-                if let Some(scope) = entry.spec.required_scope() && !tokens.contains_key(&scope) {
-                    tokens.insert(scope, app.token_without(scope).await);
-                }
-            }
-            tokens
-        };
+    every_operation_is_guarded,
+    every_operation_is_strict,
+    every_answer_is_valid_against_its_own_schema,
+}
+
+async fn every_operation_is_guarded(app: TestApp) {
+    let world = World::new(&app).await;
+    let without: std::collections::HashMap<_, _> = {
+        let mut tokens = std::collections::HashMap::new();
         for entry in entries(&app) {
-            if entry.spec.access == Access::Open {
-                continue;
+            if let Some(scope) = entry.spec.required_scope()
+                && !tokens.contains_key(&scope)
+            {
+                tokens.insert(scope, app.token_without(scope).await);
             }
-            app.send(world.sent(&app, &entry)).await.refused(Code::Unauthenticated);
-            app.send(world.sent(&app, &entry).bearer("abc")).await.refused(Code::Unauthenticated);
-            if entry.spec.access == Access::Person {
-                let refused = app.send(world.sent(&app, &entry).bearer(&app.token)).await.refused(Code::Forbidden);
-                assert_eq!(refused["details"][0]["reason"], "PERSON_REQUIRED");
-            }
-            if let Some(scope) = entry.spec.required_scope() {
-                app.send(world.sent(&app, &entry).bearer(&without[&scope])).await.refused(Code::Forbidden);
-                let only = app.token_with(app.account, [scope].into_iter().collect()).await;
-                let answer = app.send(world.sent(&app, &entry).bearer(&only)).await;
-                assert!(![401, 403].contains(&answer.status), "{} with its own scope", entry.spec.name);
-                let id = answer_id(&app, &only).await;
-                app.admin(portico::admin::Admin::Revoke { id }).await;
-            }
+        }
+        tokens
+    };
+    for entry in entries(&app) {
+        if entry.spec.access == Access::Open {
+            continue;
+        }
+        app.send(world.sent(&app, &entry)).await.refused(Code::Unauthenticated);
+        app.send(world.sent(&app, &entry).bearer("abc")).await.refused(Code::Unauthenticated);
+        if entry.spec.access == Access::Person {
+            let refused =
+                app.send(world.sent(&app, &entry).bearer(&app.token)).await.refused(Code::Forbidden);
+            assert_eq!(refused["details"][0]["reason"], "PERSON_REQUIRED");
+        }
+        if let Some(scope) = entry.spec.required_scope() {
+            app.send(world.sent(&app, &entry).bearer(&without[&scope])).await.refused(Code::Forbidden);
+            let only = app.token_with(app.account, [scope].into_iter().collect()).await;
+            let answer = app.send(world.sent(&app, &entry).bearer(&only)).await;
+            assert!(![401, 403].contains(&answer.status), "{} with its own scope", entry.spec.name);
+            let id = answer_id(&app, &only).await;
+            app.admin(portico::admin::Admin::Revoke { id }).await;
         }
     }
+}
 
-    async fn every_operation_is_strict(app: TestApp) {
-        let world = World::new(&app).await;
-        for entry in entries(&app) {
-            // Messages of assistants are strict in their own way.
-            if entry.spec.anything.is_some() || entry.spec.protocol == Some(Protocol::Mcp) {
-                continue;
-            }
-            app.send(world.wrong(&app, &entry)).await.refused_field("nope_nope");
+async fn every_operation_is_strict(app: TestApp) {
+    let world = World::new(&app).await;
+    for entry in entries(&app) {
+        // Messages of assistants are strict in their own way.
+        if entry.spec.body == RequestBody::Raw || entry.spec.protocol == Some(Protocol::Mcp) {
+            continue;
         }
+        app.send(world.wrong(&app, &entry)).await.refused_field("nope_nope");
     }
+}
 
-    async fn every_answer_is_valid_against_its_own_schema(app: TestApp) {
-        let world = World::new(&app).await;
-        let cut = Cut { plan: "free".to_owned(), account: app.account.to_string(), scopes: None };
-        let document = document(&app.app.engine.registry, "http://api.test", &cut);
-        let mut order = entries(&app);
-        order.sort_by_key(|entry| (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete"));
-        for entry in order.iter().filter(|entry| entry.spec.documented && entry.spec.protocol.is_none()) {
-            let operation = &document["paths"][entry.spec.path][entry.spec.method.name().to_lowercase()];
-            let mut schema = operation["responses"]["200"]["content"]["application/json"]["schema"].clone();
-            assert!(schema.is_object(), "{}", entry.spec.name);
-            schema["components"] = document["components"].clone();
-            // A key sees the keys below itself; a person sees them all.
-            let bearer = if entry.area == "identity" { &world.owner } else { world.bearer(&app, entry) };
-            let answer = app.send(world.sent(&app, entry).bearer(bearer)).await;
-            assert_eq!(answer.status, 200, "{}: {:?}", entry.spec.name, answer.body);
-            let answer = answer.json();
-            let errors: Vec<_> = jsonschema::validator_for(&schema).unwrap().iter_errors(&answer).map(|error| error.to_string()).collect();
-            assert!(errors.is_empty(), "{}: {errors:?}", entry.spec.name);
-        }
+async fn every_answer_is_valid_against_its_own_schema(app: TestApp) {
+    let world = World::new(&app).await;
+    let cut = Cut { plan: "free".to_owned(), account: app.account.to_string(), scopes: None };
+    let document = document(&app.app.engine.registry, "http://api.test", &cut);
+    let mut order = entries(&app);
+    order.sort_by_key(|entry| {
+        (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete")
+    });
+    for entry in order.iter().filter(|entry| entry.spec.documented && entry.spec.protocol.is_none()) {
+        let operation = &document["paths"][entry.spec.path][entry.spec.method.name().to_lowercase()];
+        let mut schema = operation["responses"]["200"]["content"]["application/json"]["schema"].clone();
+        assert!(schema.is_object(), "{}", entry.spec.name);
+        schema["components"] = document["components"].clone();
+        // A key sees the keys below itself; a person sees them all.
+        let bearer = if entry.area == "identity" { &world.owner } else { world.bearer(&app, entry) };
+        let answer = app.send(world.sent(&app, entry).bearer(bearer)).await;
+        assert_eq!(answer.status, 200, "{}: {:?}", entry.spec.name, answer.body);
+        let answer = answer.json();
+        let errors: Vec<_> = jsonschema::validator_for(&schema)
+            .unwrap()
+            .iter_errors(&answer)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{}: {errors:?}", entry.spec.name);
     }
 }
 
@@ -197,109 +212,148 @@ fn params(world: &World, app: &TestApp, entry: &Entry) -> Value {
 }
 
 on_both_databases! {
-    async fn every_operation_answers_the_same_on_every_transport(app: TestApp) {
-        let served = Served::new(app).await;
-        let app = &served.app;
-        let world = World::new(app).await;
-        let mut sockets = [served.ready_socket().await, served.socket(&world.owner).await.unwrap()];
-        assert_eq!(sockets[1].receive().await["type"], "ready");
-        let mut clients = Vec::new();
-        for token in [&app.token, &world.owner] {
-            clients.push(MqttClient::open(served.mqtt, 5, "a", token, 2, &[]).await.unwrap().0);
+    every_operation_answers_the_same_on_every_transport,
+    every_change_can_be_called_by_its_name,
+}
+
+async fn every_operation_answers_the_same_on_every_transport(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let app = &served.app;
+    let world = World::new(app).await;
+    let mut sockets = [served.ready_socket().await, served.socket(&world.owner).await.unwrap()];
+    assert_eq!(sockets[1].receive().await["type"], "ready");
+    let mut clients = Vec::new();
+    for token in [&app.token, &world.owner] {
+        clients.push(MqttClient::open(served.mqtt, 5, "a", token, 2, &[]).await.unwrap().0);
+    }
+    for entry in entries(app) {
+        let spec = &entry.spec;
+        let socket = &mut sockets[usize::from(spec.access == Access::Person)];
+        let mqtt = &mut clients[usize::from(spec.access == Access::Person)];
+        let params = params(&world, app, &entry);
+        if !entry.is_callable() {
+            let refused = socket.call(spec.name, params).await;
+            assert_eq!(refused["problem"]["code"], Code::NotFound.name(), "{} stays with HTTP", spec.name);
+            assert_eq!(mqtt.call(spec.name, "{}", None).await.payload, refused["problem"], "{}", spec.name);
+            continue;
         }
-        for entry in entries(app) {
-            let spec = &entry.spec;
-            let socket = &mut sockets[usize::from(spec.access == Access::Person)];
-            let mqtt = &mut clients[usize::from(spec.access == Access::Person)];
-            let params = params(&world, app, &entry);
-            if !spec.callable() {
-                let refused = socket.call(spec.name, params).await;
-                assert_eq!(refused["problem"]["code"], Code::NotFound.name(), "{} stays with HTTP", spec.name);
-                assert_eq!(mqtt.call(spec.name, "{}", None).await.payload, refused["problem"], "{}", spec.name);
-                continue;
-            }
-            // What is wrong is told in the same words.
-            let mut wrong = params.clone();
-            wrong["nope_nope"] = json!(1);
-            let refused = socket.call(spec.name, wrong.clone()).await;
-            let over_mqtt = mqtt.call(spec.name, &wrong.to_string(), None).await;
-            assert_eq!(over_mqtt.payload, refused["problem"], "{}", spec.name);
-            assert!(over_mqtt.properties.contains("error"), "{}", spec.name);
-            let mut by_rest = app.send(world.wrong(app, &entry)).await.json();
-            by_rest["request_id"] = json!("");
-            assert_eq!(refused["problem"], by_rest, "{}", spec.name);
-            if let Some(tool) = spec.tool {
-                let mut over_mcp = app.tool(&app.token, tool.name, wrong).await;
-                over_mcp["structuredContent"]["request_id"] = json!("");
-                assert_eq!((&over_mcp["isError"], &over_mcp["structuredContent"]), (&json!(true), &by_rest), "{}", spec.name);
-            }
-            // What changes nothing can be asked twice; what is kept under a key is given again.
-            if spec.method == Method::Get {
-                app.sent().await;
-                let rest = app.send(world.sent(app, &entry).bearer(world.bearer(app, &entry))).await;
-                let mut called = socket.call(spec.name, params.clone()).await;
-                let mut over_mqtt = mqtt.call(spec.name, &params.to_string(), None).await.payload;
-                let mut rest = rest.json();
-                if spec.list.is_some() {
-                    // It is sealed anew for everyone who asks.
-                    let is_last = |answer: &Value| answer["next_page_token"] == "";
-                    assert_eq!(is_last(&called["result"]), is_last(&rest), "{}", spec.name);
-                    called["result"]["next_page_token"] = json!("");
-                    rest["next_page_token"] = json!("");
-                    over_mqtt["next_page_token"] = json!("");
-                }
-                if entry.area == "metering" {
-                    // It counts the call that asks.
-                    let names = |answer: &Value| answer.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-                    assert_eq!(names(&called["result"]), names(&rest), "{}", spec.name);
-                    assert_eq!(names(&over_mqtt), names(&rest), "{}", spec.name);
-                } else {
-                    if let Some(tool) = spec.tool && spec.name != "lab.heavy.list" {
-                        let mut over_mcp = app.tool(&app.token, tool.name, params.clone()).await;
-                        assert_eq!(over_mcp["isError"], false, "{}: {over_mcp}", spec.name);
-                        if spec.list.is_some() {
-                            over_mcp["structuredContent"]["next_page_token"] = json!("");
-                        }
-                        assert!(over_mcp["structuredContent"] == rest, "{} answers otherwise over MCP", spec.name);
-                    }
-                    assert!(called["result"] == rest, "{} answers otherwise on the socket", spec.name);
-                    assert!(over_mqtt == rest, "{} answers otherwise over MQTT", spec.name);
-                }
-            } else if spec.idempotency_key {
-                let key = format!("same-{}", spec.name);
-                let sent = world.sent(app, &entry).bearer(world.bearer(app, &entry));
-                let rest = app.send(sent.header("idempotency-key", &key)).await;
-                let call = json!({ "type": "call", "id": "k", "method": spec.name, "params": params, "idempotency_key": key.clone() });
-                socket.send(call).await;
-                let again = socket.answer("k").await;
-                assert_eq!(again["result"], rest.ok(), "{}", spec.name);
-                let over_mqtt = mqtt.call(spec.name, &params.to_string(), Some(&key)).await;
-                assert_eq!(over_mqtt.payload, rest.json(), "{}", spec.name);
-                if let Some(tool) = spec.tool {
-                    let mut with_key = params.clone();
-                    with_key["idempotency_key"] = json!(key);
-                    let over_mcp = app.tool(&app.token, tool.name, with_key).await;
-                    assert_eq!(over_mcp["structuredContent"], rest.json(), "{}", spec.name);
-                }
-            }
+        let mut comparison = Comparison { app, world: &world, entry: &entry, params, socket, mqtt };
+        comparison.of_refusals().await;
+        // What changes nothing can be asked twice; what is kept under a key is given again.
+        if spec.method == Method::Get {
+            comparison.of_reads().await;
+        } else if spec.idempotency_key {
+            comparison.of_keyed_calls().await;
+        }
+    }
+}
+
+/// Compares the answers of one operation on every transport.
+struct Comparison<'a> {
+    app: &'a TestApp,
+    world: &'a World,
+    entry: &'a Entry,
+    params: Value,
+    socket: &'a mut SocketClient,
+    mqtt: &'a mut MqttClient,
+}
+
+impl Comparison<'_> {
+    /// What is wrong is told in the same words.
+    async fn of_refusals(&mut self) {
+        let (app, spec) = (self.app, &self.entry.spec);
+        let mut wrong = self.params.clone();
+        wrong["nope_nope"] = json!(1);
+        let refused = self.socket.call(spec.name, wrong.clone()).await;
+        let over_mqtt = self.mqtt.call(spec.name, &wrong.to_string(), None).await;
+        assert_eq!(over_mqtt.payload, refused["problem"], "{}", spec.name);
+        assert!(over_mqtt.properties.contains("error"), "{}", spec.name);
+        let mut by_rest = app.send(self.world.wrong(app, self.entry)).await.json();
+        by_rest["request_id"] = json!("");
+        assert_eq!(refused["problem"], by_rest, "{}", spec.name);
+        if let Some(tool) = spec.tool {
+            let mut over_mcp = app.tool(&app.token, tool.name, wrong).await;
+            over_mcp["structuredContent"]["request_id"] = json!("");
+            assert_eq!(over_mcp["isError"], true, "{}", spec.name);
+            assert_eq!(over_mcp["structuredContent"], by_rest, "{}", spec.name);
         }
     }
 
-    async fn every_change_can_be_called_by_its_name(app: TestApp) {
-        let served = Served::new(app).await;
-        let app = &served.app;
-        let world = World::new(app).await;
-        let mut sockets = [served.ready_socket().await, served.socket(&world.owner).await.unwrap()];
-        assert_eq!(sockets[1].receive().await["type"], "ready");
-        let mut order = entries(app);
-        order.retain(|entry| entry.spec.callable() && entry.spec.method != Method::Get);
-        order.sort_by_key(|entry| (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete"));
-        assert!(order.len() > 20, "they were found");
-        for entry in order {
-            let by_owner = entry.spec.access == Access::Person || entry.area == "identity";
-            let called = sockets[usize::from(by_owner)].call(entry.spec.name, params(&world, app, &entry)).await;
-            assert_eq!(called["type"], "answer", "{}: {called}", entry.spec.name);
+    /// What is read is the same.
+    async fn of_reads(&mut self) {
+        let (app, world, spec) = (self.app, self.world, &self.entry.spec);
+        app.sent().await;
+        let rest = app.send(world.sent(app, self.entry).bearer(world.bearer(app, self.entry))).await;
+        let mut called = self.socket.call(spec.name, self.params.clone()).await;
+        let mut over_mqtt = self.mqtt.call(spec.name, &self.params.to_string(), None).await.payload;
+        let mut rest = rest.json();
+        if spec.list.is_some() {
+            // It is sealed anew for everyone who asks.
+            let is_last = |answer: &Value| answer["next_page_token"] == "";
+            assert_eq!(is_last(&called["result"]), is_last(&rest), "{}", spec.name);
+            called["result"]["next_page_token"] = json!("");
+            rest["next_page_token"] = json!("");
+            over_mqtt["next_page_token"] = json!("");
         }
+        if self.entry.area == "metering" {
+            // It counts the call that asks.
+            let names = |answer: &Value| answer.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+            assert_eq!(names(&called["result"]), names(&rest), "{}", spec.name);
+            assert_eq!(names(&over_mqtt), names(&rest), "{}", spec.name);
+            return;
+        }
+        if let Some(tool) = spec.tool
+            && spec.name != "lab.heavy.list"
+        {
+            let mut over_mcp = app.tool(&app.token, tool.name, self.params.clone()).await;
+            assert_eq!(over_mcp["isError"], false, "{}: {over_mcp}", spec.name);
+            if spec.list.is_some() {
+                over_mcp["structuredContent"]["next_page_token"] = json!("");
+            }
+            assert!(over_mcp["structuredContent"] == rest, "{} answers otherwise over MCP", spec.name);
+        }
+        assert!(called["result"] == rest, "{} answers otherwise on the socket", spec.name);
+        assert!(over_mqtt == rest, "{} answers otherwise over MQTT", spec.name);
+    }
+
+    /// A key's answer is given again, whoever asks for it.
+    async fn of_keyed_calls(&mut self) {
+        let (app, world, spec, params) = (self.app, self.world, &self.entry.spec, &self.params);
+        let key = format!("same-{}", spec.name);
+        let sent = world.sent(app, self.entry).bearer(world.bearer(app, self.entry));
+        let rest = app.send(sent.header("idempotency-key", &key)).await;
+        let mut call = json!({ "type": "call", "id": "k", "method": spec.name, "params": params });
+        call["idempotency_key"] = json!(key);
+        self.socket.send(call).await;
+        let again = self.socket.answer("k").await;
+        assert_eq!(again["result"], rest.ok(), "{}", spec.name);
+        let over_mqtt = self.mqtt.call(spec.name, &params.to_string(), Some(&key)).await;
+        assert_eq!(over_mqtt.payload, rest.json(), "{}", spec.name);
+        if let Some(tool) = spec.tool {
+            let mut with_key = params.clone();
+            with_key["idempotency_key"] = json!(key);
+            let over_mcp = app.tool(&app.token, tool.name, with_key).await;
+            assert_eq!(over_mcp["structuredContent"], rest.json(), "{}", spec.name);
+        }
+    }
+}
+
+async fn every_change_can_be_called_by_its_name(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let app = &served.app;
+    let world = World::new(app).await;
+    let mut sockets = [served.ready_socket().await, served.socket(&world.owner).await.unwrap()];
+    assert_eq!(sockets[1].receive().await["type"], "ready");
+    let mut order = entries(app);
+    order.retain(|entry| entry.is_callable() && entry.spec.method != Method::Get);
+    order.sort_by_key(|entry| {
+        (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete")
+    });
+    assert!(order.len() > 20, "they were found");
+    for entry in order {
+        let by_owner = entry.spec.access == Access::Person || entry.area == "identity";
+        let called = sockets[usize::from(by_owner)].call(entry.spec.name, params(&world, app, &entry)).await;
+        assert_eq!(called["type"], "answer", "{}: {called}", entry.spec.name);
     }
 }
 
@@ -333,7 +387,7 @@ async fn names_and_routes_fit_together() {
         }
         assert_eq!(
             versioned,
-            spec.access != Access::Open || spec.anything.is_some(),
+            spec.access != Access::Open || spec.body == RequestBody::Raw,
             "{}: what is open stands outside of a version, but for where strangers post",
             spec.path
         );

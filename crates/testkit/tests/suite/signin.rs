@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use portico_kernel::Code;
-use portico_testkit::{Answer, Browser, Sent, TestApp, on_both_databases};
+use portico_testkit::{Answer, Browser, TestApp, TestRequest, on_both_databases};
 
 pub(crate) const PASSWORD: &str = "violet anchor 94 teapot";
 const WRONG: &str = "The e-mail address or the password is wrong.";
@@ -15,137 +15,171 @@ fn signed_in(answer: &Answer) -> bool {
 /// The actions in the audit log of the account.
 async fn actions(app: &TestApp, token: &str, account: &str) -> Vec<String> {
     let path = format!("/v1/accounts/orgs/{account}/audit");
-    let entries = app.send(Sent::new("GET", &path).bearer(token)).await.ok()["entries"].clone();
+    let entries = app.send(TestRequest::new("GET", &path).bearer(token)).await.ok()["entries"].clone();
     entries.as_array().unwrap().iter().map(|entry| entry["action"].as_str().unwrap().to_owned()).collect()
 }
 
 on_both_databases! {
-    async fn a_person_signs_in_and_out(app: TestApp) {
-        let ada = app.new_person("ada@example.com", Some(PASSWORD)).await;
-        let mut browser = Browser::new(&app);
-        let to_signin = browser.get("/settings").await;
-        assert_eq!((to_signin.status, to_signin.header("location")), (303, "/signin?return_to=%2Fsettings"));
-        assert!(signed_in(&browser.sign_in(" Ada@Example.COM ", PASSWORD).await));
-        let settings = browser.get("/settings").await;
-        assert_eq!(settings.status, 200);
-        assert!(settings.text().contains("ada@example.com"));
-        let page = browser.get("/signout").await;
-        let kept = browser.cookies.clone();
-        assert_eq!(browser.submit(&page, "/signout", &[]).await.header("location"), "/signin");
-        assert!(browser.cookies.is_empty(), "{:?}", browser.cookies);
-        browser.cookies = kept;
-        assert_eq!(browser.get("/settings").await.status, 303, "the session is over, whoever kept its cookie");
-        let log = actions(&app, &app.person_token(ada.id).await, &ada.account_id.to_string()).await;
-        assert!(log.contains(&"person.signed_in".to_owned()) && log.contains(&"person.signed_out".to_owned()), "{log:?}");
-    }
+    a_person_signs_in_and_out,
+    an_unknown_address_and_a_wrong_password_are_told_alike,
+    ten_wrong_passwords_are_enough_in_every_spelling,
+    one_address_has_fifty_tries,
+    tries_side_by_side_do_not_pass_the_limit,
+    forms_from_elsewhere_are_refused,
+    pages_keep_to_themselves,
+    a_session_ends_when_it_is_not_used_and_in_any_case,
+}
 
-    async fn an_unknown_address_and_a_wrong_password_are_told_alike(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        app.new_person("nopassword@example.com", None).await;
-        for (email, password) in [
-            ("ada@example.com", "wrong"), ("nobody@example.com", PASSWORD), ("nopassword@example.com", ""), ("", ""),
-            ("not an address", "x"),
-        ] {
-            let answer = Browser::new(&app).sign_in(email, password).await;
-            assert_eq!((answer.status, answer.alert().as_str()), (401, WRONG), "{email}");
-            assert!(!answer.text().contains(PASSWORD), "the form does not repeat the password");
-        }
-    }
+async fn a_person_signs_in_and_out(app: TestApp) {
+    let ada = app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let mut browser = Browser::new(&app);
+    let to_signin = browser.get("/settings").await;
+    assert_eq!((to_signin.status, to_signin.header("location")), (303, "/signin?return_to=%2Fsettings"));
+    assert!(signed_in(&browser.sign_in(" Ada@Example.COM ", PASSWORD).await));
+    let settings = browser.get("/settings").await;
+    assert_eq!(settings.status, 200);
+    assert!(settings.text().contains("ada@example.com"));
+    let page = browser.get("/signout").await;
+    let kept = browser.cookies.clone();
+    assert_eq!(browser.submit(&page, "/signout", &[]).await.header("location"), "/signin");
+    assert!(browser.cookies.is_empty(), "{:?}", browser.cookies);
+    browser.cookies = kept;
+    assert_eq!(browser.get("/settings").await.status, 303, "the session is over, whoever kept its cookie");
+    let log = actions(&app, &app.person_token(ada.id).await, &ada.account_id.to_string()).await;
+    assert!(
+        log.contains(&"person.signed_in".to_owned()) && log.contains(&"person.signed_out".to_owned()),
+        "{log:?}"
+    );
+}
 
-    async fn ten_wrong_passwords_are_enough_in_every_spelling(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        let spellings = ["ada@example.com", "ADA@example.com", " ada@EXAMPLE.com", "ａda@example.com", "Ada@Example.Com"];
-        for number in 0..10 {
-            let answer = Browser::new(&app).sign_in(spellings[number % 5], "wrong").await;
-            assert_eq!(answer.status, 401, "try {number}");
-        }
-        let refused = Browser::new(&app).sign_in("ada@example.com", PASSWORD).await;
-        assert_eq!(refused.status, 429);
-        let wait: u64 = refused.header("retry-after").parse().unwrap();
-        assert!((1..=15 * 60 + 1).contains(&wait), "{wait}");
-        app.clock.advance(Duration::from_secs(wait));
-        assert!(signed_in(&Browser::new(&app).sign_in("ada@example.com", PASSWORD).await), "after {wait} s");
+async fn an_unknown_address_and_a_wrong_password_are_told_alike(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    app.new_person("nopassword@example.com", None).await;
+    for (email, password) in [
+        ("ada@example.com", "wrong"),
+        ("nobody@example.com", PASSWORD),
+        ("nopassword@example.com", ""),
+        ("", ""),
+        ("not an address", "x"),
+    ] {
+        let answer = Browser::new(&app).sign_in(email, password).await;
+        assert_eq!((answer.status, answer.alert().as_str()), (401, WRONG), "{email}");
+        assert!(!answer.text().contains(PASSWORD), "the form does not repeat the password");
     }
+}
 
-    async fn one_address_has_fifty_tries(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        // Straight at the limits: fifty wrong passwords would only heat the machine.
-        for number in 0..50 {
-            let mut browser = Browser::new(&app);
-            let page = browser.get("/signin").await;
-            let sent = [("email", &*format!("nobody{number}@example.com")), ("password", "x")];
-            let answer = browser.submit(&page, "/signin", &sent).await;
-            assert_eq!(answer.status, 401, "try {number}");
-        }
-        assert_eq!(Browser::new(&app).sign_in("ada@example.com", PASSWORD).await.status, 429);
-        // A header that no proxy of ours sent is nobody's word.
+async fn ten_wrong_passwords_are_enough_in_every_spelling(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let spellings =
+        ["ada@example.com", "ADA@example.com", " ada@EXAMPLE.com", "ａda@example.com", "Ada@Example.Com"];
+    for number in 0..10 {
+        let answer = Browser::new(&app).sign_in(spellings[number % 5], "wrong").await;
+        assert_eq!(answer.status, 401, "try {number}");
+    }
+    let refused = Browser::new(&app).sign_in("ada@example.com", PASSWORD).await;
+    assert_eq!(refused.status, 429);
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((1..=15 * 60 + 1).contains(&wait), "{wait}");
+    app.clock.advance(Duration::from_secs(wait));
+    assert!(signed_in(&Browser::new(&app).sign_in("ada@example.com", PASSWORD).await), "after {wait} s");
+}
+
+async fn one_address_has_fifty_tries(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    // Straight at the limits: fifty wrong passwords would only heat the machine.
+    for number in 0..50 {
         let mut browser = Browser::new(&app);
         let page = browser.get("/signin").await;
-        let csrf = &page.hidden("/signin")[0].1;
-        let form = portico_testkit::form(&[("csrf", csrf), ("email", "ada@example.com"), ("password", PASSWORD)]);
-        let sent = Sent::new("POST", "/signin").header("x-forwarded-for", "9.9.9.9").form(&form);
-        assert_eq!(browser.send(sent).await.status, 429);
+        let sent = [("email", &*format!("nobody{number}@example.com")), ("password", "x")];
+        let answer = browser.submit(&page, "/signin", &sent).await;
+        assert_eq!(answer.status, 401, "try {number}");
     }
+    assert_eq!(Browser::new(&app).sign_in("ada@example.com", PASSWORD).await.status, 429);
+    // A header that no proxy of ours sent is nobody's word.
+    let mut browser = Browser::new(&app);
+    let page = browser.get("/signin").await;
+    let csrf = &page.hidden("/signin")[0].1;
+    let form = portico_testkit::form(&[("csrf", csrf), ("email", "ada@example.com"), ("password", PASSWORD)]);
+    let sent = TestRequest::new("POST", "/signin").header("x-forwarded-for", "9.9.9.9").form(&form);
+    assert_eq!(browser.send(sent).await.status, 429);
+}
 
-    async fn tries_side_by_side_do_not_pass_the_limit(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        let tries = (0..25).map(|_| async { Browser::new(&app).sign_in("ada@example.com", "wrong").await.status });
-        let statuses = futures_util::future::join_all(tries).await;
-        assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 10, "{statuses:?}");
-        assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 15, "{statuses:?}");
+async fn tries_side_by_side_do_not_pass_the_limit(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let tries =
+        (0..25).map(|_| async { Browser::new(&app).sign_in("ada@example.com", "wrong").await.status });
+    let statuses = futures_util::future::join_all(tries).await;
+    assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 10, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 15, "{statuses:?}");
+}
+
+async fn forms_from_elsewhere_are_refused(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let good = [("email", "ada@example.com"), ("password", PASSWORD)];
+    let mut browser = Browser::new(&app);
+    assert_eq!(browser.post("/signin", &good).await.status, 403, "no proof, no cookie");
+    let page = browser.get("/signin").await;
+    let csrf = page.hidden("/signin")[0].1.clone();
+    let mut other = Browser::new(&app);
+    other.get("/signin").await;
+    let with = |csrf: &str| portico_testkit::form(&[("csrf", csrf), good[0], good[1]]);
+    let sent = TestRequest::new("POST", "/signin").form(&with(&csrf));
+    assert_eq!(other.send(sent).await.status, 403, "another browser's proof");
+    for (header, value) in [
+        ("origin", "https://evil.example"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
+        let sent = TestRequest::new("POST", "/signin").header(header, value).form(&with(&csrf));
+        assert_eq!(browser.send(sent).await.status, 403, "{header}: {value}");
     }
+    let sent = TestRequest::new("POST", "/signin")
+        .header("origin", "null")
+        .header("sec-fetch-site", "same-origin")
+        .form(&with(&csrf));
+    assert!(signed_in(&browser.send(sent).await));
+}
 
-    async fn forms_from_elsewhere_are_refused(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        let good = [("email", "ada@example.com"), ("password", PASSWORD)];
-        let mut browser = Browser::new(&app);
-        assert_eq!(browser.post("/signin", &good).await.status, 403, "no proof, no cookie");
-        let page = browser.get("/signin").await;
-        let csrf = page.hidden("/signin")[0].1.clone();
-        let mut other = Browser::new(&app);
-        other.get("/signin").await;
-        let with = |csrf: &str| portico_testkit::form(&[("csrf", csrf), good[0], good[1]]);
-        let sent = Sent::new("POST", "/signin").form(&with(&csrf));
-        assert_eq!(other.send(sent).await.status, 403, "another browser's proof");
-        for (header, value) in [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site")] {
-            let sent = Sent::new("POST", "/signin").header(header, value).form(&with(&csrf));
-            assert_eq!(browser.send(sent).await.status, 403, "{header}: {value}");
+async fn pages_keep_to_themselves(app: TestApp) {
+    let mut browser = Browser::new(&app);
+    for path in [
+        "/signin",
+        "/signup?setup=x",
+        "/settings",
+        "/oauth2/auth?client_id=x",
+        "/password?link=x",
+        "/nowhere",
+    ] {
+        let answer = browser.get(path).await;
+        if path == "/nowhere" {
+            answer.refused(Code::NotFound);
+            continue;
         }
-        let sent = Sent::new("POST", "/signin").header("origin", "null").header("sec-fetch-site", "same-origin").form(&with(&csrf));
-        assert!(signed_in(&browser.send(sent).await));
+        let policy = answer.header("content-security-policy");
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{path}: {policy}"
+        );
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(answer.header("x-frame-options"), "DENY", "{path}");
+        assert_eq!(answer.header("referrer-policy"), "no-referrer", "{path}");
+        assert_eq!(answer.header("cache-control"), "no-store", "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), "", "{path}");
+        assert!(!answer.text().contains("://"), "{path} names nothing elsewhere");
     }
+}
 
-    async fn pages_keep_to_themselves(app: TestApp) {
-        let mut browser = Browser::new(&app);
-        for path in ["/signin", "/signup?setup=x", "/settings", "/oauth2/auth?client_id=x", "/password?link=x", "/nowhere"] {
-            let answer = browser.get(path).await;
-            if path == "/nowhere" {
-                answer.refused(Code::NotFound);
-                continue;
-            }
-            let policy = answer.header("content-security-policy");
-            assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
-            assert!(!policy.contains("unsafe"), "{path}: {policy}");
-            assert_eq!(answer.header("x-frame-options"), "DENY", "{path}");
-            assert_eq!(answer.header("referrer-policy"), "no-referrer", "{path}");
-            assert_eq!(answer.header("cache-control"), "no-store", "{path}");
-            assert_eq!(answer.header("access-control-allow-origin"), "", "{path}");
-            assert!(!answer.text().contains("://"), "{path} names nothing elsewhere");
-        }
-    }
-
-    async fn a_session_ends_when_it_is_not_used_and_in_any_case(app: TestApp) {
-        app.new_person("ada@example.com", Some(PASSWORD)).await;
-        let mut browser = Browser::new(&app);
-        browser.sign_in("ada@example.com", PASSWORD).await;
-        for _ in 0..4 {
-            app.clock.advance(Duration::from_hours(6 * 24));
-            assert_eq!(browser.get("/settings").await.status, 200, "used every six days");
-        }
+async fn a_session_ends_when_it_is_not_used_and_in_any_case(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let mut browser = Browser::new(&app);
+    browser.sign_in("ada@example.com", PASSWORD).await;
+    for _ in 0..4 {
         app.clock.advance(Duration::from_hours(6 * 24));
-        assert_eq!(browser.get("/settings").await.status, 303, "30 days are over");
-        browser.sign_in("ada@example.com", PASSWORD).await;
-        app.clock.advance(Duration::from_hours(7 * 24));
-        assert_eq!(browser.get("/settings").await.status, 303, "a week unused");
+        assert_eq!(browser.get("/settings").await.status, 200, "used every six days");
     }
+    app.clock.advance(Duration::from_hours(6 * 24));
+    assert_eq!(browser.get("/settings").await.status, 303, "30 days are over");
+    browser.sign_in("ada@example.com", PASSWORD).await;
+    app.clock.advance(Duration::from_hours(7 * 24));
+    assert_eq!(browser.get("/settings").await.status, 303, "a week unused");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use portico_kernel::{SystemEntropy, Timestamp};
-use portico_store::{Db, Keyring, StoreError, args};
+use portico_store::{Db, Keyring, Select, StoreError, args};
 use portico_testkit::{Database, TestDatabase};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_775_000_000);
@@ -19,16 +19,16 @@ async fn open(database: Database) -> (TestDatabase, Arc<Db>) {
 
 async fn insert(db: &Db, name: &str) -> Result<(), StoreError> {
     let mut tx = db.write().await?;
-    tx.execute("insert into notes (name) values ($1)", args![name.to_owned()]).await?;
+    tx.run("insert into notes (name) values ($1)", args![name.to_owned()]).await?;
     tx.commit().await
 }
 
 async fn names(db: &Db) -> Vec<String> {
     let mut tx = db.read().await.unwrap();
-    let rows: Vec<(String,)> =
-        tx.all("select name as value from notes order by name", args![]).await.unwrap();
+    let names: Vec<String> =
+        tx.values("select name as value from notes order by name", args![]).await.unwrap();
     tx.rollback().await.unwrap();
-    rows.into_iter().map(|(name,)| name).collect()
+    names
 }
 
 macro_rules! on_both {
@@ -196,9 +196,9 @@ mod stories {
         let (_test, db) = open(database).await;
         let mut tx = db.read().await.unwrap();
         let count = "select count(*) as value from notes";
-        let (before,): (i64,) = tx.one(count, args![]).await.unwrap();
+        let before: i64 = tx.value(count, args![]).await.unwrap();
         insert(&db, "meanwhile").await.unwrap();
-        let (after,): (i64,) = tx.one(count, args![]).await.unwrap();
+        let after: i64 = tx.value(count, args![]).await.unwrap();
         assert_eq!(before, after);
         assert!(
             tx.execute("insert into notes (name) values ('no')", args![]).await.is_err(),
@@ -258,4 +258,11 @@ async fn a_full_disk_loses_nothing_that_was_promised() {
     tx.execute("pragma max_page_count = 100000", args![]).await.unwrap();
     tx.commit().await.unwrap();
     insert(&db, "after").await.unwrap();
+}
+
+/// `docs/schema.sql` shows a reviewer what a migration does. `make docs` writes it anew.
+#[tokio::test]
+async fn the_committed_schema_is_that_of_the_migrations() {
+    let committed = std::fs::read_to_string(crate::root().join("docs/schema.sql")).unwrap();
+    assert!(committed == portico_store::schema().await.unwrap(), "docs/schema.sql is old: run `make docs`");
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use portico_kernel::AccountId;
-use portico_store::{Db, args, from_row};
-use portico_testkit::{Database, MqttClient, SocketClient, SseClient, TestDatabase, kills};
+use portico_store::{Db, Select, args, from_row};
+use portico_testkit::{Database, MqttClient, SocketClient, SseClient, TestDatabase, kill_volume, kills};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use crate::metering_servers::client::{Client, Target, below};
 use crate::program::Server;
 
-/// Events in all, and how many one call makes: an audit entry, the thing's own, and its echoes.
+/// Events in a full run, and how many one call makes: an audit entry, the thing's own, and its echoes.
 const EVENTS: usize = 100_000;
 const EVENTS_PER_CALL: usize = 200;
-/// How often each client is cut off, beside the times when its server goes.
+/// How often each client is cut off in a full run, beside the times when its server goes.
 const CUTS: usize = 100;
 const CALLERS: usize = 4;
 /// The thing that is made last.
@@ -192,7 +192,7 @@ async fn truth(database: &TestDatabase, account: &str, after: i64) -> Vec<String
     let db = Db::open(&database.url).await.unwrap();
     let account: AccountId = account.parse().unwrap();
     let text = "select id from events where account_id = $1 and sequence > $2 order by sequence";
-    let rows: Vec<EventRow> = db.glance().await.unwrap().all(text, args![account, after]).await.unwrap();
+    let rows: Vec<EventRow> = db.query().all(text, args![account, after]).await.unwrap();
     rows.into_iter().map(|row| row.id).collect()
 }
 
@@ -211,7 +211,8 @@ async fn resumed_without_loss(kind: Database) {
     // Everyone listens before anything happens.
     drop(ready.acquire_many(3).await.unwrap());
     let names = Arc::new(AtomicUsize::new(0));
-    let calls = EVENTS / EVENTS_PER_CALL;
+    let events = kill_volume(EVENTS);
+    let calls = events / EVENTS_PER_CALL;
     for round in 0..=kills() {
         // With what the rounds before left undone.
         let more = calls * (round + 1) / (kills() + 1) - names.load(Ordering::SeqCst);
@@ -245,7 +246,7 @@ async fn resumed_without_loss(kind: Database) {
         logs.push(ended.unwrap());
     }
     let truth = truth(&database, &target.org, i64::try_from(before).unwrap()).await;
-    assert!(truth.len() > EVENTS / 2, "{} events", truth.len());
+    assert!(truth.len() > events / 2, "{} events", truth.len());
     for (client, log) in logs {
         let name = names_of.iter().find(|(id, _)| *id == client).unwrap().1;
         let seen: Vec<_> = log.seen.into_iter().map(|seen| seen.id).collect();

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use portico_kernel::{Code, ScopeSet};
-use portico_testkit::{Database, Served, SseClient, TestApp, soon};
+use portico_testkit::{Database, SseClient, TestApp, TestServer, soon};
 use serde_json::json;
 
 /// Two servers on one PostgreSQL database, with one clock.
-async fn two() -> (Served, Served) {
+async fn two() -> (TestServer, TestServer) {
     let first = TestApp::new(Database::Postgres).await;
     let second = first.beside().await;
-    (Served::new(first).await, Served::new(second).await)
+    (TestServer::new(first).await, TestServer::new(second).await)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -24,19 +24,19 @@ async fn what_one_commits_the_other_streams() {
         let id = format!("thing{at}");
         let server = if at % 3 == 0 { &second } else { &first };
         let path = format!("/v1/lab/orgs/{}/things", first.app.account);
-        let sent = portico_testkit::Sent::new("POST", &path).bearer(token);
+        let sent = portico_testkit::TestRequest::new("POST", &path).bearer(token);
         server.app.send(sent.json(&json!({ "id": id, "name": "a" }))).await.ok();
         ids.push(id);
     }
     assert_eq!(here.things(ids.len()).await, ids);
     assert_eq!(there.things(ids.len()).await, ids);
     // Both at once, from both sides: one order for everybody.
-    let make = |server: &Served, name: &'static str| {
+    let make = |server: &TestServer, name: &'static str| {
         let (app, token, account) = (server.app.clone(), token.clone(), first.app.account);
         tokio::spawn(async move {
             for at in 0..50 {
                 let path = format!("/v1/lab/orgs/{account}/things");
-                let sent = portico_testkit::Sent::new("POST", &path).bearer(&token);
+                let sent = portico_testkit::TestRequest::new("POST", &path).bearer(&token);
                 app.send(sent.json(&json!({ "id": format!("{name}{at}"), "name": "a" }))).await.ok();
             }
         })

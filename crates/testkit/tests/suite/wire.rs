@@ -1,13 +1,13 @@
 //! The edge over real sockets: what never reaches a handler, and how connections end.
 
 use portico_kernel::Code;
-use portico_testkit::{Answer, Database, Served, TestApp};
+use portico_testkit::{Answer, Database, TestApp, TestServer};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-async fn serve() -> Served {
-    Served::new(TestApp::new(Database::Sqlite).await).await
+async fn serve() -> TestServer {
+    TestServer::new(TestApp::new(Database::Sqlite).await).await
 }
 
 fn parse(bytes: &[u8]) -> Answer {
@@ -15,7 +15,7 @@ fn parse(bytes: &[u8]) -> Answer {
 }
 
 /// Writes `bytes` and reads until the server closes.
-async fn talk(served: &Served, bytes: &[u8]) -> Answer {
+async fn talk(served: &TestServer, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();

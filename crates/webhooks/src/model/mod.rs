@@ -1,46 +1,28 @@
-//! Records, states and their moves, without a database.
+//! The rules of deliveries, without I/O.
 
-mod moves;
-mod pace;
+mod concurrency;
+mod latency;
 mod schedule;
 mod signature;
-mod steps;
+mod transition;
 
-pub(crate) use moves::{After, Before, Ended, GONE, after};
-pub(crate) use pace::Pace;
+use portico_kernel::text_enum;
+use portico_store::text_value;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use concurrency::ConcurrencyLimit;
+pub(crate) use latency::{latency_bucket, latency_histogram, latency_percentile_ms};
 pub(crate) use schedule::next_gap;
 pub use signature::{SigningKey, signed};
 pub(crate) use signature::{Verdict, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, Webhook, verdict};
-pub(crate) use steps::{quantile, step_of};
+pub(crate) use transition::{AttemptOutcome, AttemptResult, DeliveryState, GONE, Transition, transition};
 
-macro_rules! names {
-    ($(#[doc = $what:literal])+ $type:ident { $($(#[doc = $each:literal])+ $variant:ident = $name:literal,)+ }) => {
-        $(#[doc = $what])+
-        #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-        )]
-        pub(crate) enum $type {
-            $($(#[doc = $each])+ #[serde(rename = $name)] $variant,)+
-        }
-
-        impl $type {
-            /// Its name on the wire and in the database.
-            pub(crate) const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// The one of that name.
-            pub(crate) fn from_name(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)+ _ => None }
-            }
-        }
-    };
-}
-use names;
-
-names! {
+text_enum! {
     /// How a delivery stands.
-    Status {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Status {
         /// It is to be sent, or sent again.
         Pending = "pending",
         /// The receiver took it.
@@ -52,9 +34,11 @@ names! {
     }
 }
 
-names! {
+text_enum! {
     /// How an attempt ended.
-    Outcome {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Outcome {
         /// The receiver answered with 2xx.
         Delivered = "delivered",
         /// It answered with another status.
@@ -74,44 +58,47 @@ names! {
     }
 }
 
+text_value!(Status, Outcome, Verdict);
+
 /// A count as the wire has it.
 pub(crate) fn int32(count: i64) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// The queue of an endpoint that a delivery stands in.
+/// Which of an endpoint's three queues a delivery is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Lane {
-    /// Not tried yet, or asked for by hand.
-    First,
-    /// Tried before.
-    Again,
-    /// One after the other.
-    InOrder,
+pub(crate) enum QueueKind {
+    /// Not attempted yet, or sent again by hand.
+    New,
+    /// Attempted before.
+    Retry,
+    /// Sent one at a time, in the order of their events.
+    Ordered,
 }
 
-impl Lane {
+impl QueueKind {
     /// The one type whose deliveries keep their order (SPEC.md, Event types).
     pub(crate) const ORDERED_TYPE: &'static str = "audit.event";
 
-    /// Where a new delivery of that type stands.
+    /// The queue of a new delivery of that event type.
     pub(crate) fn of_type(event_type: &str) -> Self {
-        if event_type == Self::ORDERED_TYPE { Self::InOrder } else { Self::First }
+        if event_type == Self::ORDERED_TYPE { Self::Ordered } else { Self::New }
     }
 
+    /// The number in the column `lane`.
     pub(crate) const fn number(self) -> i64 {
         match self {
-            Self::First => 0,
-            Self::Again => 1,
-            Self::InOrder => 2,
+            Self::New => 0,
+            Self::Retry => 1,
+            Self::Ordered => 2,
         }
     }
 
     pub(crate) const fn from_number(number: i64) -> Self {
         match number {
-            0 => Self::First,
-            1 => Self::Again,
-            _ => Self::InOrder,
+            0 => Self::New,
+            1 => Self::Retry,
+            _ => Self::Ordered,
         }
     }
 }

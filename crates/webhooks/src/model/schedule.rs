@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::limits::{GAPS, JITTER_LEAST, JITTER_PART};
 
-/// The gap after the attempt of that number, the first being 1; nothing after the last. `chance`, of all metrics alike,
-/// makes it longer, and so may the receiver by `Retry-After`, up to the gap that would follow.
+/// Returns the gap after the attempt of that number, the first being 1; `None` after the last. `chance`, any random
+/// number, makes it longer, and so may the receiver by `Retry-After`, up to the gap that would follow.
 pub(crate) fn next_gap(attempt: i64, chance: u32, retry_after: Option<Duration>) -> Option<Duration> {
     let index = usize::try_from(attempt.checked_sub(1)?).ok()?;
     let gap = *GAPS.get(index)?;

@@ -7,9 +7,10 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use portico_kernel::{Entropy, Secret, Timestamp};
+use portico_kernel::{Entropy, Secret, Timestamp, text_enum};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::names;
 use crate::limits::{SECRET_BYTES, TIMESTAMP_TOLERANCE};
 
 /// The headers of a delivery.
@@ -25,9 +26,11 @@ const SIGNATURE_CHARACTERS: usize = 44;
 /// Bytes that the specification asks of a secret, which may be another's than ours.
 const SECRET_BYTES_ALLOWED: RangeInclusive<usize> = 24..=64;
 
-names! {
+text_enum! {
     /// What the inbox found out about a signature.
-    Verdict {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Verdict {
         /// An endpoint of the account that points here signed it.
         Valid = "valid",
         /// It is signed, and not by such an endpoint.
@@ -67,7 +70,7 @@ impl SigningKey {
         format!("{VERSION}{}", BASE64_STANDARD.encode(tag))
     }
 
-    /// Is one of these signatures ours? The content is signed once, however many there are.
+    /// Returns whether one of these signatures was made with this key. The content is signed once, however many there are.
     fn made_one_of(&self, content: &[u8], signatures: &[Vec<u8>]) -> bool {
         let ours = hmac::sign(&self.hmac(), content);
         signatures.iter().any(|each| verify_slices_are_equal(ours.as_ref(), each).is_ok())
@@ -97,7 +100,7 @@ pub fn signed(keys: &[SigningKey], id: String, at: Timestamp, body: &[u8]) -> [(
     [(WEBHOOK_ID, id), (WEBHOOK_TIMESTAMP, timestamp), (WEBHOOK_SIGNATURE, signature)]
 }
 
-/// What is signed: id, time and body. A header that is not there is nothing.
+/// What is signed: id, time and body. A header that is missing is empty.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Webhook<'a> {
     pub(crate) id: &'a str,
@@ -110,7 +113,7 @@ impl Webhook<'_> {
         [self.id.as_bytes(), b".", self.timestamp.as_bytes(), b".", self.body].concat()
     }
 
-    /// Is the time there, and near enough?
+    /// Returns whether the timestamp is there and near enough.
     fn is_timely(&self, now: Timestamp) -> bool {
         // Verifiers write the number anew before they sign it, so another spelling of it is another text.
         let Some(seconds) = self.timestamp.parse::<i64>().ok() else { return false };
@@ -121,7 +124,7 @@ impl Webhook<'_> {
     }
 }
 
-/// What to say of a request with this `webhook-signature`, where these keys could have signed it.
+/// Judges a request with this `webhook-signature`, which any of these keys may have signed.
 pub(crate) fn verdict(webhook: Webhook<'_>, signature: &str, keys: &[SigningKey], now: Timestamp) -> Verdict {
     if signature.is_empty() {
         return Verdict::Unsigned;

@@ -1,20 +1,21 @@
-//! The sender: who sends what.
+//! The sender: it sends the deliveries of accounts.
 //!
-//! A server claims accounts, not deliveries: one server at a time sends an account's deliveries, so that what is under
-//! way to an endpoint and of an account can be counted in memory, and order needs nothing more than a queue. A claim is
-//! a lease that a heartbeat keeps; a server that dies loses it within seconds, and another takes over.
+//! A server claims accounts, not deliveries: one server at a time sends an account's deliveries, so that what is in
+//! flight to an endpoint and of an account can be counted in memory, and order needs nothing more than a queue. A claim
+//! is a lease that a heartbeat renews; a server that dies loses it within seconds, and another takes over.
 //!
-//! Each account has a courier, a task of its own ([`Courier`](courier::Courier)), which an event's commit hands its
-//! deliveries to. Whatever is not handed over, because it was made elsewhere or is tried again, is found in the database:
-//! by the courier's own clock, and twice a second by a look at everything that is due. What couriers find out goes to
-//! one task that writes it, many results at once ([`results`]).
+//! The [`supervisor`] claims accounts and starts a task for each, the [`AccountWorker`](account_worker::AccountWorker),
+//! which the commit of an event hands its deliveries to. Whatever is not handed over, because it was made elsewhere or
+//! is a retry, is found in the database: by the worker's own timer, and twice a second by the supervisor's poll for
+//! everything that is due. Workers pass the results of their attempts to one task that writes many at once
+//! ([`results`]).
 
+mod account_worker;
 mod attempt;
-mod courier;
-mod mailbox;
-mod receiver;
+mod endpoint_queue;
 mod results;
-mod run;
+mod supervisor;
+mod worker_handle;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,14 +26,14 @@ use portico_engine::{Engine, Service};
 use portico_kernel::{AccountId, DeliveryId, EndpointId, EventId, Problem, Timestamp};
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
-use crate::model::Before;
+use crate::model::DeliveryState;
 use crate::{Webhooks, limits};
 
-use mailbox::Mailbox;
+use worker_handle::WorkerHandle;
 
 /// A delivery that is to be sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Due {
+pub(crate) struct PendingDelivery {
     pub(crate) id: DeliveryId,
     pub(crate) endpoint: EndpointId,
     pub(crate) event: EventId,
@@ -40,32 +41,33 @@ pub(crate) struct Due {
     pub(crate) occurred_at: Timestamp,
     /// The event's data, as JSON.
     pub(crate) data: String,
-    /// Attempts that were made so far.
+    /// All attempts so far, also those that were asked for by hand.
     pub(crate) tries: i64,
-    pub(crate) before: Before,
+    pub(crate) state: DeliveryState,
     pub(crate) next_at: Timestamp,
 }
 
 /// Sends deliveries as long as the server runs.
 pub(crate) struct Sender {
     webhooks: Weak<Webhooks>,
-    /// The couriers of the accounts that this server has claimed.
-    couriers: Mutex<HashMap<AccountId, Arc<Mailbox>>>,
-    /// Accounts that have something to send and no courier yet.
-    wanted: Mutex<HashSet<AccountId>>,
+    /// The workers of the accounts that this server has claimed.
+    workers: Mutex<HashMap<AccountId, Arc<WorkerHandle>>>,
+    /// Accounts that have something to send and no worker yet.
+    unclaimed: Mutex<HashSet<AccountId>>,
     wake: Notify,
-    /// Is the next look at everything to be at once?
-    look_now: AtomicBool,
-    looks: AtomicU64,
-    /// Until when this server can be sure of its claims.
-    claims: watch::Sender<Timestamp>,
-    /// Moves whenever something came to an end; tests wait for it.
+    /// Is the next poll for due deliveries to be at once?
+    poll_now: AtomicBool,
+    /// How many polls there have been.
+    polls: AtomicU64,
+    /// Until when this server can rely on its claims.
+    claims_valid_until: watch::Sender<Timestamp>,
+    /// Changes whenever something came to an end; tests wait for it.
     progress: watch::Sender<u64>,
-    /// Those who wait for the result of a delivery.
-    waiting: Mutex<HashMap<DeliveryId, oneshot::Sender<()>>>,
-    /// Places for attempts under way, and those of them that endpoints which are slow may take.
-    places: Arc<Semaphore>,
-    slow_places: Arc<Semaphore>,
+    /// Callers who wait for the result of a delivery.
+    waiters: Mutex<HashMap<DeliveryId, oneshot::Sender<()>>>,
+    /// Slots for attempts in flight, and those of them that slow endpoints may take.
+    slots: Arc<Semaphore>,
+    slow_slots: Arc<Semaphore>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,108 +78,109 @@ impl Sender {
     pub(crate) fn new(webhooks: Weak<Webhooks>) -> Self {
         Self {
             webhooks,
-            couriers: Mutex::default(),
-            wanted: Mutex::default(),
+            workers: Mutex::default(),
+            unclaimed: Mutex::default(),
             wake: Notify::new(),
-            look_now: AtomicBool::new(false),
-            looks: AtomicU64::new(0),
-            claims: watch::Sender::new(Timestamp::from_seconds(0)),
+            poll_now: AtomicBool::new(false),
+            polls: AtomicU64::new(0),
+            claims_valid_until: watch::Sender::new(Timestamp::from_seconds(0)),
             progress: watch::Sender::new(0),
-            waiting: Mutex::default(),
-            places: Arc::new(Semaphore::new(limits::IN_FLIGHT_MAX)),
-            slow_places: Arc::new(Semaphore::new(limits::SLOW_IN_FLIGHT_MAX)),
+            waiters: Mutex::default(),
+            slots: Arc::new(Semaphore::new(limits::IN_FLIGHT_MAX)),
+            slow_slots: Arc::new(Semaphore::new(limits::SLOW_IN_FLIGHT_MAX)),
         }
     }
 
     /// Takes deliveries that were just committed.
-    pub(crate) fn hand_over(&self, account: AccountId, deliveries: Vec<Due>) {
-        // Under the lock, so that no courier is let go in between.
-        match lock(&self.couriers).get(&account) {
-            Some(mailbox) => mailbox.hand_over(deliveries),
-            None => self.want(account),
+    pub(crate) fn hand_over(&self, account: AccountId, deliveries: Vec<PendingDelivery>) {
+        // Under the lock, so that no worker is released in between.
+        match lock(&self.workers).get(&account) {
+            Some(worker) => worker.hand_over(deliveries),
+            None => self.request_worker(account),
         }
     }
 
-    /// Looks at what the account has to send: something of it, or of its endpoints, has changed.
-    pub(crate) fn look_at(&self, account: AccountId) {
-        match lock(&self.couriers).get(&account) {
-            Some(mailbox) => mailbox.look(),
-            None => self.want(account),
+    /// Reads the account's endpoints and deliveries again: something of them has changed.
+    pub(crate) fn refresh(&self, account: AccountId) {
+        match lock(&self.workers).get(&account) {
+            Some(worker) => worker.refresh(),
+            None => self.request_worker(account),
         }
     }
 
-    /// Ends when an attempt at the delivery is on record, or after a moment.
-    pub(crate) fn attempted(
+    /// Resolves when the result of an attempt at the delivery is stored, or after a moment.
+    pub(crate) fn await_attempt(
         self: &Arc<Self>,
         delivery: DeliveryId,
     ) -> impl Future<Output = ()> + Send + Sync + use<> {
-        let (told, tell) = (oneshot::channel(), Waiting { sender: self.clone(), delivery });
-        lock(&self.waiting).insert(delivery, told.0);
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.waiters).insert(delivery, sender);
+        let waiter = ResultWaiter { sender: self.clone(), delivery };
         async move {
-            let _ = tokio::time::timeout(limits::TEST_WAIT_MAX, told.1).await;
-            drop(tell);
+            let _ = tokio::time::timeout(limits::TEST_WAIT_MAX, receiver).await;
+            drop(waiter);
         }
     }
 
-    /// Waits, if it must, until this server is sure of its claims. One that stood still for long may have lost them, and
+    /// Waits, if it must, until this server can rely on its claims. One that stood still for long may have lost them, and
     /// finds out with its next heartbeat.
-    async fn sure(&self, engine: &Engine) {
-        let mut claims = self.claims.subscribe();
+    async fn wait_for_claims(&self, engine: &Engine) {
+        let mut valid_until = self.claims_valid_until.subscribe();
         // It lives as long as we do.
-        let _ = claims.wait_for(|until| engine.clock.now() < *until).await;
+        let _ = valid_until.wait_for(|until| engine.clock.now() < *until).await;
     }
 
-    /// Is this server sure of its claims now?
-    fn is_sure(&self, engine: &Engine) -> bool {
-        engine.clock.now() < *self.claims.borrow()
+    /// Returns whether this server can rely on its claims now.
+    fn has_valid_claims(&self, engine: &Engine) -> bool {
+        engine.clock.now() < *self.claims_valid_until.borrow()
     }
 
-    fn want(&self, account: AccountId) {
-        lock(&self.wanted).insert(account);
+    fn request_worker(&self, account: AccountId) {
+        lock(&self.unclaimed).insert(account);
         self.wake.notify_one();
     }
 
-    fn moved(&self) {
-        self.progress.send_modify(|moves| *moves = moves.wrapping_add(1));
+    fn notify_progress(&self) {
+        self.progress.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Waits until nothing is under way and nothing is due.
+    /// Waits until nothing is in flight and nothing is due.
     pub(crate) async fn settle(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
         let mut progress = self.progress.subscribe();
-        let looks = self.looks.load(Ordering::SeqCst);
-        for mailbox in lock(&self.couriers).values() {
-            mailbox.look();
+        let polls = self.polls.load(Ordering::SeqCst);
+        for worker in lock(&self.workers).values() {
+            worker.refresh();
         }
-        self.look_now.store(true, Ordering::SeqCst);
+        self.poll_now.store(true, Ordering::SeqCst);
         self.wake.notify_one();
         let settling = async {
-            while !(self.looks.load(Ordering::SeqCst) > looks && self.is_at_rest()) {
+            while !(self.polls.load(Ordering::SeqCst) > polls && self.is_idle()) {
                 if progress.changed().await.is_err() {
                     break;
                 }
             }
         };
         let settled = tokio::time::timeout(engine.operation_time_max, settling).await;
-        settled.map_err(|_| Problem::internal("the sender does not come to rest"))
+        settled.map_err(|_| Problem::internal("the sender did not become idle in time"))
     }
 
-    fn is_at_rest(&self) -> bool {
+    fn is_idle(&self) -> bool {
         let metrics = self.webhooks.upgrade().map(|webhooks| webhooks.metrics.clone());
-        lock(&self.wanted).is_empty()
+        lock(&self.unclaimed).is_empty()
             && metrics.is_none_or(|metrics| metrics.in_flight() == 0 && metrics.unwritten() == 0)
-            && lock(&self.couriers).values().all(|mailbox| mailbox.is_at_rest())
+            && lock(&self.workers).values().all(|worker| worker.is_waiting())
     }
 }
 
-/// Somebody waits for the result of the delivery.
-struct Waiting {
+/// A caller that waits for the result of a delivery; forgotten when it is dropped.
+struct ResultWaiter {
     sender: Arc<Sender>,
     delivery: DeliveryId,
 }
 
-impl Drop for Waiting {
+impl Drop for ResultWaiter {
     fn drop(&mut self) {
-        lock(&self.sender.waiting).remove(&self.delivery);
+        lock(&self.sender.waiters).remove(&self.delivery);
     }
 }
 
@@ -185,7 +188,7 @@ impl Service for Sender {
     fn run(&self, engine: Arc<Engine>, stop: watch::Receiver<bool>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Some(webhooks) = self.webhooks.upgrade() {
-                run::run(webhooks, engine, stop).await;
+                supervisor::run(webhooks, engine, stop).await;
             }
         })
     }

@@ -1,4 +1,4 @@
-//! What came of attempts is written, many at once.
+//! Stores the results of attempts, many in one transaction.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -9,75 +9,76 @@ use portico_store::StoreError;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
-use super::attempt::Done;
+use super::attempt::FinishedAttempt;
 use super::lock;
-use crate::model::{After, Outcome, Status, step_of};
-use crate::sql::{self, Health, ResultRow, StatKey};
+use crate::model::{Outcome, Status, Transition, latency_bucket};
+use crate::sql::{self, EndpointHealth, ResultRow, StatKey};
 use crate::{Webhooks, limits};
 
-/// Why an endpoint is disabled whose receiver said that it is gone.
+/// Why an endpoint is disabled that answered 410.
 const GONE: &str = "The receiver answered 410 Gone.";
-/// Why one is that only failed.
+/// Why an endpoint is disabled that only failed.
 const FAILING: &str = "Every delivery failed for 5 days.";
 
-/// An attempt that is to be written.
-pub(super) struct Finished {
+/// An attempt whose result is to be stored.
+pub(super) struct AttemptRecord {
     account: AccountId,
     endpoint: EndpointId,
     row: ResultRow,
     ended_at: Timestamp,
-    version: i64,
-    /// Did the receiver say that it is gone? What comes of the delivery if the endpoint was changed meanwhile.
-    gone: Option<After>,
+    endpoint_version: i64,
+    /// `Some` when the receiver answered 410: the transition of the delivery if the endpoint was changed meanwhile.
+    if_not_gone: Option<Transition>,
 }
 
-impl Finished {
-    /// `after` is what the delivery comes to, and what it would if its endpoint were not gone after all.
+impl AttemptRecord {
+    /// `if_not_gone` replaces `next` should the endpoint that answered 410 have been changed meanwhile.
     pub(super) fn new(
         engine: &Engine,
         account: AccountId,
-        done: Done,
-        (after, if_not_gone): (After, After),
+        attempt: FinishedAttempt,
+        next: Transition,
+        if_not_gone: Transition,
     ) -> Self {
-        let Done { due, version, ended, began_at, duration_ms } = done;
+        let FinishedAttempt { delivery, endpoint_version, outcome, started_at, duration_ms } = attempt;
         Self {
             account,
-            endpoint: due.endpoint,
+            endpoint: delivery.endpoint,
             row: ResultRow {
-                delivery: due.id,
-                tries: due.tries,
-                was: due.before.status.name(),
-                after,
-                attempt: engine.entropy.id(began_at),
-                at: began_at,
-                status_code: i64::from(ended.status_code),
+                delivery: delivery.id,
+                tries: delivery.tries,
+                status_before: delivery.state.status,
+                next,
+                attempt: engine.entropy.id(started_at),
+                at: started_at,
+                status_code: i64::from(outcome.result.status_code),
                 duration_ms,
-                outcome: ended.outcome.name(),
+                outcome: outcome.result.outcome,
             },
-            ended_at: ended.at,
-            version,
-            gone: ended.gone.then_some(if_not_gone),
+            ended_at: outcome.ended_at,
+            endpoint_version,
+            if_not_gone: outcome.gone.then_some(if_not_gone),
         }
     }
 
-    /// What is written, where these endpoints were disabled.
+    /// The row to store, where these endpoints were disabled.
     fn row_with(&self, disabled: &HashSet<EndpointId>) -> ResultRow {
-        let after = self.gone.filter(|_| !disabled.contains(&self.endpoint)).unwrap_or(self.row.after);
-        ResultRow { after, ..self.row.clone() }
+        let changed = self.if_not_gone.filter(|_| !disabled.contains(&self.endpoint));
+        ResultRow { next: changed.unwrap_or(self.row.next), ..self.row.clone() }
     }
 
     fn is_delivered(&self) -> bool {
-        self.row.outcome == Outcome::Delivered.name()
+        self.row.outcome == Outcome::Delivered
     }
 }
 
-/// Writes results until nobody makes any more. What cannot be written now is written later; once the server stops, it is
-/// tried once more and then left: the delivery is still due, and the next server sends it again.
+/// Stores results until the last worker has ended. What cannot be stored now is stored later; once the server stops, it is
+/// tried once more and then dropped: the delivery is still due, and the next server sends it again.
 pub(super) async fn write(
     webhooks: Arc<Webhooks>,
     engine: Arc<Engine>,
     claim: String,
-    mut results: mpsc::UnboundedReceiver<Finished>,
+    mut results: mpsc::UnboundedReceiver<AttemptRecord>,
     stop: watch::Receiver<bool>,
 ) {
     let mut batch = Vec::with_capacity(limits::RESULTS_MAX);
@@ -86,170 +87,176 @@ pub(super) async fn write(
             match write_batch(&engine, &claim, &batch).await {
                 Ok(written) => break written,
                 Err(problem) if problem.code() == Code::Unavailable => {
-                    tracing::warn!(%problem, cause = ?problem.cause(), count = batch.len(), "Results cannot be written yet");
+                    tracing::warn!(%problem, cause = ?problem.cause(), count = batch.len(), "Failed to store delivery results; will try again");
                     if *stop.borrow() {
-                        break Written::default();
+                        break WriteSummary::default();
                     }
                     engine.clock.sleep(limits::WRITE_PAUSE).await;
                 }
                 Err(_) => break write_singly(&engine, &claim, &batch).await,
             }
         };
-        tell(&webhooks, &batch, &written);
+        notify_workers(&webhooks, &batch, &written);
         let count = i64::try_from(batch.len()).unwrap_or(0);
         batch.clear();
         webhooks.metrics.to_write(-count);
-        webhooks.sender.moved();
+        webhooks.sender.notify_progress();
     }
 }
 
-/// Tells couriers that their results are written. They look again at what was not, because another changed it, and at
-/// endpoints that were disabled by it.
-fn tell(webhooks: &Webhooks, batch: &[Finished], written: &Written) {
+/// Tells workers that their results are stored. They refresh when one was not, because its delivery was changed, and when
+/// an endpoint was disabled.
+fn notify_workers(webhooks: &Webhooks, batch: &[AttemptRecord], written: &WriteSummary) {
     let mut by_account: HashMap<AccountId, (Vec<DeliveryId>, bool)> = HashMap::new();
-    for finished in batch {
-        let (deliveries, look) = by_account.entry(finished.account).or_default();
-        deliveries.push(finished.row.delivery);
-        *look |= !written.deliveries.contains(&finished.row.delivery)
-            || written.disabled.contains(&finished.endpoint);
+    for record in batch {
+        let (deliveries, refresh) = by_account.entry(record.account).or_default();
+        deliveries.push(record.row.delivery);
+        *refresh |=
+            !written.deliveries.contains(&record.row.delivery) || written.disabled.contains(&record.endpoint);
     }
     for delivery in &written.deliveries {
-        // Whoever waited may have left.
-        lock(&webhooks.sender.waiting).remove(delivery).map(|waiting| waiting.send(()));
+        // The caller may have gone.
+        lock(&webhooks.sender.waiters).remove(delivery).map(|waiter| waiter.send(()));
     }
-    let couriers = lock(&webhooks.sender.couriers);
-    for (account, (deliveries, look)) in by_account {
-        if let Some(mailbox) = couriers.get(&account) {
-            mailbox.written(deliveries, look);
+    let workers = lock(&webhooks.sender.workers);
+    for (account, (deliveries, refresh)) in by_account {
+        if let Some(worker) = workers.get(&account) {
+            worker.results_stored(deliveries, refresh);
         }
     }
 }
 
-/// One of the results cannot be written at all. The others are, and that delivery ends: were it left, it would be sent
-/// again and again.
-async fn write_singly(engine: &Arc<Engine>, claim: &str, batch: &[Finished]) -> Written {
-    let mut written = Written::default();
-    for finished in batch {
-        let delivery = finished.row.delivery;
-        let one = std::slice::from_ref(finished);
+/// Stores results one by one, because one of them cannot be stored at all. The delivery of that one is ended: were it left,
+/// it would be sent again and again.
+async fn write_singly(engine: &Arc<Engine>, claim: &str, batch: &[AttemptRecord]) -> WriteSummary {
+    let mut written = WriteSummary::default();
+    for record in batch {
+        let delivery = record.row.delivery;
+        let one = std::slice::from_ref(record);
         if let Err(problem) = write_batch(engine, claim, one).await.map(|one| written.extend(one)) {
-            tracing::error!(%delivery, %problem, cause = ?problem.cause(), "A result cannot be written");
+            tracing::error!(%delivery, %problem, cause = ?problem.cause(), "Failed to store a delivery result");
             if problem.code() != Code::Unavailable
-                && let Err(error) = end(engine, delivery).await
+                && let Err(error) = end_delivery(engine, delivery).await
             {
-                tracing::error!(%delivery, %error, "Nor can the delivery be ended");
+                tracing::error!(%delivery, %error, "Failed to end a delivery whose result cannot be stored");
             }
         }
     }
     written
 }
 
-async fn end(engine: &Engine, delivery: DeliveryId) -> Result<(), StoreError> {
+async fn end_delivery(engine: &Engine, delivery: DeliveryId) -> Result<(), StoreError> {
     let mut tx = engine.db.write().await?;
-    sql::end_one(&mut tx, delivery).await?;
+    sql::end_delivery(&mut tx, delivery).await?;
     tx.commit().await
 }
 
-/// What a batch came to.
+/// Which deliveries of a batch were stored, and which endpoints were disabled.
 #[derive(Default)]
-struct Written {
+struct WriteSummary {
     deliveries: HashSet<DeliveryId>,
     disabled: HashSet<EndpointId>,
 }
 
-impl Written {
+impl WriteSummary {
     fn extend(&mut self, other: Self) {
         self.deliveries.extend(other.deliveries);
         self.disabled.extend(other.disabled);
     }
 }
 
-async fn write_batch(engine: &Arc<Engine>, claim: &str, batch: &[Finished]) -> Result<Written, Problem> {
-    // What disables an endpoint is written with it, and with the audit entry.
+async fn write_batch(
+    engine: &Arc<Engine>,
+    claim: &str,
+    batch: &[AttemptRecord],
+) -> Result<WriteSummary, Problem> {
+    // What disables an endpoint is stored in the same commit, with the audit entry.
     let mut ctx = Ctx::platform(engine);
     let mut disabled = HashSet::new();
-    for finished in batch.iter().filter(|each| each.gone.is_some()) {
-        disabled
-            .extend(disable(&mut ctx, finished.account, (finished.endpoint, finished.version), GONE).await?);
+    for record in batch.iter().filter(|each| each.if_not_gone.is_some()) {
+        let AttemptRecord { account, endpoint, endpoint_version, .. } = *record;
+        disabled.extend(disable(&mut ctx, account, endpoint, endpoint_version, GONE).await?);
     }
     let tx = ctx.tx().await?;
-    let mut rows: Vec<_> = batch.iter().map(|finished| finished.row_with(&disabled)).collect();
+    let mut rows: Vec<_> = batch.iter().map(|record| record.row_with(&disabled)).collect();
     // Always in the same order, so that two transactions never wait for each other.
     rows.sort_by_key(|row| row.delivery);
     let deliveries: HashSet<_> = sql::write_results(tx, claim, &rows).await?.into_iter().collect();
     rows.retain(|row| deliveries.contains(&row.delivery));
     sql::insert_attempts(tx, &rows).await?;
-    let kept: Vec<_> = batch.iter().filter(|each| deliveries.contains(&each.row.delivery)).collect();
-    let failing = sql::note_health(tx, &health(&kept)).await?;
-    sql::count(tx, &counts(&kept)).await?;
+    let stored: Vec<_> = batch.iter().filter(|each| deliveries.contains(&each.row.delivery)).collect();
+    let failing = sql::update_health(tx, &health(&stored)).await?;
+    sql::add_stats(tx, &stats(&stored)).await?;
     let now = engine.clock.now();
     let too_long = |since: Timestamp| now.since(since) >= limits::FAILING_MAX;
     for row in failing.iter().filter(|row| row.failing_since.is_some_and(too_long)) {
-        disabled.extend(disable(&mut ctx, row.account_id, (row.id, row.version), FAILING).await?);
+        disabled.extend(disable(&mut ctx, row.account_id, row.id, row.version, FAILING).await?);
     }
-    // Only now, since what was written above stood as it was read.
+    // After the results, which are stored only where the delivery is still as it was read.
     let tx = ctx.tx().await?;
-    let of: BTreeMap<_, _> = batch.iter().map(|each| (each.endpoint, each.account)).collect();
-    for (endpoint, account) in of.into_iter().filter(|(endpoint, _)| disabled.contains(endpoint)) {
+    let accounts: BTreeMap<_, _> = batch.iter().map(|each| (each.endpoint, each.account)).collect();
+    for (endpoint, account) in accounts.into_iter().filter(|(endpoint, _)| disabled.contains(endpoint)) {
         sql::end_pending(tx, account, endpoint, limits::PRUNE_ROWS).await?;
     }
     ctx.finish().await?;
-    Ok(Written { deliveries, disabled })
+    Ok(WriteSummary { deliveries, disabled })
 }
 
-/// What the attempts say of each endpoint, in the order in which they ended.
-fn health(kept: &[&Finished]) -> Vec<Health> {
-    let mut ordered = kept.to_vec();
-    ordered.sort_by_key(|finished| finished.ended_at);
-    let mut by_endpoint: BTreeMap<EndpointId, Health> = BTreeMap::new();
-    for finished in ordered {
-        let (at, delivered) = (finished.ended_at, finished.is_delivered());
-        let health = by_endpoint.entry(finished.endpoint).or_insert(Health {
-            endpoint: finished.endpoint,
+/// Sums up the attempts of each endpoint, in the order in which they ended.
+fn health(stored: &[&AttemptRecord]) -> Vec<EndpointHealth> {
+    let mut ordered = stored.to_vec();
+    ordered.sort_by_key(|record| record.ended_at);
+    let mut by_endpoint: BTreeMap<EndpointId, EndpointHealth> = BTreeMap::new();
+    for record in ordered {
+        let (at, delivered) = (record.ended_at, record.is_delivered());
+        let status = if delivered { Status::Delivered } else { Status::Failed };
+        let health = by_endpoint.entry(record.endpoint).or_insert(EndpointHealth {
+            endpoint: record.endpoint,
             last_at: at,
-            last_status: "",
+            last_status: status,
             recovered: false,
             failing_since: None,
         });
-        health.last_at = at;
+        (health.last_at, health.last_status) = (at, status);
         if delivered {
             health.recovered = true;
             health.failing_since = None;
         } else {
-            // It began to fail when the attempt did.
-            health.failing_since.get_or_insert(finished.row.at);
+            // The failure began when the attempt did.
+            health.failing_since.get_or_insert(record.row.at);
         }
-        health.last_status = if delivered { Status::Delivered.name() } else { Status::Failed.name() };
     }
     by_endpoint.into_values().collect()
 }
 
-fn counts(kept: &[&Finished]) -> Vec<(StatKey, i64)> {
+/// Counts the attempts by hour, outcome and latency.
+fn stats(stored: &[&AttemptRecord]) -> Vec<(StatKey, i64)> {
     let mut counts: BTreeMap<StatKey, i64> = BTreeMap::new();
-    for finished in kept {
+    for record in stored {
         let key = StatKey {
-            account: finished.account,
-            endpoint: finished.endpoint,
-            hour: Hour::of(finished.ended_at).number(),
-            outcome: finished.row.outcome,
-            step: step_of(finished.row.duration_ms),
+            account: record.account,
+            endpoint: record.endpoint,
+            hour: Hour::of(record.ended_at).number(),
+            outcome: record.row.outcome,
+            latency_bucket: latency_bucket(record.row.duration_ms),
         };
         *counts.entry(key).or_default() += 1;
     }
     counts.into_iter().collect()
 }
 
-/// Disables an endpoint, if it is still as it was when the attempt was made; answers which it disabled.
+/// Disables an endpoint, if it is still of the version that the attempt was made with; returns it if so.
 async fn disable(
     ctx: &mut Ctx,
     account: AccountId,
-    (endpoint, version): (EndpointId, i64),
+    endpoint: EndpointId,
+    version: i64,
     reason: &'static str,
 ) -> Result<Option<EndpointId>, Problem> {
     if !sql::disable_endpoint(ctx.tx().await?, endpoint, version, reason).await? {
         return Ok(None);
     }
-    ctx.act_in(account);
+    ctx.set_account(account);
     ctx.audit_with("endpoint.disabled", &endpoint, json!({ "reason": reason }))?;
     tracing::info!(%account, %endpoint, reason, "Disabled an endpoint");
     Ok(Some(endpoint))
@@ -258,37 +265,42 @@ async fn disable(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Lane;
+    use crate::model::QueueKind;
     use portico_engine::example_id;
 
-    fn finished(second: i64, outcome: Outcome) -> Finished {
+    fn record(second: i64, outcome: Outcome) -> AttemptRecord {
         let at = Timestamp::from_seconds(second);
-        let after = After { status: Status::Pending, attempts: 1, lane: Lane::Again, next_at: None };
-        Finished {
+        let next =
+            Transition { status: Status::Pending, attempts: 1, queue: QueueKind::Retry, next_at: None };
+        AttemptRecord {
             account: example_id(),
             endpoint: example_id(),
             row: ResultRow {
                 delivery: example_id(),
                 tries: 0,
-                was: Status::Pending.name(),
-                after,
+                status_before: Status::Pending,
+                next,
                 attempt: example_id(),
                 at,
                 status_code: 0,
                 duration_ms: 1,
-                outcome: outcome.name(),
+                outcome,
             },
             ended_at: at,
-            version: 1,
-            gone: None,
+            endpoint_version: 1,
+            if_not_gone: None,
         }
     }
 
     fn of(attempts: &[(i64, Outcome)]) -> (bool, Option<i64>, &'static str) {
-        let all: Vec<_> = attempts.iter().map(|(at, outcome)| finished(*at, *outcome)).collect();
+        let all: Vec<_> = attempts.iter().map(|(at, outcome)| record(*at, *outcome)).collect();
         let health = health(&all.iter().collect::<Vec<_>>());
         assert_eq!(health.len(), 1);
-        (health[0].recovered, health[0].failing_since.map(Timestamp::as_seconds), health[0].last_status)
+        (
+            health[0].recovered,
+            health[0].failing_since.map(Timestamp::as_seconds),
+            health[0].last_status.name(),
+        )
     }
 
     #[test]

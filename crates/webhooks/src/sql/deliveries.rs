@@ -1,34 +1,31 @@
-//! How deliveries are made, read, and sent again by hand.
-
-use std::sync::LazyLock;
+//! Deliveries: inserted with their events, read, and sent again by hand.
 
 use portico_engine::ports::StoredEvent;
 use portico_kernel::{AccountId, AttemptId, DeliveryId, EndpointId, EventId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{BulkStatement, Select, StoreError, Tx, args, from_row};
 
-use super::ByRows;
+use super::{EndpointKey, TimeRange};
 use crate::limits;
-use crate::model::Lane;
+use crate::model::{Outcome, QueueKind, Status};
 
-/// A delivery that was just made.
+/// A delivery that was just inserted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MadeRow {
+pub(crate) struct NewDeliveryRow {
     pub(crate) id: DeliveryId,
     pub(crate) endpoint_id: EndpointId,
     pub(crate) sequence: i64,
 }
 
-from_row!(MadeRow { id, endpoint_id, sequence });
+from_row!(NewDeliveryRow { id, endpoint_id, sequence });
 
-/// The id of a delivery: that of event `e`, whose last three characters give way to the tag of endpoint `p`. The same as
-/// [`delivery_id`](crate::testing::delivery_id).
+/// The id of a delivery: that of event `e`, whose last three characters are replaced by the tag of endpoint `p`.
 macro_rules! delivery_id {
     () => {
         "'whd_' || substr(e.id, 5, 23) || p.tag"
     };
 }
 
-/// Makes pending deliveries of events `e` for endpoints `p`; `$1` is the time, `$2` the type that keeps its order.
+/// Inserts pending deliveries of events `e` for endpoints `p`; `$1` is the time, `$2` the type that is sent in order.
 macro_rules! insert_deliveries {
     ($rest:literal) => {
         concat!(
@@ -44,66 +41,75 @@ macro_rules! insert_deliveries {
 }
 
 /// From the events' own values, since a planner that knows nothing of a new table would look through all of them.
-static FILL: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "with e (id, sequence, type) as (values",
-        "($a, $b, $c)",
-        concat!(
-            ") ",
-            insert_deliveries!(
-                "e join webhook_subscriptions s on s.account_id = $3 and s.event_type = e.type \
+static INSERT: BulkStatement = BulkStatement::new(
+    "with e (id, sequence, type) as (values",
+    "($a, $b, $c)",
+    concat!(
+        ") ",
+        insert_deliveries!(
+            "e join webhook_subscriptions s on s.account_id = $3 and s.event_type = e.type \
                  join webhook_endpoints p on p.id = s.endpoint_id where p.enabled returning id, endpoint_id, sequence"
-            )
-        ),
-        3,
-    )
-});
+        )
+    ),
+);
 
-/// Makes a delivery of each of the events for each enabled endpoint that subscribes its type.
-pub(crate) async fn fill(
+/// Inserts a delivery of each of the events for each enabled endpoint that subscribes its type.
+pub(crate) async fn insert_deliveries(
     tx: &mut Tx,
     account: AccountId,
     events: &[StoredEvent],
     now: Timestamp,
-) -> Result<Vec<MadeRow>, StoreError> {
-    let shared = args![now, Lane::ORDERED_TYPE.to_owned(), account];
-    let mut made = Vec::new();
-    for (text, args) in
-        FILL.pieces(events, &shared, |event| args![event.id, event.sequence, event.event_type.to_owned()])
-    {
-        made.extend(tx.all::<MadeRow>(text, args).await?);
-    }
-    Ok(made)
+) -> Result<Vec<NewDeliveryRow>, StoreError> {
+    let shared = args![now, QueueKind::ORDERED_TYPE.to_owned(), account];
+    let row = |event: &StoredEvent| args![event.id, event.sequence, event.event_type.to_owned()];
+    INSERT.all(tx, shared, events.iter().map(row).collect()).await
 }
 
-/// Makes a delivery of the event for that endpoint, if it is enabled, whatever it subscribes.
-pub(crate) async fn fill_one(
+/// Inserts a delivery of the event for that endpoint, if it is enabled, whatever it subscribes.
+pub(crate) async fn insert_delivery(
     tx: &mut Tx,
     account: AccountId,
     sequence: i64,
     endpoint: EndpointId,
     now: Timestamp,
-) -> Result<Vec<MadeRow>, StoreError> {
+) -> Result<Vec<NewDeliveryRow>, StoreError> {
     tx.all(
         insert_deliveries!(
             "events e join webhook_endpoints p on p.account_id = e.account_id \
              where e.account_id = $3 and e.sequence = $4 and p.id = $5 and p.enabled \
              returning id, endpoint_id, sequence"
         ),
-        args![now, Lane::ORDERED_TYPE.to_owned(), account, sequence, endpoint],
+        args![now, QueueKind::ORDERED_TYPE.to_owned(), account, sequence, endpoint],
     )
     .await
 }
 
-/// The metrics of those of the account's events, in that time, of which a delivery for the endpoint was never made.
-pub(crate) async fn missed(
+/// The id that the delivery of the event to that endpoint has, or will have.
+pub(crate) async fn delivery_id(
     tx: &mut Tx,
-    (account, endpoint): (AccountId, EndpointId),
-    (since, until): (Timestamp, Timestamp),
-    most: i64,
+    event: EventId,
+    endpoint: EndpointId,
+) -> Result<DeliveryId, StoreError> {
+    tx.value(
+        concat!(
+            "select ",
+            delivery_id!(),
+            " as value from webhook_endpoints p, (select cast($1 as text) as id) e where p.id = $2"
+        ),
+        args![event, endpoint],
+    )
+    .await
+}
+
+/// The numbers of the account's events, in that time, of which a delivery for the endpoint was never made.
+pub(crate) async fn missed_events(
+    tx: &mut Tx,
+    key: EndpointKey,
+    range: TimeRange,
+    limit: i64,
 ) -> Result<Vec<i64>, StoreError> {
-    let rows: Vec<(i64,)> = tx
-        .all(
+    tx
+        .values(
             concat!(
                 "select e.sequence as value from events e \
              join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
@@ -113,98 +119,81 @@ pub(crate) async fn missed(
                 delivery_id!(),
                 ") order by e.occurred_at, e.sequence limit $5"
             ),
-            args![account, endpoint, since, until, most],
+            args![key.account, key.endpoint, range.since, range.until, limit],
         )
-        .await?;
-    Ok(rows.into_iter().map(|(sequence,)| sequence).collect())
+        .await
 }
 
-static FILL_MISSED: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        insert_deliveries!(
-            "events e join webhook_endpoints p on p.account_id = e.account_id \
+static INSERT_MISSED: BulkStatement = BulkStatement::new(
+    insert_deliveries!(
+        "events e join webhook_endpoints p on p.account_id = e.account_id \
              where e.account_id = $3 and p.id = $4 and p.enabled and e.sequence in ("
-        ),
-        "$a",
-        ") on conflict (id) do nothing",
-        4,
-    )
-});
+    ),
+    "$a",
+    ") on conflict (id) do nothing",
+);
 
-/// Makes deliveries of the events of these metrics for the endpoint, whatever it subscribes.
-pub(crate) async fn fill_missed(
+/// Inserts deliveries of the events of these numbers for the endpoint, whatever it subscribes; returns how many.
+pub(crate) async fn insert_missed(
     tx: &mut Tx,
-    (account, endpoint): (AccountId, EndpointId),
+    key: EndpointKey,
     sequences: &[i64],
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let shared = args![now, Lane::ORDERED_TYPE.to_owned(), account, endpoint];
-    let mut made = 0;
-    for (text, args) in FILL_MISSED.pieces(sequences, &shared, |sequence| args![*sequence]) {
-        made += tx.execute(text, args).await?;
-    }
-    Ok(made)
+    let shared = args![now, QueueKind::ORDERED_TYPE.to_owned(), key.account, key.endpoint];
+    INSERT_MISSED.execute(tx, shared, sequences.iter().map(|sequence| args![*sequence]).collect()).await
 }
 
-/// The endpoint's deliveries of events in that time that failed: they have ended, or wait to be tried again.
-pub(crate) async fn failed(
+/// The endpoint's deliveries of events in that time that failed: they have ended, or wait for a retry.
+pub(crate) async fn failed_deliveries(
     tx: &mut Tx,
-    (account, endpoint): (AccountId, EndpointId),
-    (since, until): (Timestamp, Timestamp),
+    key: EndpointKey,
+    range: TimeRange,
     now: Timestamp,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<DeliveryId>, StoreError> {
-    let rows: Vec<(DeliveryId,)> = tx
-        .all(
+    tx
+        .values(
             "select d.id as value from webhook_deliveries d \
              join events e on e.account_id = d.account_id and e.sequence = d.sequence \
              where d.account_id = $1 and d.endpoint_id = $2 and d.created_at >= $3 and e.occurred_at >= $3 \
              and e.occurred_at < $4 and (d.status = 'failed' or d.status = 'abandoned' \
              or (d.status = 'pending' and d.attempts > 0 and d.next_at > $5)) order by d.created_at, d.id limit $6",
-            args![account, endpoint, since, until, now, most],
+            args![key.account, key.endpoint, range.since, range.until, now, limit],
         )
-        .await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+        .await
 }
 
-static RESEND: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "update webhook_deliveries set attempts = case when status = 'pending' then attempts else 0 end, \
+static RESEND: BulkStatement = BulkStatement::new(
+    "update webhook_deliveries set attempts = case when status = 'pending' then attempts else 0 end, \
          lane = case when event_type = $2 then 2 when status = 'pending' then 1 else 0 end, \
          status = 'pending', next_at = $1 where status <> 'delivered' and (next_at is null or next_at > $1) and id in (",
-        "$a",
-        ")",
-        2,
-    )
-});
+    "$a",
+    ")",
+);
 
-/// Sends these again, if they are not delivered yet: what has ended gets a schedule of its own anew, what waits is sent
-/// at once.
+/// Makes these due again, if they are not delivered yet: what has ended begins its schedule anew, what is pending is sent
+/// at once. Returns how many.
 pub(crate) async fn resend(tx: &mut Tx, ids: &[DeliveryId], now: Timestamp) -> Result<u64, StoreError> {
-    let shared = args![now, Lane::ORDERED_TYPE.to_owned()];
-    let mut sent = 0;
-    for (text, args) in RESEND.pieces(ids, &shared, |id| args![*id]) {
-        sent += tx.execute(text, args).await?;
-    }
-    Ok(sent)
+    let shared = args![now, QueueKind::ORDERED_TYPE.to_owned()];
+    RESEND.execute(tx, shared, ids.iter().map(|id| args![*id]).collect()).await
 }
 
-/// Lets a delivery be sent at once.
+/// Makes a delivery due now, in that queue.
 pub(crate) async fn send_now(
     tx: &mut Tx,
     id: DeliveryId,
-    lane: Lane,
+    queue: QueueKind,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update webhook_deliveries set next_at = $2, lane = $3 where id = $1",
-        args![id, now, lane.number()],
+        args![id, now, queue.number()],
     )
     .await
-    .map(drop)
 }
 
-/// A delivery as it is on record.
+/// A delivery as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryRow {
     pub(crate) id: DeliveryId,
@@ -213,7 +202,7 @@ pub(crate) struct DeliveryRow {
     pub(crate) event_id: EventId,
     pub(crate) event_type: String,
     pub(crate) created_at: Timestamp,
-    pub(crate) status: String,
+    pub(crate) status: Status,
     pub(crate) next_at: Option<Timestamp>,
 }
 
@@ -229,24 +218,32 @@ pub(crate) async fn delivery(tx: &mut Tx, id: DeliveryId) -> Result<Option<Deliv
     .await
 }
 
-/// The endpoint's deliveries since `since` and before that one, newest first.
+/// Where a page of deliveries ended.
+#[derive(Debug, Clone)]
+pub(crate) struct DeliveryPosition {
+    pub(crate) created_at: Timestamp,
+    /// The id of the last delivery; empty to begin with the newest.
+    pub(crate) id: String,
+}
+
+/// The endpoint's deliveries since `since` and before that position, newest first.
 pub(crate) async fn deliveries_before(
     tx: &mut Tx,
     endpoint: EndpointId,
     since: Timestamp,
-    (before, before_id): (Timestamp, &str),
-    most: i64,
+    before: &DeliveryPosition,
+    limit: i64,
 ) -> Result<Vec<DeliveryRow>, StoreError> {
     tx.all(
         "select id, account_id, endpoint_id, event_id, event_type, created_at, status, next_at \
          from webhook_deliveries where endpoint_id = $1 and created_at >= $2 and (created_at, id) < ($3, $4) \
          order by created_at desc, id desc limit $5",
-        args![endpoint, since, before, before_id.to_owned(), most],
+        args![endpoint, since, before.created_at, before.id, limit],
     )
     .await
 }
 
-/// An attempt as it is on record.
+/// An attempt as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptRow {
     pub(crate) delivery_id: DeliveryId,
@@ -255,43 +252,36 @@ pub(crate) struct AttemptRow {
     pub(crate) at: Timestamp,
     pub(crate) status_code: i64,
     pub(crate) duration_ms: i64,
-    pub(crate) outcome: String,
+    pub(crate) outcome: Outcome,
     pub(crate) next_retry_at: Option<Timestamp>,
 }
 
 from_row!(AttemptRow { delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at });
 
-static ATTEMPTS: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "select delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at from webhook_attempts \
+static ATTEMPTS: BulkStatement = BulkStatement::new(
+    "select delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at from webhook_attempts \
          where at > $1 and delivery_id in (",
-        "$a",
-        ") order by delivery_id, number",
-        1,
-    )
-});
+    "$a",
+    ") order by delivery_id, number",
+);
 
-/// The attempts at these deliveries that are still on record.
+/// The attempts at these deliveries that are still kept.
 pub(crate) async fn attempts(
     tx: &mut Tx,
     deliveries: &[DeliveryId],
     now: Timestamp,
 ) -> Result<Vec<AttemptRow>, StoreError> {
     let shared = args![now - limits::HISTORY_LIFE];
-    let mut all = Vec::new();
-    for (text, args) in ATTEMPTS.pieces(deliveries, &shared, |id| args![*id]) {
-        all.extend(tx.all(text, args).await?);
-    }
-    Ok(all)
+    ATTEMPTS.all(tx, shared, deliveries.iter().map(|id| args![*id]).collect()).await
 }
 
-/// Ends up to `most` deliveries of the endpoint that wait, if it is disabled: whoever read so may not know that it was
-/// enabled since. Those of one that was deleted go with it.
+/// Ends up to `limit` pending deliveries of the endpoint, if it is disabled: it may have been enabled since it was read.
+/// Those of an endpoint that was deleted are removed with it. Returns how many were ended.
 pub(crate) async fn end_pending(
     tx: &mut Tx,
     account: AccountId,
     endpoint: EndpointId,
-    most: i64,
+    limit: i64,
 ) -> Result<u64, StoreError> {
     tx.execute(
         "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \
@@ -299,18 +289,17 @@ pub(crate) async fn end_pending(
          and next_at is not null and exists (select 1 from webhook_endpoints p where p.id = $2 and p.enabled = $4 \
          and p.deleted_at is null) \
          limit $3)",
-        args![account, endpoint, most, false],
+        args![account, endpoint, limit, false],
     )
     .await
 }
 
 /// Ends a delivery that cannot be sent.
-pub(crate) async fn end_one(tx: &mut Tx, id: DeliveryId) -> Result<(), StoreError> {
-    tx.execute(
+pub(crate) async fn end_delivery(tx: &mut Tx, id: DeliveryId) -> Result<(), StoreError> {
+    tx.run(
         "update webhook_deliveries set status = case when status = 'pending' then 'failed' else status end, \
          next_at = null where id = $1",
         args![id],
     )
     .await
-    .map(drop)
 }

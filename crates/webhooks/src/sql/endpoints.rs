@@ -1,9 +1,9 @@
 //! Endpoints and what they subscribe.
 
 use portico_kernel::{AccountId, EndpointId, InboxId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, from_row};
 
-/// An endpoint as it is kept.
+/// An endpoint as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct EndpointRow {
     pub(crate) id: EndpointId,
@@ -59,12 +59,15 @@ macro_rules! select_endpoint {
 }
 
 /// The endpoint of that id, in whichever account.
-pub(crate) async fn endpoint(tx: &mut Tx, id: EndpointId) -> Result<Option<EndpointRow>, StoreError> {
+pub(crate) async fn endpoint(
+    tx: &mut impl Select,
+    id: EndpointId,
+) -> Result<Option<EndpointRow>, StoreError> {
     tx.first(select_endpoint!("id = $1"), args![id]).await
 }
 
-/// The same, and holds it until the commit.
-pub(crate) async fn hold_endpoint(tx: &mut Tx, id: EndpointId) -> Result<Option<EndpointRow>, StoreError> {
+/// The same, and locks its row until the commit.
+pub(crate) async fn lock_endpoint(tx: &mut Tx, id: EndpointId) -> Result<Option<EndpointRow>, StoreError> {
     tx.first(
         concat!(
             "update webhook_endpoints set version = version where id = $1 and deleted_at is null returning ",
@@ -80,45 +83,47 @@ pub(crate) async fn endpoints_before(
     tx: &mut Tx,
     account: AccountId,
     before: Option<&str>,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<EndpointRow>, StoreError> {
     let before = before.unwrap_or("whf").to_owned();
     tx.all(
         select_endpoint!("account_id = $1 and id < $2 order by id desc limit $3"),
-        args![account, before, most],
+        args![account, before, limit],
     )
     .await
 }
 
 /// Every endpoint of the account.
-pub(crate) async fn endpoints(tx: &mut Tx, account: AccountId) -> Result<Vec<EndpointRow>, StoreError> {
-    tx.all(select_endpoint!("account_id = $1"), args![account]).await
+pub(crate) async fn endpoints(
+    query: &mut Query<'_>,
+    account: AccountId,
+) -> Result<Vec<EndpointRow>, StoreError> {
+    query.all(select_endpoint!("account_id = $1"), args![account]).await
 }
 
 /// The endpoints that point at the inbox.
-pub(crate) async fn endpoints_of_inbox(tx: &mut Tx, inbox: InboxId) -> Result<Vec<EndpointRow>, StoreError> {
-    tx.all(select_endpoint!("inbox_id = $1"), args![inbox]).await
+pub(crate) async fn endpoints_of_inbox(
+    query: &mut Query<'_>,
+    inbox: InboxId,
+) -> Result<Vec<EndpointRow>, StoreError> {
+    query.all(select_endpoint!("inbox_id = $1"), args![inbox]).await
 }
 
-/// The tags of the account's endpoints, of those deleted as long as they have a history too.
+/// The tags of the account's endpoints, and of deleted ones as long as their history is kept.
 pub(crate) async fn tags(tx: &mut Tx, account: AccountId) -> Result<Vec<String>, StoreError> {
-    let rows: Vec<(String,)> =
-        tx.all("select tag as value from webhook_endpoints where account_id = $1", args![account]).await?;
-    Ok(rows.into_iter().map(|(tag,)| tag).collect())
+    tx.values("select tag as value from webhook_endpoints where account_id = $1", args![account]).await
 }
 
 pub(crate) async fn count_endpoints(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
-    let (count,) = tx
-        .one(
-            "select count(*) as value from webhook_endpoints where account_id = $1 and deleted_at is null",
-            args![account],
-        )
-        .await?;
-    Ok(count)
+    tx.value(
+        "select count(*) as value from webhook_endpoints where account_id = $1 and deleted_at is null",
+        args![account],
+    )
+    .await
 }
 
 pub(crate) async fn insert_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into webhook_endpoints (id, account_id, tag, url, inbox_id, description, secret, enabled, \
          disabled_reason, created_at, last_delivery_status, version) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
@@ -138,12 +143,11 @@ pub(crate) async fn insert_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<()
         ],
     )
     .await
-    .map(drop)
 }
 
 /// Writes what a caller may change.
 pub(crate) async fn update_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update webhook_endpoints set url = $2, inbox_id = $3, description = $4, enabled = $5, \
          disabled_reason = $6, failing_since = $7, version = version + 1 where id = $1",
         args![
@@ -157,7 +161,6 @@ pub(crate) async fn update_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<()
         ],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn rotate_secret(
@@ -167,16 +170,15 @@ pub(crate) async fn rotate_secret(
     now: Timestamp,
     old_until: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "update webhook_endpoints set old_secret = secret, old_secret_until = $3, secret = $2, \
          secret_rotated_at = $4, version = version + 1 where id = $1",
         args![id, secret.to_vec(), old_until, now],
     )
     .await
-    .map(drop)
 }
 
-/// Disables an endpoint that is enabled and still of that version; answers whether it was.
+/// Disables an endpoint that is enabled and still of that version; returns whether it was.
 pub(crate) async fn disable_endpoint(
     tx: &mut Tx,
     id: EndpointId,
@@ -193,25 +195,22 @@ pub(crate) async fn disable_endpoint(
     Ok(rows == 1)
 }
 
-/// Deletes the endpoint. Its row stays until its history is gone, and is seen by nobody.
+/// Marks the endpoint as deleted. No call sees it any more; its row stays until its history is removed.
 pub(crate) async fn delete_endpoint(tx: &mut Tx, id: EndpointId, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute("delete from webhook_subscriptions where endpoint_id = $1", args![id]).await?;
-    tx.execute(
+    tx.run("delete from webhook_subscriptions where endpoint_id = $1", args![id]).await?;
+    tx.run(
         "update webhook_endpoints set deleted_at = $2, enabled = $3, version = version + 1 where id = $1",
         args![id, now, false],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn subscriptions(tx: &mut Tx, id: EndpointId) -> Result<Vec<String>, StoreError> {
-    let rows: Vec<(String,)> = tx
-        .all(
-            "select event_type as value from webhook_subscriptions where endpoint_id = $1 order by event_type",
-            args![id],
-        )
-        .await?;
-    Ok(rows.into_iter().map(|(event_type,)| event_type).collect())
+    tx.values(
+        "select event_type as value from webhook_subscriptions where endpoint_id = $1 order by event_type",
+        args![id],
+    )
+    .await
 }
 
 /// What the endpoints of an account subscribe.
@@ -233,19 +232,19 @@ pub(crate) async fn all_subscriptions(
     .await
 }
 
+static SUBSCRIBE: BulkStatement = BulkStatement::new(
+    "insert into webhook_subscriptions (account_id, event_type, endpoint_id) values",
+    "($1, $a, $2)",
+    "",
+);
+
 pub(crate) async fn replace_subscriptions(
     tx: &mut Tx,
     account: AccountId,
     id: EndpointId,
     event_types: &[String],
 ) -> Result<(), StoreError> {
-    tx.execute("delete from webhook_subscriptions where endpoint_id = $1", args![id]).await?;
-    for event_type in event_types {
-        tx.execute(
-            "insert into webhook_subscriptions (account_id, event_type, endpoint_id) values ($1, $2, $3)",
-            args![account, event_type.clone(), id],
-        )
-        .await?;
-    }
-    Ok(())
+    tx.run("delete from webhook_subscriptions where endpoint_id = $1", args![id]).await?;
+    let rows = event_types.iter().map(|event_type| args![event_type.clone()]).collect();
+    SUBSCRIBE.run(tx, args![account, id], rows).await
 }

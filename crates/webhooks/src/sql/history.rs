@@ -1,16 +1,18 @@
-//! Statistics, and what is past its time.
+//! Statistics, and the removal of expired history.
 
-use std::sync::LazyLock;
+use std::ops::Range;
 
 use portico_kernel::{AccountId, DeliveryId, EndpointId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{BulkStatement, Select, StoreError, Tx, args, delete_some, from_row};
 
-use super::ByRows;
+use super::EndpointKey;
+use crate::model::Outcome;
 
-/// Attempts of one hour, one outcome and about one answer time.
+/// Attempts of one hour, one outcome and one bucket of the latency histogram.
 pub(crate) struct StatRow {
     pub(crate) hour: i64,
-    pub(crate) outcome: String,
+    pub(crate) outcome: Outcome,
+    /// The bucket.
     pub(crate) step: i64,
     pub(crate) count: i64,
 }
@@ -46,11 +48,11 @@ pub(crate) async fn stats(
     tx: &mut Tx,
     account: AccountId,
     endpoint: Option<EndpointId>,
-    (from, to): (i64, i64),
+    hours: Range<i64>,
 ) -> Result<Vec<StatRow>, StoreError> {
     match endpoint {
-        None => tx.all(stats!(""), args![account, from, to]).await,
-        Some(id) => tx.all(stats!(" and p.id = $4"), args![account, from, to, id]).await,
+        None => tx.all(stats!(""), args![account, hours.start, hours.end]).await,
+        Some(id) => tx.all(stats!(" and p.id = $4"), args![account, hours.start, hours.end, id]).await,
     }
 }
 
@@ -74,7 +76,7 @@ macro_rules! recent {
     };
 }
 
-/// What the account's endpoints, or one of them, did from that hour on.
+/// The attempts of the account's endpoints, or of one of them, from that hour on.
 pub(crate) async fn recent(
     tx: &mut Tx,
     account: AccountId,
@@ -87,52 +89,42 @@ pub(crate) async fn recent(
     }
 }
 
-/// Deliveries that are past their time. `before` is the id that a delivery of that time would have. What was sent again
-/// by hand stays as long as its last attempt.
-pub(crate) async fn past_deliveries(
+/// Expired deliveries. `before` is the id that a delivery of that time would have. One that was sent again by hand stays
+/// as long as its last attempt.
+pub(crate) async fn expired_deliveries(
     tx: &mut Tx,
     before: DeliveryId,
     last_before: Timestamp,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<DeliveryId>, StoreError> {
-    let rows: Vec<(DeliveryId,)> = tx
-        .all(
-            "select id as value from webhook_deliveries where id < $1 and next_at is null \
+    tx.values(
+        "select id as value from webhook_deliveries where id < $1 and next_at is null \
              and created_at < $2 and (last_at is null or last_at < $2) order by id limit $3",
-            args![before, last_before, most],
-        )
-        .await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+        args![before, last_before, limit],
+    )
+    .await
 }
 
-/// Removes some of the history of an endpoint that was deleted; answers how many rows that were.
-pub(crate) async fn prune_deleted(
-    tx: &mut Tx,
-    (account, endpoint): (AccountId, EndpointId),
-    most: i64,
-) -> Result<u64, StoreError> {
-    let rows: Vec<(DeliveryId,)> = tx
-        .all(
+/// Removes some of the history of a deleted endpoint; returns how many rows.
+pub(crate) async fn remove_history(tx: &mut Tx, key: EndpointKey, limit: i64) -> Result<u64, StoreError> {
+    let ids: Vec<DeliveryId> = tx
+        .values(
             "select id as value from webhook_deliveries where endpoint_id = $1 order by created_at, id limit $2",
-            args![endpoint, most],
+            args![key.endpoint, limit],
         )
         .await?;
-    if rows.is_empty() {
+    if ids.is_empty() {
         let delete = "delete from webhook_stats where account_id = $1 and endpoint_id = $2";
-        return tx.execute(delete, args![account, endpoint]).await;
+        return tx.execute(delete, args![key.account, key.endpoint]).await;
     }
-    let ids: Vec<_> = rows.into_iter().map(|(id,)| id).collect();
     remove_deliveries(tx, &ids).await
 }
 
-static REMOVE: LazyLock<ByRows> =
-    LazyLock::new(|| ByRows::new("delete from webhook_deliveries where id in (", "$a", ")", 0));
+static REMOVE: BulkStatement = BulkStatement::new("delete from webhook_deliveries where id in (", "$a", ")");
 
-/// Removes deliveries, and with them their attempts; answers how many deliveries.
+/// Removes deliveries, and with them their attempts; returns how many deliveries.
 pub(crate) async fn remove_deliveries(tx: &mut Tx, ids: &[DeliveryId]) -> Result<u64, StoreError> {
-    for (text, args) in REMOVE.pieces(ids, &[], |id| args![*id]) {
-        tx.execute(text, args).await?;
-    }
+    REMOVE.run(tx, args![], ids.iter().map(|id| args![*id]).collect()).await?;
     Ok(ids.len() as u64)
 }
 
@@ -145,16 +137,16 @@ pub(crate) struct DeletedRow {
 from_row!(DeletedRow { id, account_id });
 
 /// Endpoints that were deleted.
-pub(crate) async fn deleted_endpoints(tx: &mut Tx, most: i64) -> Result<Vec<DeletedRow>, StoreError> {
+pub(crate) async fn deleted_endpoints(tx: &mut Tx, limit: i64) -> Result<Vec<DeletedRow>, StoreError> {
     tx.all(
         "select id, account_id from webhook_endpoints where deleted_at is not null order by deleted_at limit $1",
-        args![most],
+        args![limit],
     )
     .await
 }
 
-/// Forgets an endpoint that was deleted before that time, and whose history is gone.
-pub(crate) async fn forget_endpoint(
+/// Removes the row of an endpoint that was deleted before that time, and whose history is removed.
+pub(crate) async fn remove_endpoint(
     tx: &mut Tx,
     id: EndpointId,
     before: Timestamp,
@@ -163,11 +155,10 @@ pub(crate) async fn forget_endpoint(
 }
 
 /// Removes statistics of hours before that one.
-pub(crate) async fn prune_stats(tx: &mut Tx, before: i64, most: i64) -> Result<u64, StoreError> {
+pub(crate) async fn prune_stats(tx: &mut Tx, before: i64, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
-        "delete from webhook_stats where (account_id, endpoint_id, hour, outcome, step) in \
-         (select account_id, endpoint_id, hour, outcome, step from webhook_stats where hour < $1 limit $2)",
-        args![before, most],
+        delete_some!("webhook_stats", "account_id, endpoint_id, hour, outcome, step", "hour < $1"),
+        args![before, limit],
     )
     .await
 }

@@ -1,9 +1,11 @@
 //! The test inbox and what it received.
 
 use portico_kernel::{AccountId, InboxId, InboxRequestId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{Select, StoreError, Tx, args, from_row};
 
-/// An inbox as it is kept.
+use crate::model::Verdict;
+
+/// An inbox as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct InboxRow {
     pub(crate) id: InboxId,
@@ -15,7 +17,7 @@ pub(crate) struct InboxRow {
 
 from_row!(InboxRow { id, account_id, created_at, expires_at, recent });
 
-/// The account's inbox, if it lives.
+/// The account's inbox, if it has not expired.
 pub(crate) async fn inbox_of(
     tx: &mut Tx,
     account: AccountId,
@@ -29,8 +31,12 @@ pub(crate) async fn inbox_of(
     .await
 }
 
-/// The inbox of that id, in whichever account, if it lives.
-pub(crate) async fn inbox(tx: &mut Tx, id: InboxId, now: Timestamp) -> Result<Option<InboxRow>, StoreError> {
+/// The inbox of that id, in whichever account, if it has not expired.
+pub(crate) async fn inbox(
+    tx: &mut impl Select,
+    id: InboxId,
+    now: Timestamp,
+) -> Result<Option<InboxRow>, StoreError> {
     tx.first(
         "select id, account_id, created_at, expires_at, recent from webhook_inboxes \
          where id = $1 and expires_at > $2",
@@ -39,8 +45,8 @@ pub(crate) async fn inbox(tx: &mut Tx, id: InboxId, now: Timestamp) -> Result<Op
     .await
 }
 
-/// The same, and holds it until the commit.
-pub(crate) async fn hold_inbox(
+/// The same, and locks its row until the commit.
+pub(crate) async fn lock_inbox(
     tx: &mut Tx,
     id: InboxId,
     now: Timestamp,
@@ -53,59 +59,52 @@ pub(crate) async fn hold_inbox(
     .await
 }
 
-/// Makes the inbox, unless the account has one that lives.
+/// Inserts the inbox, unless the account has one.
 pub(crate) async fn insert_inbox(tx: &mut Tx, row: &InboxRow) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into webhook_inboxes (id, account_id, created_at, expires_at, recent) values ($1, $2, $3, $4, $5) \
          on conflict (account_id) do nothing",
         args![row.id, row.account_id, row.created_at, row.expires_at, row.recent],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn delete_inbox(tx: &mut Tx, id: InboxId) -> Result<(), StoreError> {
-    tx.execute("delete from webhook_requests where inbox_id = $1", args![id]).await?;
-    tx.execute("delete from webhook_inboxes where id = $1", args![id]).await.map(drop)
+    tx.run("delete from webhook_requests where inbox_id = $1", args![id]).await?;
+    tx.run("delete from webhook_inboxes where id = $1", args![id]).await
 }
 
-/// An inbox of the account whose time is over.
+/// The account's inbox, if it has expired.
 pub(crate) async fn expired_inbox_of(
     tx: &mut Tx,
     account: AccountId,
     now: Timestamp,
 ) -> Result<Option<InboxId>, StoreError> {
-    let row: Option<(InboxId,)> = tx
-        .first(
-            "select id as value from webhook_inboxes where account_id = $1 and expires_at <= $2",
-            args![account, now],
-        )
-        .await?;
-    Ok(row.map(|(id,)| id))
+    tx.first_value(
+        "select id as value from webhook_inboxes where account_id = $1 and expires_at <= $2",
+        args![account, now],
+    )
+    .await
 }
 
-/// Inboxes whose time is over.
+/// Inboxes that have expired.
 pub(crate) async fn expired_inboxes(
     tx: &mut Tx,
     now: Timestamp,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<InboxId>, StoreError> {
-    let rows: Vec<(InboxId,)> = tx
-        .all(
-            "select id as value from webhook_inboxes where expires_at <= $1 order by expires_at limit $2",
-            args![now, most],
-        )
-        .await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+    tx.values(
+        "select id as value from webhook_inboxes where expires_at <= $1 order by expires_at limit $2",
+        args![now, limit],
+    )
+    .await
 }
 
 pub(crate) async fn set_recent(tx: &mut Tx, id: InboxId, recent: &str) -> Result<(), StoreError> {
-    tx.execute("update webhook_inboxes set recent = $2 where id = $1", args![id, recent.to_owned()])
-        .await
-        .map(drop)
+    tx.run("update webhook_inboxes set recent = $2 where id = $1", args![id, recent.to_owned()]).await
 }
 
-/// A request as it is kept.
+/// A request as it is stored.
 pub(crate) struct RequestRow {
     pub(crate) id: InboxRequestId,
     pub(crate) received_at: Timestamp,
@@ -113,19 +112,19 @@ pub(crate) struct RequestRow {
     pub(crate) content_type: String,
     pub(crate) headers: String,
     pub(crate) body: Vec<u8>,
-    pub(crate) verdict: String,
+    pub(crate) verdict: Verdict,
 }
 
 from_row!(RequestRow { id, received_at, method, content_type, headers, body, verdict });
 
-/// Keeps a request, and the newest beside it.
+/// Inserts a request, and removes the oldest beyond `limit`.
 pub(crate) async fn insert_request(
     tx: &mut Tx,
     inbox: InboxId,
     row: &RequestRow,
-    most: i64,
+    limit: i64,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.run(
         "insert into webhook_requests (inbox_id, id, received_at, method, content_type, headers, body, verdict) \
          values ($1, $2, $3, $4, $5, $6, $7, $8)",
         args![
@@ -140,27 +139,24 @@ pub(crate) async fn insert_request(
         ],
     )
     .await?;
-    tx.execute(
+    tx.run(
         "delete from webhook_requests where inbox_id = $1 and id not in \
          (select id from webhook_requests where inbox_id = $1 order by received_at desc, id desc limit $2)",
-        args![inbox, most],
+        args![inbox, limit],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn count_requests(tx: &mut Tx, inbox: InboxId) -> Result<i64, StoreError> {
-    let (count,) =
-        tx.one("select count(*) as value from webhook_requests where inbox_id = $1", args![inbox]).await?;
-    Ok(count)
+    tx.value("select count(*) as value from webhook_requests where inbox_id = $1", args![inbox]).await
 }
 
 /// What the inbox received, newest first.
-pub(crate) async fn requests(tx: &mut Tx, inbox: InboxId, most: i64) -> Result<Vec<RequestRow>, StoreError> {
+pub(crate) async fn requests(tx: &mut Tx, inbox: InboxId, limit: i64) -> Result<Vec<RequestRow>, StoreError> {
     tx.all(
         "select id, received_at, method, content_type, headers, body, verdict from webhook_requests \
          where inbox_id = $1 order by received_at desc, id desc limit $2",
-        args![inbox, most],
+        args![inbox, limit],
     )
     .await
 }

@@ -1,4 +1,4 @@
-//! Every statement of the area; here what several of them share.
+//! Every statement of the area; here those about the area as a whole.
 
 mod deliveries;
 mod endpoints;
@@ -7,7 +7,8 @@ mod inboxes;
 mod queue;
 mod results;
 
-use portico_store::Arg;
+use portico_kernel::{AccountId, EndpointId, Timestamp};
+use portico_store::delete_some;
 
 pub(crate) use deliveries::*;
 pub(crate) use endpoints::*;
@@ -25,8 +26,7 @@ pub(crate) const ERASE: [&str; 7] = [
      (select p.id from webhook_endpoints p where p.account_id = $1 \
      and exists (select 1 from webhook_deliveries x where x.endpoint_id = p.id) order by p.id limit 1) \
      order by d.created_at, d.id limit $2)",
-    "delete from webhook_stats where account_id = $1 and (endpoint_id, hour, outcome, step) in \
-     (select endpoint_id, hour, outcome, step from webhook_stats where account_id = $1 limit $2)",
+    delete_some!("webhook_stats", "endpoint_id, hour, outcome, step", "account_id = $1", also "account_id = $1"),
     "delete from webhook_subscriptions where account_id = $1 and $2 > 0",
     "delete from webhook_endpoints where account_id = $1 and $2 > 0",
     "delete from webhook_requests where inbox_id in (select id from webhook_inboxes where account_id = $1) and $2 > 0",
@@ -34,65 +34,16 @@ pub(crate) const ERASE: [&str; 7] = [
     "delete from webhook_queues where account_id = $1 and $2 > 0",
 ];
 
-/// One statement in a few sizes: many rows go in a few statements, and the database knows each text already.
-pub(crate) struct ByRows {
-    texts: [(usize, String); 5],
+/// An endpoint and the account that it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndpointKey {
+    pub(crate) account: AccountId,
+    pub(crate) endpoint: EndpointId,
 }
 
-impl ByRows {
-    /// The statement `head` rows `tail`. Each row is as `row` writes it, with placeholders `$a`, `$b` … of its own and
-    /// others, by number, that it shares; there are `shared` of these.
-    pub(crate) fn new(head: &str, row: &str, tail: &str, shared: usize) -> Self {
-        let own =
-            (b'a'..=b'z').take_while(|letter| row.contains(&format!("${}", char::from(*letter)))).count();
-        let text = |count: usize| {
-            let rows = (0..count).map(|at| {
-                (0..own).fold(row.to_owned(), |row, column| {
-                    let letter = char::from(b'a' + u8::try_from(column).unwrap_or(0));
-                    row.replace(&format!("${letter}"), &format!("${}", shared + at * own + column + 1))
-                })
-            });
-            format!("{head} {} {tail}", rows.collect::<Vec<_>>().join(", "))
-        };
-        Self { texts: [64, 16, 4, 2, 1].map(|count| (count, text(count))) }
-    }
-
-    /// The rows in pieces, each with its text and its arguments behind the shared ones.
-    pub(crate) fn pieces<'a, R>(
-        &'static self,
-        rows: &'a [R],
-        shared: &'a [Arg],
-        args: impl Fn(&R) -> Vec<Arg> + 'a,
-    ) -> impl Iterator<Item = (&'static str, Vec<Arg>)> + 'a {
-        let mut rest = rows;
-        std::iter::from_fn(move || {
-            let (count, text) = self.texts.iter().find(|(count, _)| *count <= rest.len())?;
-            let (piece, left) = rest.split_at(*count);
-            rest = left;
-            Some((text.as_str(), shared.iter().cloned().chain(piece.iter().flat_map(&args)).collect()))
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::LazyLock;
-
-    use portico_store::args;
-
-    use super::*;
-
-    static SOME: LazyLock<ByRows> = LazyLock::new(|| ByRows::new("values", "($a, $1, $b)", "end", 1));
-
-    #[test]
-    fn rows_go_in_a_few_statements() {
-        let rows: Vec<i64> = (0..21).collect();
-        let shared = args![7_i64];
-        let pieces: Vec<_> = SOME.pieces(&rows, &shared, |row| args![*row, -*row]).collect();
-        let sizes: Vec<_> = pieces.iter().map(|(_, args)| (args.len() - 1) / 2).collect();
-        assert_eq!(sizes, [16, 4, 1]);
-        assert_eq!(pieces[2].0, "values ($2, $1, $3) end");
-        assert!(pieces[1].0.contains("($2, $1, $3), ($4, $1, $5), "));
-        assert_eq!(SOME.pieces(&[] as &[i64], &[], |_| args![]).count(), 0);
-    }
+/// The time from `since` to before `until`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimeRange {
+    pub(crate) since: Timestamp,
+    pub(crate) until: Timestamp,
 }

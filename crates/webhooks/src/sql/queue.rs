@@ -1,24 +1,23 @@
-//! Who sends what, and what is due.
-
-use std::sync::LazyLock;
+//! Claims on accounts, and the queues of due deliveries. The column `lane` holds a [`QueueKind`], `place` the position
+//! in that queue.
 
 use portico_kernel::{AccountId, DeliveryId, EndpointId, EventId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, from_row};
 
-use super::ByRows;
-use crate::model::Lane;
+use super::EndpointKey;
+use crate::model::{QueueKind, Status};
 
-/// The first delivery of each lane, found by leaping from one lane to the next: however many deliveries wait in a lane,
-/// it is one step. The next lane is one of the same endpoint, or of the next endpoint, or of the next account; asked for
-/// in three questions, because neither database leaps by a comparison of three columns at once.
-macro_rules! agenda {
+/// The first delivery of each queue, found by skipping from one queue to the next (a loose index scan): however many
+/// deliveries a queue has, it is one step. The next queue is one of the same endpoint, or of the next endpoint, or of the
+/// next account; in three subqueries, because neither database skips by a comparison of three columns at once.
+macro_rules! queue_heads {
     ($where:literal, $beyond:literal, $rest:literal) => {
         concat!(
-            "with recursive agenda (account_id, endpoint_id, lane, next_at) as (select account_id, endpoint_id, lane, \
+            "with recursive heads (account_id, endpoint_id, lane, next_at) as (select account_id, endpoint_id, lane, \
              next_at from (select account_id, endpoint_id, lane, next_at from webhook_deliveries where ",
             $where,
             " next_at is not null order by account_id, endpoint_id, lane, place limit 1) as one \
-             union all select d.account_id, d.endpoint_id, d.lane, d.next_at from agenda a \
+             union all select d.account_id, d.endpoint_id, d.lane, d.next_at from heads a \
              join webhook_deliveries d on d.id = coalesce(\
              (select n.id from webhook_deliveries n where n.next_at is not null and n.account_id = a.account_id \
              and n.endpoint_id = a.endpoint_id and n.lane > a.lane order by n.lane, n.place limit 1), \
@@ -31,58 +30,58 @@ macro_rules! agenda {
     };
 }
 
-/// The accounts with something due that nobody else sends.
+/// The accounts with due deliveries that no other server has claimed.
 pub(crate) async fn due_accounts(
-    tx: &mut Tx,
+    query: &mut Query<'_>,
     claim: &str,
     now: Timestamp,
 ) -> Result<Vec<AccountId>, StoreError> {
-    let rows: Vec<(AccountId,)> = tx
-        .all(
-            agenda!(
+    query
+        .values(
+            queue_heads!(
                 "",
                 ", (select n.id from webhook_deliveries n where n.next_at is not null and n.account_id > a.account_id \
                  order by n.account_id, n.endpoint_id, n.lane, n.place limit 1)",
-                "select distinct a.account_id as value from agenda a \
+                "select distinct a.account_id as value from heads a \
                  left join webhook_queues q on q.account_id = a.account_id where a.next_at <= $1 \
                  and (q.account_id is null or q.claimed_until <= $1 or q.claim = $2)"
             ),
             args![now, claim.to_owned()],
         )
-        .await?;
-    Ok(rows.into_iter().map(|(account,)| account).collect())
+        .await
 }
 
-/// When the first delivery of a lane is due.
-pub(crate) struct AgendaRow {
+/// When the first delivery of a queue is due.
+pub(crate) struct QueueHeadRow {
     pub(crate) endpoint_id: EndpointId,
     pub(crate) lane: i64,
     pub(crate) next_at: Timestamp,
 }
 
-from_row!(AgendaRow { endpoint_id, lane, next_at });
+from_row!(QueueHeadRow { endpoint_id, lane, next_at });
 
-/// Every lane of the account in which something waits.
-pub(crate) async fn agenda(tx: &mut Tx, account: AccountId) -> Result<Vec<AgendaRow>, StoreError> {
-    tx.all(
-        agenda!("account_id = $1 and", "", "select endpoint_id, lane, next_at from agenda"),
-        args![account],
-    )
-    .await
+/// Every queue of the account that has a pending delivery.
+pub(crate) async fn queue_heads(
+    query: &mut Query<'_>,
+    account: AccountId,
+) -> Result<Vec<QueueHeadRow>, StoreError> {
+    query
+        .all(
+            queue_heads!("account_id = $1 and", "", "select endpoint_id, lane, next_at from heads"),
+            args![account],
+        )
+        .await
 }
 
-static CLAIM: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "insert into webhook_queues (account_id, claim, claimed_until) values",
-        "($a, $1, $2)",
-        "on conflict (account_id) do update set claim = excluded.claim, claimed_until = excluded.claimed_until \
+static CLAIM: BulkStatement = BulkStatement::new(
+    "insert into webhook_queues (account_id, claim, claimed_until) values",
+    "($a, $1, $2)",
+    "on conflict (account_id) do update set claim = excluded.claim, claimed_until = excluded.claimed_until \
          where webhook_queues.claimed_until <= $3 or webhook_queues.claim = $1 returning account_id as value",
-        3,
-    )
-});
+);
 
-/// Claims those of the accounts that nobody else sends; answers which.
-pub(crate) async fn claim(
+/// Claims those of the accounts that no other server has claimed; returns which.
+pub(crate) async fn claim_accounts(
     tx: &mut Tx,
     accounts: &[AccountId],
     claim: &str,
@@ -90,54 +89,46 @@ pub(crate) async fn claim(
     now: Timestamp,
 ) -> Result<Vec<AccountId>, StoreError> {
     let shared = args![claim.to_owned(), until, now];
-    let mut claimed = Vec::new();
-    for (text, args) in CLAIM.pieces(accounts, &shared, |account| args![*account]) {
-        let rows: Vec<(AccountId,)> = tx.all(text, args).await?;
-        claimed.extend(rows.into_iter().map(|(account,)| account));
-    }
-    Ok(claimed)
+    CLAIM.values(tx, shared, accounts.iter().map(|account| args![*account]).collect()).await
 }
 
-/// Keeps what is claimed until `until`; answers what that is.
-pub(crate) async fn keep_claims(
+/// Renews the claims until `until`; returns the accounts.
+pub(crate) async fn renew_claims(
     tx: &mut Tx,
     claim: &str,
     until: Timestamp,
 ) -> Result<Vec<AccountId>, StoreError> {
-    let rows: Vec<(AccountId,)> = tx
-        .all(
-            "update webhook_queues set claimed_until = $2 where claim = $1 returning account_id as value",
-            args![claim.to_owned(), until],
-        )
-        .await?;
-    Ok(rows.into_iter().map(|(account,)| account).collect())
+    tx.values(
+        "update webhook_queues set claimed_until = $2 where claim = $1 returning account_id as value",
+        args![claim.to_owned(), until],
+    )
+    .await
 }
 
-pub(crate) async fn release(tx: &mut Tx, claim: &str, account: AccountId) -> Result<(), StoreError> {
-    tx.execute(
+pub(crate) async fn release_claim(tx: &mut Tx, claim: &str, account: AccountId) -> Result<(), StoreError> {
+    tx.run(
         "delete from webhook_queues where claim = $1 and account_id = $2",
         args![claim.to_owned(), account],
     )
     .await
-    .map(drop)
 }
 
-pub(crate) async fn release_all(tx: &mut Tx, claim: &str) -> Result<u64, StoreError> {
+pub(crate) async fn release_claims(tx: &mut Tx, claim: &str) -> Result<u64, StoreError> {
     tx.execute("delete from webhook_queues where claim = $1", args![claim.to_owned()]).await
 }
 
-/// Lets go of every claim; right only where no other process can hold one.
-pub(crate) async fn forget_claims(tx: &mut Tx) -> Result<u64, StoreError> {
+/// Deletes every claim; right only where no other process can hold one.
+pub(crate) async fn delete_all_claims(tx: &mut Tx) -> Result<u64, StoreError> {
     tx.execute("delete from webhook_queues", args![]).await
 }
 
 /// A delivery that is to be sent.
-pub(crate) struct DueRow {
+pub(crate) struct PendingDeliveryRow {
     pub(crate) id: DeliveryId,
     pub(crate) endpoint_id: EndpointId,
     pub(crate) event_id: EventId,
     pub(crate) event_type: String,
-    pub(crate) status: String,
+    pub(crate) status: Status,
     pub(crate) attempts: i64,
     pub(crate) tries: i64,
     pub(crate) next_at: Timestamp,
@@ -145,7 +136,7 @@ pub(crate) struct DueRow {
     pub(crate) data: Option<String>,
 }
 
-from_row!(DueRow {
+from_row!(PendingDeliveryRow {
     id,
     endpoint_id,
     event_id,
@@ -158,7 +149,7 @@ from_row!(DueRow {
     data,
 });
 
-macro_rules! select_due {
+macro_rules! select_pending {
     ($rest:literal) => {
         concat!(
             "select d.id, d.endpoint_id, d.event_id, d.event_type, d.status, d.attempts, d.tries, d.next_at, \
@@ -170,25 +161,29 @@ macro_rules! select_due {
     };
 }
 
-/// What is due in a lane, longest first; in the lane that keeps its order what comes first, due or not.
-pub(crate) async fn due(
-    tx: &mut Tx,
-    (account, endpoint): (AccountId, EndpointId),
-    lane: Lane,
+/// The due deliveries of a queue, longest due first; in the ordered queue its first deliveries, due or not.
+pub(crate) async fn pending_deliveries(
+    query: &mut Query<'_>,
+    key: EndpointKey,
+    kind: QueueKind,
     now: Timestamp,
-    most: i64,
-) -> Result<Vec<DueRow>, StoreError> {
-    if lane == Lane::InOrder {
-        return tx
+    limit: i64,
+) -> Result<Vec<PendingDeliveryRow>, StoreError> {
+    let EndpointKey { account, endpoint } = key;
+    if kind == QueueKind::Ordered {
+        return query
             .all(
-                select_due!("d.lane = $3 and d.next_at is not null order by d.place limit $4"),
-                args![account, endpoint, lane.number(), most],
+                select_pending!("d.lane = $3 and d.next_at is not null order by d.place limit $4"),
+                args![account, endpoint, kind.number(), limit],
             )
             .await;
     }
-    tx.all(
-        select_due!("d.lane = $3 and d.next_at is not null and d.place <= $4 order by d.place limit $5"),
-        args![account, endpoint, lane.number(), now, most],
-    )
-    .await
+    query
+        .all(
+            select_pending!(
+                "d.lane = $3 and d.next_at is not null and d.place <= $4 order by d.place limit $5"
+            ),
+            args![account, endpoint, kind.number(), now, limit],
+        )
+        .await
 }

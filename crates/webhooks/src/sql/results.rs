@@ -1,104 +1,77 @@
-//! What became of attempts, many at once.
-
-use std::sync::LazyLock;
+//! The results of attempts, many in one statement.
 
 use portico_kernel::{AccountId, AttemptId, DeliveryId, EndpointId, Timestamp};
-use portico_store::{StoreError, Tx, args, from_row};
+use portico_store::{BulkStatement, StoreError, Tx, args, from_row};
 
-use super::ByRows;
-use crate::model::After;
+use crate::model::{Outcome, Status, Transition};
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct ResultRow {
     pub(crate) delivery: DeliveryId,
-    /// The attempts that were made before this one, and how it stood: whoever finds it otherwise writes nothing.
+    /// The attempts before this one, and the status: the result is stored only where the delivery still has both.
     pub(crate) tries: i64,
-    pub(crate) was: &'static str,
-    pub(crate) after: After,
+    pub(crate) status_before: Status,
+    pub(crate) next: Transition,
     pub(crate) attempt: AttemptId,
     pub(crate) at: Timestamp,
     pub(crate) status_code: i64,
     pub(crate) duration_ms: i64,
-    pub(crate) outcome: &'static str,
+    pub(crate) outcome: Outcome,
 }
 
-static UPDATE: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "with results (delivery_id, tried, was, state, made, in_lane, due, ended_at) as (values",
-        "($a, $b, $c, $d, $e, $f, $g, $h)",
-        ") update webhook_deliveries set status = results.state, attempts = results.made, tries = tries + 1, \
+static UPDATE: BulkStatement = BulkStatement::new(
+    "with results (delivery_id, tried, was, state, made, in_lane, due, ended_at) as (values",
+    "($a, $b, $c, $d, $e, $f, $g, $h)",
+    ") update webhook_deliveries set status = results.state, attempts = results.made, tries = tries + 1, \
          lane = results.in_lane, next_at = results.due, last_at = results.ended_at from results \
          where webhook_deliveries.id = results.delivery_id and webhook_deliveries.tries = results.tried \
          and webhook_deliveries.status = results.was and exists (select 1 from webhook_queues q where q.account_id = webhook_deliveries.account_id \
          and q.claim = $1) returning id as value",
-        1,
-    )
-});
+);
 
-static INSERT: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "insert into webhook_attempts (delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at) \
+static INSERT: BulkStatement = BulkStatement::new(
+    "insert into webhook_attempts (delivery_id, number, id, at, status_code, duration_ms, outcome, next_retry_at) \
          values",
-        "($a, $b, $c, $d, $e, $f, $g, $h)",
-        "",
-        0,
-    )
-});
+    "($a, $b, $c, $d, $e, $f, $g, $h)",
+    "",
+);
 
-/// Writes results, of those deliveries alone that are still as they were and still claimed; answers which.
+/// Stores the results of those deliveries that are still as they were and still claimed; returns which.
 pub(crate) async fn write_results(
     tx: &mut Tx,
     claim: &str,
     rows: &[ResultRow],
 ) -> Result<Vec<DeliveryId>, StoreError> {
-    let shared = args![claim.to_owned()];
-    let mut written = Vec::new();
-    let update = UPDATE.pieces(rows, &shared, |row| {
-        let After { status, attempts, lane, next_at } = row.after;
-        let (was, state) = (row.was.to_owned(), status.name().to_owned());
-        args![row.delivery, row.tries, was, state, attempts, lane.number(), next_at, row.at]
-    });
-    for (text, args) in update {
-        let ids: Vec<(DeliveryId,)> = tx.all(text, args).await?;
-        written.extend(ids.into_iter().map(|(id,)| id));
-    }
-    Ok(written)
+    let update = |row: &ResultRow| {
+        let Transition { status, attempts, queue, next_at } = row.next;
+        let before = row.status_before;
+        args![row.delivery, row.tries, before, status, attempts, queue.number(), next_at, row.at]
+    };
+    UPDATE.values(tx, args![claim.to_owned()], rows.iter().map(update).collect()).await
 }
 
 pub(crate) async fn insert_attempts(tx: &mut Tx, rows: &[ResultRow]) -> Result<(), StoreError> {
-    let insert = INSERT.pieces(rows, &[], |row| {
-        let (number, next) = (row.tries + 1, row.after.next_at);
-        args![
-            row.delivery,
-            number,
-            row.attempt,
-            row.at,
-            row.status_code,
-            row.duration_ms,
-            row.outcome.to_owned(),
-            next
-        ]
-    });
-    for (text, args) in insert {
-        tx.execute(text, args).await?;
-    }
-    Ok(())
+    let insert = |row: &ResultRow| {
+        let (number, next) = (row.tries + 1, row.next.next_at);
+        args![row.delivery, number, row.attempt, row.at, row.status_code, row.duration_ms, row.outcome, next]
+    };
+    INSERT.run(tx, args![], rows.iter().map(insert).collect()).await
 }
 
-/// What the attempts of a while say of an endpoint.
+/// The sum of some attempts to an endpoint.
 #[derive(Debug, Clone)]
-pub(crate) struct Health {
+pub(crate) struct EndpointHealth {
     pub(crate) endpoint: EndpointId,
     pub(crate) last_at: Timestamp,
-    pub(crate) last_status: &'static str,
-    /// Was one of them taken?
+    pub(crate) last_status: Status,
+    /// Was one of them delivered?
     pub(crate) recovered: bool,
-    /// The first that failed after the last that was taken.
+    /// The first that failed after the last that was delivered.
     pub(crate) failing_since: Option<Timestamp>,
 }
 
-/// Since when an endpoint fails.
+/// Since when an endpoint has been failing.
 pub(crate) struct FailingRow {
     pub(crate) id: EndpointId,
     pub(crate) account_id: AccountId,
@@ -108,57 +81,47 @@ pub(crate) struct FailingRow {
 
 from_row!(FailingRow { id, account_id, version, failing_since });
 
-static HEALTH: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "with health (endpoint, ended_at, state, recovered, since) as (values",
-        "($a, $b, $c, $d, $e)",
-        ") update webhook_endpoints set last_delivery_at = health.ended_at, last_delivery_status = health.state, \
+static HEALTH: BulkStatement = BulkStatement::new(
+    "with health (endpoint, ended_at, state, recovered, since) as (values",
+    "($a, $b, $c, $d, $e)",
+    ") update webhook_endpoints set last_delivery_at = health.ended_at, last_delivery_status = health.state, \
          failing_since = case when health.recovered then health.since \
          else coalesce(webhook_endpoints.failing_since, health.since) end from health \
          where webhook_endpoints.id = health.endpoint returning id, account_id, version, failing_since",
-        0,
-    )
-});
+);
 
-/// Notes how endpoints do; answers since when each fails.
-pub(crate) async fn note_health(tx: &mut Tx, rows: &[Health]) -> Result<Vec<FailingRow>, StoreError> {
-    let mut all = Vec::new();
-    let update = HEALTH.pieces(rows, &[], |row| {
-        args![row.endpoint, row.last_at, row.last_status.to_owned(), row.recovered, row.failing_since]
-    });
-    for (text, args) in update {
-        all.extend(tx.all(text, args).await?);
-    }
-    Ok(all)
+/// Stores the health of endpoints; returns since when each has been failing.
+pub(crate) async fn update_health(
+    tx: &mut Tx,
+    rows: &[EndpointHealth],
+) -> Result<Vec<FailingRow>, StoreError> {
+    let update = |row: &EndpointHealth| {
+        args![row.endpoint, row.last_at, row.last_status, row.recovered, row.failing_since]
+    };
+    HEALTH.all(tx, args![], rows.iter().map(update).collect()).await
 }
 
-/// Attempts of one hour, one outcome and about one answer time.
+/// Attempts of one hour, one outcome and one bucket of the latency histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct StatKey {
     pub(crate) account: AccountId,
     pub(crate) endpoint: EndpointId,
     pub(crate) hour: i64,
-    pub(crate) outcome: &'static str,
-    pub(crate) step: i64,
+    pub(crate) outcome: Outcome,
+    pub(crate) latency_bucket: i64,
 }
 
-static COUNT: LazyLock<ByRows> = LazyLock::new(|| {
-    ByRows::new(
-        "insert into webhook_stats (account_id, endpoint_id, hour, outcome, step, count) values",
-        "($a, $b, $c, $d, $e, $f)",
-        "on conflict (account_id, endpoint_id, hour, outcome, step) \
+static COUNT: BulkStatement = BulkStatement::new(
+    "insert into webhook_stats (account_id, endpoint_id, hour, outcome, step, count) values",
+    "($a, $b, $c, $d, $e, $f)",
+    "on conflict (account_id, endpoint_id, hour, outcome, step) \
          do update set count = webhook_stats.count + excluded.count",
-        0,
-    )
-});
+);
 
 /// Adds to the statistics.
-pub(crate) async fn count(tx: &mut Tx, rows: &[(StatKey, i64)]) -> Result<(), StoreError> {
-    let insert = COUNT.pieces(rows, &[], |(key, count)| {
-        args![key.account, key.endpoint, key.hour, key.outcome.to_owned(), key.step, *count]
-    });
-    for (text, args) in insert {
-        tx.execute(text, args).await?;
-    }
-    Ok(())
+pub(crate) async fn add_stats(tx: &mut Tx, rows: &[(StatKey, i64)]) -> Result<(), StoreError> {
+    let insert = |(key, count): &(StatKey, i64)| {
+        args![key.account, key.endpoint, key.hour, key.outcome, key.latency_bucket, *count]
+    };
+    COUNT.run(tx, args![], rows.iter().map(insert).collect()).await
 }

@@ -4,12 +4,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use portico_store::{Db, args};
-use portico_testkit::{Database, TestDatabase, kills};
+use portico_store::{Db, Select, args};
+use portico_testkit::{Database, TestDatabase, kills, while_moving};
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 use super::client::{Client, PRICES, Target, below};
 use super::ledger::{Fate, Ledger};
@@ -19,8 +17,6 @@ const CALLERS: usize = 8;
 /// Answers before a server is killed, at most.
 const ANSWERS_MAX: usize = 1_500;
 const STOPS: usize = 3;
-/// Nothing here takes so long.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Tells when so many answers have come.
 struct Progress {
@@ -77,10 +73,11 @@ async fn load_and_end(
             tokio::spawn(caller(server.api.clone(), target.clone(), name, progress.clone()))
         })
         .collect();
-    timeout(PATIENCE, progress.reached.notified()).await.unwrap();
+    let answers = || progress.answers.load(Ordering::SeqCst);
+    while_moving("enough answers", answers, progress.reached.notified()).await;
     end(server);
     for caller in callers {
-        ledger.extend(timeout(PATIENCE, caller).await.unwrap().unwrap());
+        ledger.extend(while_moving("the end of a caller", answers, caller).await.unwrap());
     }
 }
 
@@ -112,15 +109,15 @@ fn die_while_taking_over(database: &TestDatabase) {
 async fn nothing_is_left(database: &TestDatabase) {
     assert_eq!(files(database.folder.path()), Vec::<String>::new());
     let db = Db::open(&database.url).await.unwrap();
-    let mut tx = db.glance().await.unwrap();
+    let mut tx = db.query();
     for count in [
         "select count(*) as value from meter_journals",
         "select count(*) as value from leases where resource like 'units %'",
     ] {
-        let (count_now,): (i64,) = tx.one(count, args![]).await.unwrap();
+        let count_now: i64 = tx.value(count, args![]).await.unwrap();
         assert_eq!(count_now, 0, "{count}");
     }
-    drop(tx);
+
     db.close().await;
 }
 

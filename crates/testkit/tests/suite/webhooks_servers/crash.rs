@@ -1,10 +1,10 @@
 //! A server that is killed, or told to stop, while it sends: nothing is lost, and little comes twice.
 
-use portico_testkit::{Database, TestDatabase, kills};
+use portico_testkit::{Database, TestDatabase, kill_volume, kills};
 
 use super::ledger::check;
 use super::receiver::Manner::{self, Down, FailsFirst, FailsRarely, Quick, RefusesSome, Slow};
-use super::scene::{Scene, join, start};
+use super::scene::{Scene, start};
 use crate::metering_servers::client::below;
 
 /// Ten endpoints, and which of them subscribe the audit log too.
@@ -33,7 +33,7 @@ const QUICK: [(Manner, bool); 10] = [
     (Quick, false),
     (Quick, false),
 ];
-/// Each comes to all ten.
+/// Each comes to all ten. So many in a full run.
 const THINGS: usize = 5_000;
 /// Requests after the start of a server that dies soon.
 const SOON: usize = 50;
@@ -42,7 +42,8 @@ const THINGS_PER_STOP: usize = 300;
 
 async fn killed_while_it_sends(kind: Database) {
     let (scene, mut server) = Scene::new(TestDatabase::create(kind).await, &TEN).await;
-    let each = THINGS / (kills() + 1);
+    let things = kill_volume(THINGS);
+    let each = things / (kills() + 1);
     let mut marks = Vec::new();
     for round in 1..=kills() {
         // A thing makes ten requests at least. Now and then soon after the start.
@@ -50,7 +51,7 @@ async fn killed_while_it_sends(kind: Database) {
         let callers = scene.load(&[&server], scene.to_make(round * each), false);
         scene.receiver.reach_more(goal).await;
         server.kill();
-        join(callers).await;
+        scene.join(callers).await;
         marks.push(scene.receiver.hung_up().await);
         if round == kills() / 2 {
             scene.receiver.come_up();
@@ -62,7 +63,7 @@ async fn killed_while_it_sends(kind: Database) {
         server = start(&scene.database);
     }
     scene.receiver.come_up();
-    join(scene.load(&[&server], scene.to_make(THINGS), false)).await;
+    scene.join(scene.load(&[&server], scene.to_make(things), false)).await;
     scene.settled().await;
     assert_eq!(server.stop().code(), Some(0));
     let findings = check(&scene, &marks).await;
@@ -85,7 +86,7 @@ async fn stopped_while_it_sends(kind: Database) {
         let callers = scene.load(&[&server], THINGS_PER_STOP, false);
         scene.receiver.reach_more(1 + below(8 * THINGS_PER_STOP)).await;
         assert_eq!(server.stop().code(), Some(0));
-        join(callers).await;
+        scene.join(callers).await;
         server = start(&scene.database);
     }
     scene.settled().await;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use portico_store::{Db, Tx, args, from_row};
+use portico_store::{Db, Select, Tx, args, from_row};
 use portico_webhooks::limits;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use portico_testkit::TestDatabase;
 use super::cluster::Cluster;
 use super::ledger::check;
 use super::receiver::Manner::{self, FailsFirst, Quick, Slow};
-use super::scene::{Scene, join};
+use super::scene::Scene;
 use crate::metering_servers::client::below;
 
 const FIVE: [(Manner, bool); 5] =
@@ -20,7 +20,7 @@ async fn postgres_goes_away_and_comes_back() {
         let callers = scene.load(&[&server], THINGS / 4, true);
         scene.receiver.reach_more(1 + below(THINGS)).await;
         cluster.restart(mode);
-        join(callers).await;
+        scene.join(callers).await;
     }
     scene.settled().await;
     assert_eq!(server.stop().code(), Some(0));

@@ -7,15 +7,13 @@ use std::time::Duration;
 
 use portico_engine::clock::SystemClock;
 use portico_kernel::Clock;
+use portico_testkit::while_moving;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use crate::metering_servers::client::below;
 
-/// Nothing that is waited for takes so long.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// Seconds in which everything is read that a server had sent, and after which no other has taken over yet.
 const MOMENT: i64 = 4;
 
@@ -121,7 +119,7 @@ impl Log {
 }
 
 /// How many requests came, and how many of them were taken.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) requests: usize,
     pub(crate) taken: usize,
@@ -178,6 +176,11 @@ impl Receiver {
         self.down.store(false, Ordering::SeqCst);
     }
 
+    /// How much has come.
+    pub(crate) fn progress(&self) -> Progress {
+        *self.progress.borrow()
+    }
+
     pub(crate) fn mark(&self) -> Mark {
         let log = self.log();
         Mark { requests: log.requests.len(), ends: log.ends, still_at: None }
@@ -194,8 +197,8 @@ impl Receiver {
     /// Waits until so much has come.
     pub(crate) async fn reach(&self, is_enough: impl FnMut(&Progress) -> bool) {
         let mut progress = self.progress.subscribe();
-        let reached = timeout(PATIENCE, progress.wait_for(is_enough)).await.is_ok();
-        assert!(reached, "no more than {:?}", *self.progress.borrow());
+        let moving = || self.progress();
+        while_moving("enough", moving, progress.wait_for(is_enough)).await.unwrap();
     }
 
     /// Waits until so many more requests have come.
@@ -207,8 +210,8 @@ impl Receiver {
     /// Waits until everything that a dead server has sent is read, and then marks the place.
     pub(crate) async fn hung_up(&self) -> Mark {
         let mut count = self.connections.subscribe();
-        let none = timeout(PATIENCE, count.wait_for(|count| *count == 0)).await;
-        assert!(none.is_ok(), "somebody still holds a connection");
+        let moving = || (*self.connections.borrow(), self.progress());
+        while_moving("the last hang-up", moving, count.wait_for(|count| *count == 0)).await.unwrap();
         self.mark()
     }
 

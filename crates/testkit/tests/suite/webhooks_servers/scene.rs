@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use portico_engine::clock::{Stopwatch, SystemClock};
+use portico_engine::clock::SystemClock;
 use portico_kernel::Clock;
-use portico_store::{Db, args};
-use portico_testkit::TestDatabase;
+use portico_store::{Db, Select, args};
+use portico_testkit::{Stall, TestDatabase, while_moving};
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
-use super::receiver::{Manner, PATIENCE, Receiver};
+use super::receiver::{Manner, Receiver};
 use crate::metering_servers::client::{Client, Target};
 use crate::program::{Server, command};
 
@@ -22,8 +21,6 @@ pub(crate) const THING: &str = "lab.thing.created";
 /// What some subscribe beside it: each call makes one, and some other calls too.
 pub(crate) const AUDIT: &str = "audit.event";
 const CALLERS: usize = 8;
-/// How long everything that waits may take to end.
-const SETTLE_MAX: Duration = Duration::from_mins(2);
 /// How often to look whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -100,6 +97,12 @@ impl Scene {
             .collect()
     }
 
+    /// Waits for callers.
+    pub(crate) async fn join(&self, callers: JoinSet<()>) {
+        let answered = || self.calls.lock().unwrap().answered.len();
+        while_moving("the end of the callers", answered, callers.join_all()).await;
+    }
+
     /// How many things are to be made until there are so many that were answered.
     pub(crate) fn to_make(&self, things: usize) -> usize {
         things.saturating_sub(self.calls.lock().unwrap().answered.len())
@@ -107,7 +110,7 @@ impl Scene {
 
     /// Makes so many things, each answered.
     pub(crate) async fn make(&self, servers: &[&Server], things: usize) {
-        join(self.load(servers, things, false)).await;
+        self.join(self.load(servers, things, false)).await;
         let calls = self.calls.lock().unwrap();
         assert!(calls.in_doubt.is_empty(), "every call was answered");
     }
@@ -115,16 +118,16 @@ impl Scene {
     /// Waits until nothing waits to be sent. What was tried twice does not wait as long as it would.
     pub(crate) async fn settled(&self) {
         let db = Db::open(&self.database.url).await.unwrap();
-        let watch = Stopwatch::start();
+        let mut stall = Stall::start();
         loop {
-            let mut tx = db.glance().await.unwrap();
+            let mut tx = db.query();
             let waiting = "select count(*) as value from webhook_deliveries where next_at is not null";
-            let (waiting,): (i64,) = tx.one(waiting, args![]).await.unwrap();
-            drop(tx);
+            let waiting: i64 = tx.value(waiting, args![]).await.unwrap();
+
             if waiting == 0 {
                 break;
             }
-            assert!(watch.elapsed() < SETTLE_MAX, "{waiting} deliveries still wait");
+            stall.check((waiting, self.receiver.progress()), || format!("{waiting} deliveries still wait"));
             let mut tx = db.write().await.unwrap();
             let hurry = "update webhook_deliveries set next_at = $1 where attempts >= 2 and next_at > $1";
             tx.execute(hurry, args![SystemClock.now()]).await.unwrap();
@@ -141,13 +144,6 @@ impl Scene {
         tx.execute("update webhook_queues set claimed_until = 0", args![]).await.unwrap();
         tx.commit().await.unwrap();
         db.close().await;
-    }
-}
-
-/// Waits for callers.
-pub(crate) async fn join(mut callers: JoinSet<()>) {
-    while let Some(ended) = timeout(PATIENCE, callers.join_next()).await.unwrap() {
-        ended.unwrap();
     }
 }
 

@@ -8,7 +8,7 @@ use portico_webhooks::limits;
 use super::cluster::Cluster;
 use super::ledger::check;
 use super::receiver::Manner::{self, FailsFirst, Quick, Slow};
-use super::scene::{Scene, join, start};
+use super::scene::{Scene, start};
 
 const THINGS: usize = 500;
 const FIVE: [(Manner, bool); 5] =
@@ -46,8 +46,8 @@ async fn one_takes_over_from_one_that_is_killed() {
     let callers = scene.load(&[&second], THINGS, false);
     scene.receiver.reach(|progress| progress.requests > mark.requests).await;
     let after = watch.elapsed();
-    assert!(after <= limits::CLAIM_LIFE + 2 * limits::LOOK_EVERY, "{after:?}");
-    join(callers).await;
+    assert!(after <= limits::CLAIM_LIFE + 2 * limits::POLL_EVERY, "{after:?}");
+    scene.join(callers).await;
     scene.settled().await;
     let findings = check(&scene, &[mark]).await;
     println!("one of two killed, the other sends after {after:?}: {findings}");
@@ -65,11 +65,11 @@ async fn one_takes_over_from_one_that_stands_still() {
     scene.receiver.reach_more(THINGS).await;
     first.signal("-STOP");
     let still_at = SystemClock.now().as_seconds();
-    join(callers).await;
+    scene.join(callers).await;
     scene.settled().await;
     first.signal("-CONT");
     // Some of its calls ran out of time meanwhile.
-    join(scene.load(&[&first, &second], THINGS, true)).await;
+    scene.join(scene.load(&[&first, &second], THINGS, true)).await;
     scene.settled().await;
     let findings = check(&scene, &[scene.receiver.mark_still(still_at)]).await;
     println!("one of two stood still: {findings}");

@@ -1,0 +1,46 @@
+//! What answers at the listeners of one process.
+
+use std::sync::Arc;
+
+use portico_gateway::{AuthServer, Gateway, Metrics, MetricsServer, Origins, RouteError, Stopping};
+
+use crate::App;
+
+/// The servers behind the listeners, wired for `serve` and for tests alike. They share one set of counters, and begin to
+/// refuse together when the process stops.
+pub struct Server {
+    /// Answers the API, and MQTT.
+    pub gateway: Arc<Gateway>,
+    /// Answers at the identity provider's address.
+    pub auth: Arc<AuthServer>,
+    /// Answers Prometheus.
+    pub metrics: Arc<MetricsServer>,
+    /// Tells the gateway and the identity provider that the process stops.
+    pub stopping: Stopping,
+}
+
+impl Server {
+    /// The servers of `app`; pages of `origins` may call the API.
+    pub fn new(app: &App, origins: Origins) -> Result<Self, RouteError> {
+        let metrics = Metrics::new(
+            &app.engine.registry,
+            &app.metering.metrics,
+            &app.webhooks.metrics,
+            &app.connections,
+        );
+        let (metrics, stopping) = (Arc::new(metrics), Stopping::default());
+        let gateway = Gateway::new(
+            app.engine.clone(),
+            app.identity.clone(),
+            app.metering.clone(),
+            app.connections.clone(),
+            origins,
+            metrics.clone(),
+            stopping.clone(),
+        )?;
+        let auth = AuthServer::new(app.engine.clone(), app.identity.clone(), stopping.clone());
+        let metrics = MetricsServer::new(app.engine.clone(), metrics);
+        let (gateway, auth, metrics) = (Arc::new(gateway), Arc::new(auth), Arc::new(metrics));
+        Ok(Self { gateway, auth, metrics, stopping })
+    }
+}

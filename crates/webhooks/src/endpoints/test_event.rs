@@ -1,0 +1,52 @@
+//! Sending a test event to an endpoint.
+
+use portico_engine::{Ctx, Operation, Spec, Tool};
+use portico_kernel::{Category, DeliveryId, EndpointId, EventId, Problem, Scope};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{check_enabled, find_endpoint};
+use crate::events::WebhookTest;
+use crate::{Webhooks, sql};
+
+/// Send a `webhook.test` event to an endpoint, whatever it subscribes. The answer comes once the first attempt is on
+/// record, or after a quarter of a second.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TestEndpoint {
+    /// The endpoint.
+    endpoint_id: EndpointId,
+}
+
+/// A test event on its way.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Tested")]
+pub(crate) struct TestEvent {
+    /// The event, which is the `webhook-id` too.
+    event_id: EventId,
+    /// Its delivery to the endpoint.
+    delivery_id: DeliveryId,
+}
+
+impl Operation for TestEndpoint {
+    const SPEC: Spec = Spec::post("webhooks.endpoints.test", "/v1/webhooks/endpoints/{endpoint_id}/test")
+        .tool(
+            Tool::new("webhooks_test_endpoint", "Send a test event")
+                .hint("See what came of it with `webhooks_list_deliveries`."),
+        )
+        .scope(Scope::WebhooksWrite)
+        .category(Category::Send)
+        .accepts_idempotency_key();
+    type Area = Webhooks;
+    type Answer = TestEvent;
+
+    async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<TestEvent, Problem> {
+        let row = find_endpoint(ctx, self.endpoint_id).await?;
+        check_enabled(&row)?;
+        let (endpoint_id, actor) = (row.id.to_string(), ctx.caller().subject.clone());
+        let event_id = ctx.emit_to(&WebhookTest { endpoint_id, actor }, row.id)?;
+        let delivery_id = sql::delivery_id(ctx.tx().await?, event_id, row.id).await?;
+        ctx.await_before_reply(webhooks.sender.await_attempt(delivery_id));
+        Ok(TestEvent { event_id, delivery_id })
+    }
+}

@@ -1,0 +1,395 @@
+//! The worker of one account: it sends the account's deliveries.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use portico_engine::Engine;
+use portico_kernel::{AccountId, DeliveryId, EndpointId, Problem, Timestamp};
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::attempt::{FinishedAttempt, attempt};
+use super::endpoint_queue::{EndpointQueue, Target};
+use super::results::AttemptRecord;
+use super::worker_handle::{WorkerHandle, WorkerInbox, WorkerMode};
+use super::{PendingDelivery, Sender};
+use crate::model::{AttemptOutcome, DeliveryState, Outcome, QueueKind, transition};
+use crate::sql::{self, EndpointKey, EndpointRow, PendingDeliveryRow};
+use crate::{Webhooks, limits};
+
+/// Sends the deliveries of one account.
+pub(super) struct AccountWorker {
+    webhooks: Arc<Webhooks>,
+    engine: Arc<Engine>,
+    account: AccountId,
+    handle: Arc<WorkerHandle>,
+    results: mpsc::UnboundedSender<AttemptRecord>,
+    queues: HashMap<EndpointId, EndpointQueue>,
+    /// When the endpoints were last read.
+    endpoints_read_at: Timestamp,
+    attempts: JoinSet<FinishedAttempt>,
+    in_flight: HashMap<Id, (EndpointId, DeliveryId)>,
+    /// The deliveries whose results were stored last: one may have been read, and sent, before it was handed over.
+    recently_stored: VecDeque<DeliveryId>,
+    /// Results that are not stored yet.
+    unstored: usize,
+    /// Are the endpoints and the due deliveries to be read again?
+    refresh: bool,
+    /// When the next delivery is due that is not due yet.
+    next_at: Option<Timestamp>,
+}
+
+impl AccountWorker {
+    pub(super) fn new(
+        webhooks: Arc<Webhooks>,
+        engine: Arc<Engine>,
+        account: AccountId,
+        handle: Arc<WorkerHandle>,
+        results: mpsc::UnboundedSender<AttemptRecord>,
+    ) -> Self {
+        let endpoints_read_at = engine.clock.now();
+        Self {
+            webhooks,
+            engine,
+            account,
+            handle,
+            results,
+            queues: HashMap::new(),
+            endpoints_read_at,
+            attempts: JoinSet::new(),
+            in_flight: HashMap::new(),
+            recently_stored: VecDeque::new(),
+            unstored: 0,
+            refresh: true,
+            next_at: None,
+        }
+    }
+
+    fn sender(&self) -> &Sender {
+        &self.webhooks.sender
+    }
+
+    /// Sends until it is told to end.
+    pub(super) async fn run(mut self) {
+        loop {
+            let (inbox, mode) = self.handle.take();
+            self.process(inbox);
+            match mode {
+                WorkerMode::Stop => return,
+                WorkerMode::Drain if self.attempts.is_empty() => return,
+                // The next server reads what is due.
+                WorkerMode::Drain => (self.refresh, self.next_at) = (false, None),
+                WorkerMode::Run => {
+                    if let Err(problem) = self.work().await {
+                        // The supervisor's next poll makes it try again.
+                        let account = self.account;
+                        tracing::warn!(%account, %problem, cause = ?problem.cause(), "Failed to read due deliveries");
+                        (self.refresh, self.next_at) = (false, None);
+                    }
+                }
+            }
+            self.wait().await;
+        }
+    }
+
+    fn process(&mut self, inbox: WorkerInbox) {
+        self.refresh |= inbox.refresh;
+        self.unstored = self.unstored.saturating_sub(inbox.stored.len());
+        for id in inbox.stored {
+            for queue in self.queues.values_mut() {
+                queue.result_stored(id);
+            }
+            self.recently_stored.push_back(id);
+        }
+        self.recently_stored.drain(..self.recently_stored.len().saturating_sub(limits::HANDED_OVER_MAX));
+        for delivery in inbox.committed {
+            if self.recently_stored.contains(&delivery.id) {
+                continue;
+            }
+            match self.queues.get_mut(&delivery.endpoint) {
+                Some(queue) => queue.hand_over(delivery),
+                // Its endpoint was created after the endpoints were read.
+                None => self.refresh = true,
+            }
+        }
+    }
+
+    /// Reads what is to be read, and starts the attempts that may start.
+    async fn work(&mut self) -> Result<(), Problem> {
+        let now = self.engine.clock.now();
+        if self.next_at.is_some_and(|next| next <= now) {
+            self.refresh = true;
+        }
+        if self.refresh {
+            self.refresh = false;
+            self.read_endpoints(now).await?;
+            self.read_queue_heads(now).await?;
+        } else if now.since(self.endpoints_read_at) >= limits::ENDPOINTS_LIFE
+            && self.queues.values().any(EndpointQueue::is_busy)
+        {
+            self.read_endpoints(now).await?;
+        }
+        loop {
+            self.read_queues(now).await?;
+            if !self.start_attempts() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads the account's endpoints, and clears the queues of those that have changed.
+    async fn read_endpoints(&mut self, now: Timestamp) -> Result<(), Problem> {
+        let mut rows: HashMap<_, _> = sql::endpoints(&mut self.engine.db.query(), self.account)
+            .await?
+            .into_iter()
+            .map(|row| (row.id, row))
+            .collect();
+        self.endpoints_read_at = now;
+        // One that was deleted stays as long as an attempt is in flight to it.
+        self.queues.retain(|id, queue| rows.contains_key(id) || queue.in_flight() > 0);
+        for (id, queue) in &mut self.queues {
+            match rows.remove(id) {
+                Some(row) if row.version == queue.target.row.version && !overlap_ended(queue, now) => {}
+                Some(row) => {
+                    queue.target = target(&self.engine, row, now);
+                    queue.clear();
+                }
+                None => {
+                    queue.clear();
+                    let row = EndpointRow { enabled: false, ..queue.target.row.clone() };
+                    queue.target = Arc::new(Target { row, keys: Vec::new() });
+                }
+            }
+        }
+        for (id, row) in rows {
+            self.queues.insert(id, EndpointQueue::new(target(&self.engine, row, now)));
+        }
+        Ok(())
+    }
+
+    /// Finds out which queues have pending deliveries, and ends those of endpoints that are disabled.
+    async fn read_queue_heads(&mut self, now: Timestamp) -> Result<(), Problem> {
+        let heads = sql::queue_heads(&mut self.engine.db.query(), self.account).await?;
+        self.next_at = None;
+        for head in heads {
+            match self.queues.get_mut(&head.endpoint_id) {
+                // What is in flight is stored first: the two would wait for each other's rows.
+                Some(queue) if !queue.target.row.enabled && queue.is_busy() => {
+                    self.due_at(now + limits::POLL_EVERY);
+                }
+                Some(queue) if queue.target.row.enabled && head.next_at <= now => {
+                    queue.expect(QueueKind::from_number(head.lane));
+                }
+                Some(queue) if queue.target.row.enabled => self.due_at(head.next_at),
+                Some(_) => self.end_pending(head.endpoint_id).await?,
+                None => {
+                    let mut query = self.engine.db.query();
+                    match sql::endpoint(&mut query, head.endpoint_id).await? {
+                        // It was created after the endpoints were read.
+                        Some(_) => self.refresh = true,
+                        // It was deleted, and its deliveries will be with it.
+                        None => self.due_at(now + limits::POLL_EVERY),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn due_at(&mut self, at: Timestamp) {
+        self.next_at = Some(self.next_at.map_or(at, |next| next.min(at)));
+    }
+
+    /// Ends some of the deliveries that are pending for a disabled endpoint. The rest follows with the next refresh, which
+    /// comes at once: other writers have their turn in between.
+    async fn end_pending(&mut self, endpoint: EndpointId) -> Result<(), Problem> {
+        let mut tx = self.engine.db.write().await?;
+        let ended = sql::end_pending(&mut tx, self.account, endpoint, limits::PRUNE_ROWS).await?;
+        tx.commit().await?;
+        self.refresh |= ended == limits::PRUNE_ROWS.unsigned_abs();
+        Ok(())
+    }
+
+    async fn read_queues(&mut self, now: Timestamp) -> Result<(), Problem> {
+        let usable = self.queues.iter().filter(|(_, queue)| queue.is_usable());
+        let to_read: Vec<_> = usable
+            .flat_map(|(id, queue)| queue.to_read().into_iter().map(|(kind, limit)| (*id, kind, limit)))
+            .collect();
+        for (endpoint, kind, limit) in to_read {
+            let key = EndpointKey { account: self.account, endpoint };
+            let mut query = self.engine.db.query();
+            let rows = sql::pending_deliveries(&mut query, key, kind, now, limit).await?;
+            let full = i64::try_from(rows.len()).is_ok_and(|read| read == limit);
+            let mut page = Vec::with_capacity(rows.len());
+            for row in rows {
+                let id = row.id;
+                match pending_delivery(row, kind) {
+                    Some(delivery) => page.push(delivery),
+                    None => self.end_delivery(id).await?,
+                }
+            }
+            let queue = self.queues.get_mut(&endpoint);
+            if let Some(next) = queue.and_then(|queue| queue.add_page(kind, page, full, now)) {
+                self.due_at(next);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a delivery whose event was deleted: there is nothing left to send.
+    async fn end_delivery(&self, id: DeliveryId) -> Result<(), Problem> {
+        tracing::error!(account = %self.account, delivery = %id, "Ended a delivery without an event");
+        let mut tx = self.engine.db.write().await?;
+        sql::end_delivery(&mut tx, id).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Starts as many attempts as the limits allow, one endpoint after the other; returns whether it started any.
+    fn start_attempts(&mut self) -> bool {
+        let fair_share = (limits::ACCOUNT_IN_FLIGHT_MAX / self.queues.len().max(1)).max(1);
+        let mut started = false;
+        loop {
+            let mut again = false;
+            for (id, queue) in &mut self.queues {
+                let in_flight = self.attempts.len();
+                if in_flight >= limits::ACCOUNT_IN_FLIGHT_MAX
+                    || self.unstored + in_flight >= limits::UNWRITTEN_MAX
+                {
+                    return started;
+                }
+                // More than its share only while half of the slots are free, the account's and the server's.
+                let roomy = in_flight < limits::ACCOUNT_IN_FLIGHT_MAX / 2;
+                let share = if roomy { limits::ENDPOINT_IN_FLIGHT_MAX } else { fair_share };
+                let crowded = self.webhooks.sender.slots.available_permits() < limits::IN_FLIGHT_MAX / 2;
+                let share = if crowded { share.min(limits::CROWDED_IN_FLIGHT) } else { share };
+                let Some(delivery) = queue.next(share) else { continue };
+                let delivery_id = delivery.id;
+                let task = attempt_in_slot(
+                    self.webhooks.clone(),
+                    self.engine.clone(),
+                    self.account,
+                    queue.target.clone(),
+                    delivery,
+                    queue.is_slow(),
+                );
+                self.in_flight.insert(self.attempts.spawn(task).id(), (*id, delivery_id));
+                (started, again) = (true, true);
+            }
+            if !again {
+                return started;
+            }
+        }
+    }
+
+    /// Waits for something new.
+    async fn wait(&mut self) {
+        let idle = self.attempts.is_empty()
+            && self.unstored == 0
+            && self.next_at.is_none()
+            && !self.queues.values().any(EndpointQueue::is_busy);
+        let now = self.engine.clock.now();
+        if self.attempts.is_empty() && !self.refresh {
+            self.handle.set_waiting(idle.then_some(now));
+            self.sender().notify_progress();
+        }
+        if self.refresh {
+            while let Some(ended) = self.attempts.try_join_next_with_id() {
+                self.attempt_ended(ended);
+            }
+            return tokio::task::yield_now().await;
+        }
+        let engine = self.engine.clone();
+        let due = async {
+            match self.next_at {
+                Some(next) => engine.clock.sleep(next.since(now)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.handle.notified() => {}
+            () = due => {}
+            Some(ended) = self.attempts.join_next_with_id() => {
+                self.attempt_ended(ended);
+                while let Some(ended) = self.attempts.try_join_next_with_id() {
+                    self.attempt_ended(ended);
+                }
+            }
+        }
+    }
+
+    fn attempt_ended(&mut self, ended: Result<(Id, FinishedAttempt), JoinError>) {
+        let task = match &ended {
+            Ok((task, _)) => *task,
+            Err(error) => error.id(),
+        };
+        let Some((endpoint, delivery)) = self.in_flight.remove(&task) else { return };
+        let Some(queue) = self.queues.get_mut(&endpoint) else { return };
+        let Ok((_, mut attempt)) = ended else {
+            tracing::error!(account = %self.account, %delivery, "Delivery attempt panicked");
+            queue.attempt_lost(delivery);
+            return;
+        };
+        let outcome = attempt.outcome.result.outcome;
+        queue.attempt_ended(delivery, outcome, attempt.duration_ms);
+        // The answer 410 says nothing about an endpoint that was changed meanwhile.
+        attempt.outcome.gone &= attempt.endpoint_version == queue.target.row.version;
+        if attempt.outcome.gone {
+            queue.mark_gone(delivery);
+        }
+        let (state, chance) = (attempt.delivery.state, u32::from_ne_bytes(self.engine.entropy.bytes()));
+        let next = transition(state, attempt.outcome, chance);
+        let next_if_not_gone = transition(state, AttemptOutcome { gone: false, ..attempt.outcome }, chance);
+        if let Some(at) = next_if_not_gone.next_at {
+            self.due_at(at);
+        }
+        self.webhooks.metrics.attempted(outcome == Outcome::Delivered);
+        self.webhooks.metrics.to_write(1);
+        self.unstored += 1;
+        let record = AttemptRecord::new(&self.engine, self.account, attempt, next, next_if_not_gone);
+        // The writer ends after every worker.
+        let _ = self.results.send(record);
+    }
+}
+
+/// Returns whether the old secret, which signed beside the new one for a day, has expired since.
+fn overlap_ended(queue: &EndpointQueue, now: Timestamp) -> bool {
+    queue.target.keys.len() > 1 && queue.target.row.old_secret_until.is_some_and(|until| until <= now)
+}
+
+fn target(engine: &Engine, row: EndpointRow, now: Timestamp) -> Arc<Target> {
+    let keys = row.keys(engine, now);
+    Arc::new(Target { row, keys })
+}
+
+/// The delivery of a row; `None` when its event was deleted.
+fn pending_delivery(row: PendingDeliveryRow, queue: QueueKind) -> Option<PendingDelivery> {
+    Some(PendingDelivery {
+        id: row.id,
+        endpoint: row.endpoint_id,
+        event: row.event_id,
+        event_type: row.event_type,
+        occurred_at: row.occurred_at?,
+        data: row.data?,
+        tries: row.tries,
+        state: DeliveryState { status: row.status, attempts: row.attempts, queue },
+        next_at: row.next_at,
+    })
+}
+
+/// Makes an attempt once there is a slot for it; slow endpoints share a part of the slots.
+async fn attempt_in_slot(
+    webhooks: Arc<Webhooks>,
+    engine: Arc<Engine>,
+    account: AccountId,
+    target: Arc<Target>,
+    delivery: PendingDelivery,
+    slow: bool,
+) -> FinishedAttempt {
+    let sender = webhooks.sender.clone();
+    // Neither semaphore is ever closed.
+    let _slow_slot = if slow { sender.slow_slots.acquire().await.ok() } else { None };
+    let _slot = sender.slots.acquire().await.ok();
+    sender.wait_for_claims(&engine).await;
+    let _in_flight = webhooks.metrics.begin();
+    attempt(&webhooks, &engine, account, &target, delivery).await
+}
