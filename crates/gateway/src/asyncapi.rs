@@ -38,7 +38,7 @@ fn definitions() -> Value {
             .keys()
             .map(|kind| json!({ "$ref": format!("{OF_FRAMES}{}", schema_name(kind)) }))
             .collect();
-        schemas.insert(name.to_owned(), json!({ "description": frames.words, "oneOf": variants }));
+        schemas.insert(name.to_owned(), json!({ "description": frames.description, "oneOf": variants }));
         schemas.extend(frames.kinds.into_iter().map(|(kind, schema)| (schema_name(&kind), schema)));
         schemas.extend(frames.parts);
     }
@@ -54,7 +54,7 @@ fn definitions() -> Value {
 
 /// The frames that one side sends: the schema of each kind, and what these refer to.
 struct Frames {
-    words: Value,
+    description: Value,
     kinds: BTreeMap<String, Value>,
     parts: Map<String, Value>,
 }
@@ -79,7 +79,7 @@ fn of<T: JsonSchema>() -> Frames {
         }
         kinds.insert(kind, variant);
     }
-    Frames { words: schema["description"].take(), kinds, parts }
+    Frames { description: schema["description"].take(), kinds, parts }
 }
 
 /// `auth` as `AuthFrame`.
@@ -183,40 +183,34 @@ fn messages(registry: &Registry) -> Value {
     messages.into()
 }
 
-fn channel(address: &str, server: &str, words: &str, messages: &[String]) -> Value {
+fn channel(address: &str, server: &str, description: &str, messages: &[String]) -> Value {
     let messages: Map<_, _> = messages
         .iter()
         .map(|name| (name.clone(), json!({ "$ref": format!("#/components/messages/{name}") })))
         .collect();
     let servers = json!([{ "$ref": format!("#/servers/{server}") }]);
-    json!({ "address": address, "description": words, "servers": servers, "messages": messages })
+    json!({ "address": address, "description": description, "servers": servers, "messages": messages })
 }
 
 fn channels(registry: &Registry) -> Value {
     let events: Vec<_> = registry.events().iter().map(event_message).collect();
     let frames = [frame_messages::<ClientFrame>(), frame_messages::<ServerFrame>()].concat();
     let streamed: Vec<_> = events.iter().cloned().chain(["resync".into(), "problem".into()]).collect();
-    let mut mqtt_events = channel(
-        "events/{type}",
-        "mqtt",
-        "Subscribe `events/#`, `events/+` or `events/<type>`; QoS 0 and 1. A session that is kept resumes.",
-        &events,
-    );
-    mqtt_events["parameters"] = json!({ "type": { "description": "The event's type." } });
-    let mut calls = channel(
-        "rpc/{method}",
-        "mqtt",
-        "MQTT 5: publish with a response topic under `rpc/reply/`; correlation data is echoed.",
-        &["call".into()],
-    );
-    calls["parameters"] = json!({ "method": { "description": "The operation's name." } });
-    let mut replies = channel(
-        "rpc/reply/{name}",
-        "mqtt",
-        "Answers to calls of the same connection, under the topic that the call named.",
-        &["reply".into()],
-    );
-    replies["parameters"] = json!({ "name": { "description": "Whatever the client chose." } });
+    let mqtt = |address: &str, description: &str, messages: &[String], parameters: Value| {
+        let mut channel = channel(address, "mqtt", description, messages);
+        channel["parameters"] = parameters;
+        channel
+    };
+    let description =
+        "Subscribe `events/#`, `events/+` or `events/<type>`; QoS 0 and 1. A session that is kept resumes.";
+    let parameters = json!({ "type": { "description": "The event's type." } });
+    let mqtt_events = mqtt("events/{type}", description, &events, parameters);
+    let description = "MQTT 5: publish with a response topic under `rpc/reply/`; correlation data is echoed.";
+    let parameters = json!({ "method": { "description": "The operation's name." } });
+    let calls = mqtt("rpc/{method}", description, &["call".into()], parameters);
+    let description = "Answers to calls of the same connection, under the topic that the call named.";
+    let parameters = json!({ "name": { "description": "Whatever the client chose." } });
+    let replies = mqtt("rpc/reply/{name}", description, &["reply".into()], parameters);
     json!({
         "stream": channel(
             "/v1/events/stream", "sse",
@@ -232,11 +226,11 @@ fn channels(registry: &Registry) -> Value {
 }
 
 fn operations(registry: &Registry) -> Value {
-    let operation = |action: &str, channel: &str, words: &str, messages: &[String]| {
+    let operation = |action: &str, channel: &str, description: &str, messages: &[String]| {
         let refer = |name: &String| json!({ "$ref": format!("#/channels/{channel}/messages/{name}") });
         let messages: Vec<_> = messages.iter().map(refer).collect();
         json!({
-            "action": action, "channel": { "$ref": format!("#/channels/{channel}") }, "summary": words,
+            "action": action, "channel": { "$ref": format!("#/channels/{channel}") }, "summary": description,
             "messages": messages,
         })
     };

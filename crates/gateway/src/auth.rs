@@ -1,19 +1,18 @@
 //! The identity provider's listener: its answers, and the same envelope around everything else.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Body;
 use portico_engine::{Engine, log_failure, timed_out};
 use portico_identity::{Arrival, Identity, limits, open_to_any_origin};
 
-use crate::arrived::{Arrived, Stopping, check_host, guard};
+use crate::body::HttpBody;
 use crate::cors::{self, Origins};
-use crate::respond::Refusal;
-use crate::server::peer_address;
+use crate::incoming::{IncomingRequest, Stopping, check_host, guard};
+use crate::response::Refusal;
+use crate::transport::peer_address;
 
 /// Serves `{auth_url}`.
 pub struct AuthServer {
@@ -29,37 +28,34 @@ impl AuthServer {
     }
 
     /// Answers a request.
-    pub async fn handle<B>(&self, request: Request<B>) -> Response<Bytes>
-    where
-        B: Body<Data = Bytes, Error: fmt::Display> + Unpin + Send,
-    {
-        let mut arrived = Arrived::new(request, &self.engine);
-        let request_id = arrived.request_id.clone();
-        let result = guard(pin!(self.answer(&mut arrived)), &request_id).await;
+    pub async fn handle<B: HttpBody>(&self, request: Request<B>) -> Response<Bytes> {
+        let mut incoming = IncomingRequest::new(request, &self.engine);
+        let request_id = incoming.request_id.clone();
+        let result = guard(pin!(self.answer(&mut incoming)), &request_id).await;
         if let Err(refusal) = &result {
             log_failure(&refusal.problem, "identity provider", &request_id);
         }
         // Programs in a browser register and get tokens from wherever their page is; the pages of people are ours alone.
-        let open = open_to_any_origin(arrived.parts.uri.path()).is_some();
-        arrived.finish(result, &if open { Origins::any() } else { Origins::default() })
+        incoming.any_origin = open_to_any_origin(incoming.parts.uri.path()).is_some();
+        incoming.finish(result, &Origins::default())
     }
 
-    async fn answer<B>(&self, arrived: &mut Arrived<B>) -> Result<Response<Bytes>, Refusal>
-    where
-        B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-    {
+    async fn answer<B: HttpBody>(
+        &self,
+        incoming: &mut IncomingRequest<B>,
+    ) -> Result<Response<Bytes>, Refusal> {
         self.stopping.check()?;
-        check_host(arrived.parts.version, &arrived.parts.headers)?;
-        if arrived.parts.method == Method::OPTIONS
-            && Origins::is_preflight(&arrived.parts.headers)
-            && let Some(allow) = open_to_any_origin(arrived.parts.uri.path())
+        check_host(incoming.parts.version, &incoming.parts.headers)?;
+        if incoming.parts.method == Method::OPTIONS
+            && Origins::is_preflight(&incoming.parts.headers)
+            && let Some(allow) = open_to_any_origin(incoming.parts.uri.path())
         {
             return Ok(cors::preflight(&allow));
         }
-        let bytes = arrived.body.read(limits::FORM_BYTES_MAX as u64).await?;
-        arrived.working();
-        let mut request = Request::from_parts(arrived.parts.clone(), bytes);
-        let (peer, request_id) = (peer_address(&request), arrived.request_id.clone());
+        let bytes = incoming.body.read(limits::FORM_BYTES_MAX as u64).await?;
+        incoming.mark_working();
+        let mut request = Request::from_parts(incoming.parts.clone(), bytes);
+        let (peer, request_id) = (peer_address(&request), incoming.request_id.clone());
         request.extensions_mut().insert(Arrival { peer, request_id });
         // Boxed, because the way through sign-in and consent is large and seldom taken.
         let answering = Box::pin(self.identity.answer(&self.engine, request));

@@ -16,16 +16,18 @@ pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// A sender slower than this is cut off.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// What a request's body may be: hyper's, or bytes that a test made.
+pub trait HttpBody: Body<Data = Bytes, Error: fmt::Display> + Unpin + Send {}
+
+impl<B: Body<Data = Bytes, Error: fmt::Display> + Unpin + Send> HttpBody for B {}
+
 /// The body of a request, which knows whether it was read to its end.
 pub(crate) struct RequestBody<B> {
     inner: B,
     ended: bool,
 }
 
-impl<B> RequestBody<B>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
+impl<B: HttpBody> RequestBody<B> {
     pub(crate) fn new(inner: B) -> Self {
         let ended = inner.is_end_stream();
         Self { inner, ended }

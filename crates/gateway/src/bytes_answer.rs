@@ -12,7 +12,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use portico_engine::BytesAnswer;
 
-use crate::outgoing::Pieces;
+use crate::outgoing::{BodyStream, HttpAnswer};
+use crate::scope::CallScope;
 
 /// Keeps a browser from taking bytes for another type than they are said to be.
 const NO_SNIFF: (HeaderName, HeaderValue) =
@@ -31,8 +32,8 @@ enum Selection {
     Unsatisfiable,
 }
 
-/// The head of the response, and its body if there is one.
-pub(crate) fn response(answer: BytesAnswer, asked: &HeaderMap) -> (Response<Bytes>, Option<Pieces>) {
+/// The answer, whose body is read as the client takes it.
+pub(crate) fn response(answer: BytesAnswer, asked: &HeaderMap) -> HttpAnswer {
     let BytesAnswer { media_type, length, etag, source } = answer;
     let etag = etag.and_then(|etag| HeaderValue::from_str(&format!("\"{etag}\"")).ok());
     let (status, range) = match select(asked, etag.as_ref(), length) {
@@ -56,7 +57,7 @@ pub(crate) fn response(answer: BytesAnswer, asked: &HeaderMap) -> (Response<Byte
         _ => None,
     };
     headers.extend(content_range.and_then(|text| Some((CONTENT_RANGE, HeaderValue::from_str(&text).ok()?))));
-    let Some(range) = range else { return (response, None) };
+    let Some(range) = range else { return response.into() };
     let media_type = HeaderValue::from_str(&media_type);
     headers.insert(CONTENT_TYPE, media_type.unwrap_or(HeaderValue::from_static("application/octet-stream")));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
@@ -66,7 +67,12 @@ pub(crate) fn response(answer: BytesAnswer, asked: &HeaderMap) -> (Response<Byte
             piece.inspect_err(|error| tracing::error!(%error, "Failed to read the bytes of an answer"));
         std::future::ready(piece.ok())
     });
-    (response, Some(Box::pin(pieces)))
+    let begin = move |scope: CallScope| -> BodyStream {
+        // What the client takes of it is its own business.
+        scope.finish(status.as_u16(), None);
+        Box::pin(pieces)
+    };
+    HttpAnswer { head: response, stream: Some(Box::new(begin)) }
 }
 
 /// What the request asks for. `If-None-Match` comes before `Range`; a range that does not read is as if it were not there.

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use portico_engine::Engine;
 use portico_events::limits::IDLE_MAX;
-use portico_kernel::{Code, Problem, RequestId, Sleep};
+use portico_kernel::{Code, Problem, Sleep};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::Connection;
-use crate::server::wait;
+use crate::incoming::new_request_id;
+use crate::transport::{Transport, wait};
 
 /// A peer that takes nothing of its answer for so long is cut off.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
@@ -30,12 +30,12 @@ const DRAIN_BUFFER_BYTES: usize = 16 << 10;
 pub(crate) struct EdgeIo<T> {
     inner: T,
     engine: Arc<Engine>,
-    connection: Connection,
+    transport: Transport,
     /// Our own answer, as far as it is not written yet.
     instead: Vec<u8>,
     /// Does the next write begin where the one before ended, in the middle?
     midway: bool,
-    /// Ends when the peer has taken nothing for too long.
+    /// Resolves when the peer has taken nothing for too long.
     patience: Option<Sleep>,
     linger: Option<Linger>,
 }
@@ -53,15 +53,15 @@ impl<T> EdgeIo<T> {
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
-    pub(crate) fn new(inner: T, engine: Arc<Engine>, connection: Connection) -> Self {
-        Self { inner, engine, connection, instead: Vec::new(), midway: false, patience: None, linger: None }
+    pub(crate) fn new(inner: T, engine: Arc<Engine>, transport: Transport) -> Self {
+        Self { inner, engine, transport, instead: Vec::new(), midway: false, patience: None, linger: None }
     }
 
     /// The envelope in place of the library's bare answer.
     fn replace(&mut self, status: u16) {
-        let id: RequestId = self.engine.entropy.id(self.engine.clock.now());
+        let id = new_request_id(&self.engine);
         let problem = problem(status);
-        let body = problem.to_json(&id.to_string());
+        let body = problem.to_json(&id);
         let status = problem.code().status();
         let head = format!(
             "HTTP/1.1 {status} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nx-request-id: {id}\r\n\
@@ -73,7 +73,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
             body.len(),
         );
         self.instead = [head.into_bytes(), body].concat();
-        self.connection.left_unread();
+        self.transport.unread.set(true);
     }
 
     fn poll_instead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -148,15 +148,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
         }
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.midway = !matches!(written, Poll::Ready(Ok(count)) if count == bytes.len());
-        self.connection.set_blocked(written.is_pending());
+        self.transport.blocked.set(written.is_pending());
         if let Poll::Ready(result) = &written {
-            self.connection.wrote(result.as_ref().map_or(0, |count| *count));
+            self.transport.wrote(result.as_ref().map_or(0, |count| *count));
             self.patience = None;
             return written;
         }
         // Who listens to a stream may be slow; only one that has gone is cut off.
-        let most = if self.connection.is_streaming() { IDLE_MAX } else { WRITE_TIME_MAX };
-        let patience = self.patience.get_or_insert_with(|| wait(most));
+        let limit = if self.transport.streaming.is_set() { IDLE_MAX } else { WRITE_TIME_MAX };
+        let patience = self.patience.get_or_insert_with(|| wait(limit));
         ready!(patience.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -171,7 +171,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
         if self.linger.is_none() {
             ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
         }
-        if self.connection.has_unread() {
+        if self.transport.unread.is_set() {
             ready!(self.poll_linger(cx));
         }
         Poll::Ready(Ok(()))

@@ -4,19 +4,22 @@
 //! [`dispatch`](portico_engine::dispatch). What leaves the process, whoever refused it, is JSON in one envelope with an
 //! `x-request-id`; `edge.rs` sees to it even for what is not HTTP enough to reach a handler.
 //!
+//! Modules import downwards only: bytes (`transport`, `edge`, `incoming`, `response`), then calls (`scope`, `calls`,
+//! `connections`), then protocols (`sse`, `socket`, `mqtt`, `mcp`), then `rest` and `server`, which know them all.
+//!
 //! Invariant: this is the only crate that opens sockets to callers, and no area behind it sees a token.
 
-mod answered;
-mod arrived;
 pub mod asyncapi;
 mod auth;
 mod body;
 mod bytes_answer;
 mod calls;
-mod carried;
+mod client_ids;
+mod connections;
 mod cors;
+mod credential;
 mod edge;
-mod lines;
+mod incoming;
 mod mcp;
 mod message;
 mod metrics;
@@ -24,23 +27,28 @@ mod mqtt;
 pub mod openapi;
 mod outgoing;
 mod platform;
-mod respond;
+mod preauth;
+mod response;
 mod rest;
 mod routes;
+mod scope;
 mod server;
 mod socket;
 mod sse;
 mod tokens;
-mod unnamed;
+mod transport;
+mod upgrade;
+mod websocket;
 
-pub use arrived::Stopping;
 pub use auth::AuthServer;
+pub use body::HttpBody;
+pub use connections::Connections;
 pub use cors::Origins;
-pub use lines::Lines;
+pub use incoming::Stopping;
 pub use metrics::{Metrics, MetricsServer};
-pub use mqtt::{Tls, serve_mqtt};
+pub use mqtt::Tls;
 pub use outgoing::Outgoing;
 pub use platform::{Platform, area};
 pub use rest::Gateway;
 pub use routes::RouteError;
-pub use server::{Connection, Handler, serve};
+pub use server::{Handler, serve, serve_mqtt};

@@ -1,49 +1,43 @@
 //! A request as one message.
 
-use std::fmt;
-
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue};
-use hyper::body::Body;
 use portico_engine::input::{
     Attachment, Fields, InputError, RawRequest, Upload, UploadSender, parse_object, parse_query,
 };
 use portico_engine::{Entry, IdempotencyKey, RequestBody};
 use portico_kernel::{Code, Problem};
 
-use crate::arrived::Arrived;
-use crate::body;
+use crate::body::{self, HttpBody};
+use crate::incoming::IncomingRequest;
 
 /// One message from path, query and body: the path wins over the body, and only requests without a body take a query.
-pub(crate) async fn read<B>(
+pub(crate) async fn read<B: HttpBody>(
     entry: &Entry,
-    arrived: &mut Arrived<B>,
+    incoming: &mut IncomingRequest<B>,
     variables: Result<Fields, InputError>,
-) -> Result<(Fields, Option<Attachment>), Problem>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
+) -> Result<(Fields, Option<Attachment>), Problem> {
     if entry.spec.body == RequestBody::Raw {
         // Where anything is taken, a path that does not read names nothing.
         let nowhere = |_| Problem::new(Code::NotFound, "There is nothing at this path.");
         let variables = variables.map_err(nowhere)?;
-        let raw = read_raw(arrived, entry.spec.body_limit).await?;
+        let raw = read_raw(incoming, entry.spec.body_limit).await?;
         return Ok((variables, Some(Attachment::Raw(raw))));
     }
     let variables = variables?;
-    let query = parse_query(arrived.parts.uri.query().unwrap_or_default());
+    let query = parse_query(incoming.parts.uri.query().unwrap_or_default());
     let mut fields = if entry.spec.body == RequestBody::Upload {
         query?
     } else if entry.spec.method.takes_body() {
-        let fields = read_body(arrived, entry.spec.body_limit).await?;
+        let fields = read_body(incoming, entry.spec.body_limit).await?;
         if let Some(name) = query?.keys().next() {
-            let words = "is given in the query; this request takes its fields in the body";
-            return Err(Problem::field(name, words));
+            let message = "is given in the query; this request takes its fields in the body";
+            return Err(Problem::field(name, message));
         }
         fields
     } else {
-        if !arrived.body.read(0).await.is_ok_and(|bytes| bytes.is_empty()) {
+        if !incoming.body.read(0).await.is_ok_and(|bytes| bytes.is_empty()) {
             return Err(Problem::field("body", "must be empty: this request takes its fields in the query"));
         }
         query?
@@ -57,40 +51,34 @@ where
 }
 
 /// The request as it came, of any type; what stands in the query is the sender's own business.
-async fn read_raw<B>(arrived: &mut Arrived<B>, limit: u64) -> Result<RawRequest, Problem>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
-    let body = arrived.body.read(limit).await?;
+async fn read_raw<B: HttpBody>(incoming: &mut IncomingRequest<B>, limit: u64) -> Result<RawRequest, Problem> {
+    let body = incoming.body.read(limit).await?;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers = arrived.parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
-    Ok(RawRequest::new(arrived.parts.method.as_str(), headers, body))
+    let headers = incoming.parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
+    Ok(RawRequest::new(incoming.parts.method.as_str(), headers, body))
 }
 
 /// The body as a message. No body at all is an empty message.
-async fn read_body<B>(arrived: &mut Arrived<B>, limit: u64) -> Result<Fields, Problem>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
-    let bytes = read_json(arrived, limit).await?;
+async fn read_body<B: HttpBody>(incoming: &mut IncomingRequest<B>, limit: u64) -> Result<Fields, Problem> {
+    let bytes = read_json(incoming, limit).await?;
     if bytes.is_empty() { Ok(Fields::new()) } else { Ok(parse_object(&bytes)?) }
 }
 
 /// The body, which says that it is JSON; empty when there is none.
-pub(crate) async fn read_json<B>(arrived: &mut Arrived<B>, limit: u64) -> Result<Bytes, Problem>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
-    arrived.body.check_declared(limit)?;
-    if arrived.body.has_ended() {
+pub(crate) async fn read_json<B: HttpBody>(
+    incoming: &mut IncomingRequest<B>,
+    limit: u64,
+) -> Result<Bytes, Problem> {
+    incoming.body.check_declared(limit)?;
+    if incoming.body.has_ended() {
         return Ok(Bytes::new());
     }
-    check_coding(&arrived.parts.headers)?;
-    if !body::is_json(&arrived.parts.headers) {
+    check_coding(&incoming.parts.headers)?;
+    if !body::is_json(&incoming.parts.headers) {
         let message = "The body must be JSON, with `Content-Type: application/json`.";
         return Err(Problem::new(Code::UnsupportedMediaType, message));
     }
-    arrived.body.read(limit).await
+    incoming.body.read(limit).await
 }
 
 fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
@@ -102,18 +90,15 @@ fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// Begins an upload: its sending end goes to [`RequestBody::pump`](crate::body::RequestBody::pump).
-pub(crate) fn begin_upload<B>(
+pub(crate) fn begin_upload<B: HttpBody>(
     entry: &Entry,
-    arrived: &Arrived<B>,
-) -> Result<(UploadSender, Attachment), Problem>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
-    arrived.body.check_declared(entry.spec.body_limit)?;
-    check_coding(&arrived.parts.headers)?;
-    let media_type = arrived.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    incoming: &IncomingRequest<B>,
+) -> Result<(UploadSender, Attachment), Problem> {
+    incoming.body.check_declared(entry.spec.body_limit)?;
+    check_coding(&incoming.parts.headers)?;
+    let media_type = incoming.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = media_type.unwrap_or_default().to_owned();
-    let (sender, upload) = Upload::channel(media_type, arrived.body.length(), entry.spec.body_limit);
+    let (sender, upload) = Upload::channel(media_type, incoming.body.length(), entry.spec.body_limit);
     Ok((sender, Attachment::Upload(upload)))
 }
 

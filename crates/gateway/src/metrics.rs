@@ -22,32 +22,32 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::arrived::Arrived;
+use crate::connections::Connections;
 use crate::cors::Origins;
-use crate::lines::Lines;
-use crate::respond::Refusal;
+use crate::incoming::IncomingRequest;
+use crate::response::Refusal;
 
 const TEXT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Answer {
+struct AnswerLabels {
     operation: &'static str,
     status: u16,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Operation {
+struct OperationLabels {
     operation: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Reason {
+struct ReasonLabels {
     reason: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Known {
+struct TokenLabels {
     known: &'static str,
 }
 
@@ -57,18 +57,18 @@ pub(crate) const NOWHERE: &str = "none";
 /// What the gateway counts.
 pub struct Metrics {
     registry: Registry,
-    answers: Family<Answer, Counter>,
+    answers: Family<AnswerLabels, Counter>,
     /// The common case of each operation, so that it need not be looked for among all of them.
-    operations: HashMap<&'static str, OfOperation>,
-    nowhere: OfOperation,
+    operations: HashMap<&'static str, OperationMetrics>,
+    nowhere: OperationMetrics,
     known: Counter,
     verified: Counter,
-    refusals: Family<Reason, Counter>,
+    refusals: Family<ReasonLabels, Counter>,
     windows: Histogram,
 }
 
 /// The numbers of one operation.
-struct OfOperation {
+struct OperationMetrics {
     ok: Counter,
     seconds: Histogram,
 }
@@ -83,9 +83,9 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64
 
 /// What metering counts of itself.
 #[derive(Debug)]
-struct Metered(Arc<MeteringMetrics>);
+struct MeteringCollector(Arc<MeteringMetrics>);
 
-impl Collector for Metered {
+impl Collector for MeteringCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let numbers = &self.0;
         counter(
@@ -102,9 +102,9 @@ impl Collector for Metered {
 
 /// What the sender of webhooks counts of itself.
 #[derive(Debug)]
-struct Sent(Arc<portico_webhooks::Metrics>);
+struct DeliveryCollector(Arc<portico_webhooks::Metrics>);
 
-impl Collector for Sent {
+impl Collector for DeliveryCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let numbers = &self.0;
         counter(
@@ -126,15 +126,15 @@ impl Collector for Sent {
 }
 
 /// The connections that stay.
-struct Open(Arc<Lines>);
+struct ConnectionCollector(Arc<Connections>);
 
-impl fmt::Debug for Open {
+impl fmt::Debug for ConnectionCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Open")
+        f.write_str("ConnectionCollector")
     }
 }
 
-impl Collector for Open {
+impl Collector for ConnectionCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Streams, sockets and MQTT connections that are open";
         gauge(&mut encoder, "streams_open", help, i64::try_from(self.0.count()).unwrap_or(i64::MAX))
@@ -147,20 +147,20 @@ fn buckets() -> Histogram {
 }
 
 impl Metrics {
-    /// Numbers of the gateway for these operations, and those that metering, webhooks and the lines keep of themselves.
+    /// Numbers of the gateway for these operations, and those that metering, webhooks and the connections keep of themselves.
     pub fn new(
         operations: &Operations,
         numbers: &Arc<MeteringMetrics>,
         sent: &Arc<portico_webhooks::Metrics>,
-        lines: &Arc<Lines>,
+        connections: &Arc<Connections>,
     ) -> Self {
         let mut registry = Registry::with_prefix("portico");
-        let answers: Family<Answer, Counter> = Family::default();
+        let answers: Family<AnswerLabels, Counter> = Family::default();
         registry.register("answers", "Answers by operation and status", answers.clone());
-        let seconds: Family<Operation, Histogram, fn() -> Histogram> =
+        let seconds: Family<OperationLabels, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(buckets as fn() -> Histogram);
         registry.register("answer_seconds", "Time from request to answer", seconds.clone());
-        let tokens: Family<Known, Counter> = Family::default();
+        let tokens: Family<TokenLabels, Counter> = Family::default();
         registry.register(
             "tokens",
             "Tokens that were known already, and that had to be verified",
@@ -174,12 +174,12 @@ impl Metrics {
             "How much of their minute's limit callers have used at each call",
             windows.clone(),
         );
-        registry.register_collector(Box::new(Metered(numbers.clone())));
-        registry.register_collector(Box::new(Sent(sent.clone())));
-        registry.register_collector(Box::new(Open(lines.clone())));
-        let of = |operation| OfOperation {
-            ok: answers.get_or_create_owned(&Answer { operation, status: 200 }),
-            seconds: seconds.get_or_create_owned(&Operation { operation }),
+        registry.register_collector(Box::new(MeteringCollector(numbers.clone())));
+        registry.register_collector(Box::new(DeliveryCollector(sent.clone())));
+        registry.register_collector(Box::new(ConnectionCollector(connections.clone())));
+        let of = |operation| OperationMetrics {
+            ok: answers.get_or_create_owned(&AnswerLabels { operation, status: 200 }),
+            seconds: seconds.get_or_create_owned(&OperationLabels { operation }),
         };
         Self {
             operations: operations
@@ -188,8 +188,8 @@ impl Metrics {
                 .map(|entry| (entry.spec.name, of(entry.spec.name)))
                 .collect(),
             nowhere: of(NOWHERE),
-            known: tokens.get_or_create_owned(&Known { known: "yes" }),
-            verified: tokens.get_or_create_owned(&Known { known: "no" }),
+            known: tokens.get_or_create_owned(&TokenLabels { known: "yes" }),
+            verified: tokens.get_or_create_owned(&TokenLabels { known: "no" }),
             registry,
             answers,
             refusals,
@@ -203,19 +203,19 @@ impl Metrics {
         if status == 200 {
             of.ok.inc();
         } else {
-            self.answers.get_or_create(&Answer { operation, status }).inc();
+            self.answers.get_or_create(&AnswerLabels { operation, status }).inc();
         }
     }
 
     /// A call was refused before it ran.
     pub(crate) fn refused(&self, code: Code) {
-        self.refusals.get_or_create(&Reason { reason: code.name() }).inc();
+        self.refusals.get_or_create(&ReasonLabels { reason: code.name() }).inc();
     }
 
     /// How full a caller's minute is.
-    pub(crate) fn window(&self, standing: RateLimitStatus) {
-        let used = standing.limit.saturating_sub(standing.remaining);
-        self.windows.observe(f64::from(used) / f64::from(standing.limit.max(1)));
+    pub(crate) fn window(&self, status: RateLimitStatus) {
+        let used = status.limit.saturating_sub(status.remaining);
+        self.windows.observe(f64::from(used) / f64::from(status.limit.max(1)));
     }
 
     pub(crate) fn token_known(&self, known: bool) {
@@ -240,13 +240,13 @@ impl MetricsServer {
     }
 
     pub(crate) fn answer(&self, request: Request<Incoming>) -> Response<Bytes> {
-        let arrived = Arrived::new(request, &self.engine);
-        let result = self.page(&arrived.parts).map(|text| {
+        let incoming = IncomingRequest::new(request, &self.engine);
+        let result = self.page(&incoming.parts).map(|text| {
             let mut response = Response::new(Bytes::from(text));
             response.headers_mut().insert(CONTENT_TYPE, TEXT);
             response
         });
-        arrived.finish(result, &Origins::default())
+        incoming.finish(result, &Origins::default())
     }
 
     fn page(&self, parts: &Parts) -> Result<String, Refusal> {

@@ -6,17 +6,35 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::Stream;
+use http::Response;
 use hyper::body::{Body, Frame, SizeHint};
 
+use crate::scope::CallScope;
+
 /// Pieces of an answer that goes on.
-pub(crate) type Pieces = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// Begins the body that follows a head. It is given the call's scope: the call ends now, or in the stream.
+pub(crate) type StreamStart = Box<dyn FnOnce(CallScope) -> BodyStream + Send>;
+
+/// An answer over HTTP: a response that is whole, or the head of one whose body is a stream.
+pub(crate) struct HttpAnswer {
+    pub(crate) head: Response<Bytes>,
+    pub(crate) stream: Option<StreamStart>,
+}
+
+impl From<Response<Bytes>> for HttpAnswer {
+    fn from(head: Response<Bytes>) -> Self {
+        Self { head, stream: None }
+    }
+}
 
 /// The body of an answer.
 pub enum Outgoing {
     /// All of it.
     Whole(Bytes),
     /// Piece by piece.
-    Stream(Pieces),
+    Stream(BodyStream),
 }
 
 impl Outgoing {

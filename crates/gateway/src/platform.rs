@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use portico_engine::{AccountRef, Answer, Area, Body, Ctx, Engine, Operation, Output, Spec};
+use portico_engine::{AccountRef, Answer, Area, Body, Ctx, Done, Engine, Operation, Output, Protocol, Spec};
 use portico_kernel::{Code, Problem, Timestamp};
 use portico_store::StoreError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::mcp::PostMessage;
 use crate::openapi::{Cut, Documents};
-use crate::{Lines, asyncapi};
+use crate::{Connections, asyncapi};
 
 /// A probe that takes longer has failed.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -71,7 +70,7 @@ async fn within_time(probe: impl Future<Output = Result<(), StoreError>>) -> Bac
 }
 
 /// The area's operations.
-pub fn area(platform: &Arc<Platform>, lines: &Arc<Lines>) -> Area {
+pub fn area(platform: &Arc<Platform>, connections: &Arc<Connections>) -> Area {
     Area::builder("platform", platform.clone())
         .op::<GetHealth>()
         .op::<GetReady>()
@@ -80,7 +79,7 @@ pub fn area(platform: &Arc<Platform>, lines: &Arc<Lines>) -> Area {
         .op::<GetFrames>()
         .op::<GetAsyncApi>()
         .op::<PostMessage>()
-        .service(lines.clone())
+        .service(connections.clone())
         .build()
 }
 
@@ -252,5 +251,20 @@ impl Operation for GetDocument {
         let scopes = ctx.caller().scopes;
         let cut = Cut { plan, account: account.to_string(), scopes };
         Ok(Document(platform.documents.get(&ctx.engine().registry, &cut)?))
+    }
+}
+
+/// Send a message of the Model Context Protocol.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PostMessage {}
+
+impl Operation for PostMessage {
+    const SPEC: Spec = Spec::post("platform.messages.answer", "/mcp").opens(Protocol::Mcp).undocumented();
+    type Area = Platform;
+    type Answer = Done;
+
+    async fn run(self, _: &Platform, _: &mut Ctx) -> Result<Self::Answer, Problem> {
+        Err(Problem::internal("messages of assistants are answered before they are dispatched"))
     }
 }

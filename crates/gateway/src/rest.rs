@@ -1,6 +1,5 @@
 //! REST: the way of a request from the first byte to the answer.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -8,35 +7,33 @@ use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Method, Request, Response};
-use hyper::body::Body;
-use portico_engine::clock::Stopwatch;
 use portico_engine::input::Fields;
 use portico_engine::{
-    Access, Admission, Body as AnswerBody, CallOptions, Engine, Entry, EntryPoint, Protocol, Reply,
-    RequestBody,
+    Access, Admission, Body, Call, CallOptions, Engine, Entry, EntryPoint, Protocol, Reply, RequestBody,
 };
 use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
 use portico_metering::Metering;
 
-use crate::answered::answered;
-use crate::arrived::{Arrived, Stopping, check_host, guard};
-use crate::calls::{CallMessage, Calls, NO_FIELDS, Trace};
-use crate::carried::Who;
+use crate::body::HttpBody;
+use crate::calls::{Calls, NO_FIELDS};
+use crate::connections::Connections;
 use crate::cors::{self, Origins};
-use crate::lines::Lines;
+use crate::credential::Credential;
+use crate::incoming::{IncomingRequest, Stopping, check_host, guard};
 use crate::mcp::Mcp;
-use crate::outgoing::Outgoing;
-use crate::respond::{self, Refusal};
+use crate::outgoing::{HttpAnswer, Outgoing};
+use crate::response::{self, Refusal};
 use crate::routes::{Methods, Route, RouteError, Routes};
-use crate::{Metrics, bytes_answer, carried, message, sse};
+use crate::scope::CallScope;
+use crate::upgrade::{self, SocketPeer};
+use crate::{Metrics, bytes_answer, message, sse};
 
 /// Serves the registry's operations over HTTP.
 pub struct Gateway {
     pub(crate) calls: Arc<Calls>,
-    pub(crate) lines: Arc<Lines>,
-    pub(crate) mcp: Arc<Mcp>,
-    pub(crate) origins: Origins,
+    mcp: Arc<Mcp>,
+    origins: Origins,
     routes: Routes,
 }
 
@@ -46,133 +43,115 @@ impl Gateway {
         engine: Arc<Engine>,
         identity: Arc<Identity>,
         metering: Arc<Metering>,
-        lines: Arc<Lines>,
+        connections: Arc<Connections>,
         origins: Origins,
         metrics: Arc<Metrics>,
         stopping: Stopping,
     ) -> Result<Self, RouteError> {
         let routes = Routes::new(&engine.registry)?;
-        let mcp = Arc::new(Mcp::new(&engine, &identity)?);
-        let calls = Arc::new(Calls::new(engine, identity, metering, metrics, stopping));
-        Ok(Self { calls, lines, mcp, origins, routes })
+        let provider = identity.clone();
+        let calls = Arc::new(Calls::new(engine, identity, metering, connections, metrics, stopping));
+        let mcp = Arc::new(Mcp::new(&calls, &provider, &origins)?);
+        Ok(Self { calls, mcp, origins, routes })
     }
 
     /// Answers a request. Whatever happens inside, something that fits the specification comes out.
-    pub async fn handle<B>(&self, request: Request<B>) -> Response<Outgoing>
-    where
-        B: Body<Data = Bytes, Error: fmt::Display> + Unpin + Send,
-    {
-        let watch = Stopwatch::start();
-        let mut arrived = Arrived::new(request, &self.calls.engine);
-        let request_id = arrived.request_id.clone();
-        let is_head = arrived.parts.method == Method::HEAD;
-        let mut trace = Trace::default();
-        let result = guard(pin!(self.answer(&mut arrived, &mut trace, watch)), &request_id).await;
-        let code = result.as_ref().err().map(|refusal| refusal.problem.code());
-        let origins = if trace.any_origin { &Origins::any() } else { &self.origins };
-        let mut response = arrived.finish(result, origins);
-        if let Some(ticket) = trace.ticket.take() {
-            if let Some(standing) = ticket.rate_limit_status() {
-                self.calls.metrics.window(standing);
-                respond::limit(&mut response, standing);
-            }
-            // An operation's own refusal knows its code; what was refused before has it from there.
-            if !trace.goes_on {
-                ticket.finish(trace.status_or(&response), code.or(trace.code));
-            }
+    pub async fn handle<B: HttpBody>(&self, request: Request<B>) -> Response<Outgoing> {
+        let mut incoming = IncomingRequest::new(request, &self.calls.engine);
+        let request_id = incoming.request_id.clone();
+        let is_head = incoming.parts.method == Method::HEAD;
+        let mut scope = CallScope::new(&self.calls.metrics, request_id.clone());
+        let answer = guard(pin!(self.answer(&mut incoming, &mut scope)), &request_id).await;
+        let code = answer.as_ref().err().map(|refusal| refusal.problem.code());
+        let (head, stream) = match answer {
+            Ok(HttpAnswer { head, stream }) => (Ok(head), stream.filter(|_| !is_head)),
+            Err(refusal) => (Err(refusal), None),
+        };
+        let mut response = incoming.finish(head, &self.origins);
+        if let Some(status) = scope.rate_limit() {
+            response::rate_limit(&mut response, status);
         }
-        if !trace.goes_on {
-            self.calls.report(&trace, &request_id, trace.status_or(&response), watch);
+        if let Some(begin) = stream {
+            return response.map(|_| Outgoing::Stream(begin(scope)));
         }
-        let pieces = trace.pieces.take().filter(|_| !is_head);
-        response.map(|whole| pieces.map_or(Outgoing::Whole(whole), Outgoing::Stream))
+        scope.finish(response.status().as_u16(), code);
+        response.map(Outgoing::Whole)
     }
 
-    async fn answer<B>(
+    async fn answer<B: HttpBody>(
         &self,
-        arrived: &mut Arrived<B>,
-        trace: &mut Trace,
-        watch: Stopwatch,
-    ) -> Result<Response<Bytes>, Refusal>
-    where
-        B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-    {
+        incoming: &mut IncomingRequest<B>,
+        scope: &mut CallScope,
+    ) -> Result<HttpAnswer, Refusal> {
         self.calls.stopping.check()?;
-        check_host(arrived.parts.version, &arrived.parts.headers)?;
-        let (entry, variables) = match self.routes.find(&arrived.parts.method, arrived.parts.uri.path()) {
+        check_host(incoming.parts.version, &incoming.parts.headers)?;
+        let (entry, variables) = match self.routes.find(&incoming.parts.method, incoming.parts.uri.path()) {
             Route::Nowhere => {
                 return Err(Problem::new(Code::NotFound, "There is nothing at this path.").into());
             }
             Route::Wrong(methods) => {
-                trace.any_origin = methods.any_origin;
-                return self.other_method(&arrived.parts, methods);
+                incoming.any_origin = methods.any_origin;
+                return self.other_method(&incoming.parts, methods).map(HttpAnswer::from);
             }
             Route::To(entry, variables) => (entry, variables),
         };
-        (trace.operation, trace.any_origin) = (Some(entry.spec.name), entry.spec.is_public_document());
-        let path = variables.as_ref().unwrap_or(&NO_FIELDS);
-        if carried::is_unnamed(entry, &arrived.parts) {
+        scope.operation = Some(entry.spec.name);
+        incoming.any_origin = entry.spec.is_public_document();
+        if upgrade::is_preauth(entry, &incoming.parts) {
             // Who it is comes in the first frame.
-            message::read(entry, arrived, variables)
-                .await
-                .and_then(|(fields, _)| carried::no_fields(fields))?;
-            return self.upgrade(entry, &mut arrived.parts, Who::Unnamed(self.lines.unnamed()?));
+            let (fields, _) = message::read(entry, incoming, variables).await?;
+            upgrade::no_fields(fields)?;
+            let peer = SocketPeer::Unauthenticated(self.calls.connections.preauth_permit()?);
+            return Ok(upgrade::upgrade(&self.calls, entry, &mut incoming.parts, peer)?.into());
         }
         if entry.spec.protocol == Some(Protocol::Mcp) {
             // Boxed, because it is large, and every other request would carry it along.
-            return Box::pin(self.assist(entry, arrived, trace, watch)).await;
+            return Box::pin(self.mcp.handle_mcp(entry, incoming, scope)).await;
         }
-        let admitted = self.admit(entry, arrived, path, trace, watch).await;
-        let admitted = admitted.inspect_err(|refusal| {
-            self.calls.not_admitted(&refusal.problem, entry, &arrived.request_id);
-        })?;
-        trace.admitted = Some(admitted);
-        let (mut fields, attachment) = message::read(entry, arrived, variables).await?;
-        let idempotency_key = message::idempotency_key(entry, &arrived.parts.headers)?;
+        let path = variables.as_ref().unwrap_or(&NO_FIELDS);
+        let (admission, credential) = self.admit(entry, incoming, path, scope).await?;
+        let (mut fields, attachment) = message::read(entry, incoming, variables).await?;
+        let idempotency_key = message::idempotency_key(entry, &incoming.parts.headers)?;
         if entry.spec.protocol == Some(Protocol::Sse) {
-            sse::resume_from_header(&arrived.parts.headers, &mut fields)?;
+            sse::resume_from_header(&incoming.parts.headers, &mut fields)?;
         }
         let sent = entry.spec.list.map(|_| fields.clone());
-        arrived.working();
-        let message = CallMessage { fields, attachment, idempotency_key };
-        let mut reply = self.run(entry, arrived, message, trace).await?;
-        if entry.spec.protocol.is_none() {
-            let body = std::mem::replace(&mut reply.body, AnswerBody::Json(Bytes::new()));
-            return Ok(match body {
-                AnswerBody::Bytes(answer) => {
-                    let (response, pieces) = bytes_answer::response(answer, &arrived.parts.headers);
-                    trace.pieces = pieces;
-                    response
+        incoming.mark_working();
+        let call = scope.call(admission, fields, attachment, idempotency_key, CallOptions::default());
+        let reply = self.run(entry, incoming, call).await?;
+        scope.note_reply(&reply);
+        match credential {
+            Some(credential) if entry.spec.protocol.is_some() => {
+                let answer = upgrade::open(&self.calls, entry, incoming, reply, &credential).await;
+                Ok(answer.inspect_err(|_| scope.refund())?)
+            }
+            _ => match reply.body {
+                Body::Bytes(answer) => Ok(bytes_answer::response(answer, &incoming.parts.headers)),
+                body => {
+                    let reply = Reply { body, ..reply };
+                    Ok(response::from_reply(entry, &incoming.parts, reply, sent)?.into())
                 }
-                body => answered(entry, &arrived.parts, Reply { body, ..reply }, sent)?,
-            });
+            },
         }
-        let opened = self.open(entry, arrived, reply, trace).await;
-        opened.inspect_err(|_| trace.take_back())
     }
 
     /// Runs the call; an upload is handed over meanwhile.
-    async fn run<B>(
+    async fn run<B: HttpBody>(
         &self,
         entry: &Arc<Entry>,
-        arrived: &mut Arrived<B>,
-        mut message: CallMessage,
-        trace: &mut Trace,
-    ) -> Result<Reply, Problem>
-    where
-        B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-    {
-        let request_id = arrived.request_id.clone();
+        incoming: &mut IncomingRequest<B>,
+        mut call: Call,
+    ) -> Result<Reply, Problem> {
         if entry.spec.body != RequestBody::Upload {
-            return self.calls.run(entry, message, CallOptions::default(), &request_id, trace).await;
+            return self.calls.run(entry, call).await;
         }
-        let (sender, upload) = message::begin_upload(entry, arrived)?;
-        message.attachment = Some(upload);
-        let mut running = pin!(self.calls.run(entry, message, CallOptions::default(), &request_id, trace));
+        let (sender, upload) = message::begin_upload(entry, incoming)?;
+        call.attachment = Some(upload);
+        let mut running = pin!(self.calls.run(entry, call));
         tokio::select! {
             biased;
             reply = &mut running => return reply,
-            () = arrived.body.pump(sender) => {}
+            () = incoming.body.pump(sender) => {}
         }
         running.await
     }
@@ -186,26 +165,24 @@ impl Gateway {
         Err(Refusal::method_not_allowed(&methods.allow))
     }
 
-    /// Token, scope, account and rate, in this order.
+    /// Token, scope, account and rate, in this order. What is open to all is called by nobody.
     async fn admit<B>(
         &self,
         entry: &Entry,
-        arrived: &Arrived<B>,
+        incoming: &IncomingRequest<B>,
         path: &Fields,
-        trace: &mut Trace,
-        watch: Stopwatch,
-    ) -> Result<Admission, Refusal> {
+        scope: &mut CallScope,
+    ) -> Result<(Admission, Option<Credential>), Refusal> {
         if entry.spec.access == Access::Open {
-            return Ok(Admission::anonymous());
+            return Ok((Admission::anonymous(), None));
         }
-        let headers = &arrived.parts.headers;
-        let bearer = self.calls.bearer(headers).await.map_err(|problem| {
+        let headers = &incoming.parts.headers;
+        let credential = self.calls.authenticate_headers(headers).await.map_err(|problem| {
+            self.calls.not_admitted(&problem, entry, &scope.request_id);
             let refused = problem.code() == Code::Unauthenticated && headers.contains_key(AUTHORIZATION);
-            Refusal { challenge: refused.then_some(respond::CHALLENGE_INVALID), ..problem.into() }
+            Refusal { challenge: refused.then_some(response::CHALLENGE_INVALID), ..problem.into() }
         })?;
-        let call = (arrived.request_id.as_str(), watch);
-        let admitted = self.calls.admit(entry, EntryPoint::Api, &bearer, call, path, trace).await?;
-        trace.bearer = Some(bearer);
-        Ok(admitted)
+        let admission = self.calls.admit(entry, EntryPoint::Api, &credential, path, scope).await?;
+        Ok((admission, Some(credential)))
     }
 }

@@ -3,23 +3,25 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::future::OptionFuture;
 use futures_util::stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue, Response};
+use http::header::HeaderName;
+use http::request::Parts;
+use http::{HeaderMap, Response};
 use portico_engine::Engine;
 use portico_engine::input::{Fields, Node};
 use portico_events::limits::PING_EVERY;
 use portico_events::{Cursor, Feed, Filter, Frame, Resync, Shape, Start, StreamParams};
 use portico_kernel::{Problem, Sleep};
-use portico_store::StoreError;
 
-use crate::Connection;
-use crate::lines::{Line, Lines, log_unreadable};
-use crate::outgoing::Pieces;
-use crate::tokens::Bearer;
+use crate::calls::Calls;
+use crate::connections::{Connection, log_unreadable};
+use crate::credential::Credential;
+use crate::outgoing::{BodyStream, HttpAnswer};
+use crate::response;
+use crate::scope::CallScope;
+use crate::transport::Transport;
 
-/// Tells proxies to pass each piece on as it comes.
-pub(crate) const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// What may be on its way to the peer before the next events are taken.
 const UNTAKEN_BYTES_MAX: u64 = 16 << 10;
@@ -29,7 +31,7 @@ const RETRY_MS: u32 = 2_000;
 /// A stream, from when it is opened to its end.
 struct Sse {
     engine: Arc<Engine>,
-    line: Line,
+    connection: Connection,
     feed: Feed,
     ping: Sleep,
     /// What goes out before anything else.
@@ -38,15 +40,34 @@ struct Sse {
     told: i64,
     ended: bool,
     request_id: String,
-    connection: Option<Connection>,
+    backlog: Option<Backlog>,
+}
+
+/// What was given to the connection, and its peer may not have taken yet.
+struct Backlog {
+    transport: Transport,
     /// How many bytes the connection had written when the stream began, and how many were given to it since.
     begun: u64,
     given: u64,
 }
 
-impl Drop for Sse {
+impl Backlog {
+    fn new(transport: Transport) -> Self {
+        transport.streaming.set(true);
+        Self { begun: transport.written(), transport, given: 0 }
+    }
+
+    /// Waits until the peer has taken most of it. The library would buffer more than a stalled peer is worth.
+    async fn drained(&self) {
+        while self.given.saturating_sub(self.transport.written() - self.begun) > UNTAKEN_BYTES_MAX {
+            self.transport.drained().await;
+        }
+    }
+}
+
+impl Drop for Backlog {
     fn drop(&mut self) {
-        self.connection.as_ref().inspect(|connection| connection.set_streaming(false));
+        self.transport.streaming.set(false);
     }
 }
 
@@ -64,38 +85,37 @@ pub(crate) fn resume_from_header(headers: &HeaderMap, fields: &mut Fields) -> Re
     Ok(())
 }
 
-/// Takes a place and opens the stream.
+/// Takes a slot and opens the stream.
 pub(crate) async fn open(
-    lines: &Arc<Lines>,
-    engine: &Arc<Engine>,
-    bearer: &Bearer,
+    calls: &Calls,
+    credential: &Credential,
     opening: &StreamParams,
-    (request_id, connection): (&str, Option<Connection>),
-) -> Result<(Response<Bytes>, Pieces), Problem> {
-    let line = lines.open(engine, bearer, opening.account_id, connection.clone()).await?;
+    parts: &Parts,
+    request_id: &str,
+) -> Result<HttpAnswer, Problem> {
+    let (engine, connections) = (&calls.engine, &calls.connections);
+    let transport = parts.extensions.get::<Transport>().cloned();
+    let connection = connections.open(engine, credential, opening.account_id, transport.clone()).await?;
     let filter = Filter::types(&opening.types)?;
     let start = match opening.after.as_str() {
         "" => Start::Now,
-        after => after.parse().map_err(|words: String| Problem::field("after", words))?,
+        after => after.parse().map_err(|message: String| Problem::field("after", message))?,
     };
-    let (feed, resync) = Feed::open(&lines.events.hub, engine, opening.account_id, &start, filter).await?;
-    connection.as_ref().inspect(|connection| connection.set_streaming(true));
+    let (feed, resync) =
+        Feed::open(&connections.events.hub, engine, opening.account_id, &start, filter).await?;
+    let backlog = transport.map(Backlog::new);
     let told = feed.position();
     let first = Some(beginning(&start, told, resync.as_ref()));
-    let ping = engine.clock.sleep(PING_EVERY);
+    let (engine, ping) = (engine.clone(), engine.clock.sleep(PING_EVERY));
     let request_id = request_id.to_owned();
-    let engine = engine.clone();
-    let begun = connection.as_ref().map_or(0, Connection::written);
-    let sse =
-        Sse { engine, line, feed, ping, first, told, ended: false, request_id, connection, begun, given: 0 };
-    let pieces = stream::unfold(sse, |mut sse| async move { Some((sse.next().await?, sse)) });
-    let mut response = Response::new(Bytes::new());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    // Proxies would keep a stream to themselves until it ends.
-    headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
-    Ok((response, Box::pin(pieces)))
+    let sse = Sse { engine, connection, feed, ping, first, told, ended: false, request_id, backlog };
+    let begin = |scope: CallScope| -> BodyStream {
+        // The call is over: what follows is counted as a connection.
+        scope.finish(200, None);
+        Box::pin(stream::unfold(sse, |mut sse| async move { Some((sse.next().await?, sse)) }))
+    };
+    let head = response::event_stream(Response::new(Bytes::new()), "no-cache, no-transform");
+    Ok(HttpAnswer { head, stream: Some(Box::new(begin)) })
 }
 
 /// The first block. Its `id` makes a client that is cut off before the first event come back to this very place.
@@ -127,23 +147,8 @@ fn error(problem: &Problem, request_id: &str) -> Bytes {
     [b"event: error\ndata: ".as_slice(), &problem.to_json(request_id), b"\n\n"].concat().into()
 }
 
-/// The next events, once the peer has taken most of those before. The library would buffer more than a stalled peer is
-/// worth.
-async fn taken(
-    feed: &mut Feed,
-    engine: &Engine,
-    waiting: Option<(&Connection, u64, u64)>,
-) -> Result<Vec<Arc<Frame>>, StoreError> {
-    if let Some((connection, given, begun)) = waiting {
-        while given.saturating_sub(connection.written() - begun) > UNTAKEN_BYTES_MAX {
-            connection.drained().await;
-        }
-    }
-    feed.next(engine).await
-}
-
 impl Sse {
-    /// The next piece of the body; nothing at its end.
+    /// The next piece of the body; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
             return Some(first);
@@ -151,14 +156,16 @@ impl Sse {
         if self.ended {
             return None;
         }
-        let (given, begun) = (self.given, self.begun);
-        let waiting = self.connection.as_ref().map(|connection| (connection, given, begun));
+        let events = async {
+            OptionFuture::from(self.backlog.as_ref().map(Backlog::drained)).await;
+            self.feed.next(&self.engine).await
+        };
         tokio::select! {
-            end = self.line.ended() => {
+            end = self.connection.ended() => {
                 self.ended = true;
                 end.problem().map(|problem| error(&problem, &self.request_id))
             }
-            frames = taken(&mut self.feed, &self.engine, waiting) => Some(match frames {
+            frames = events => Some(match frames {
                 Ok(frames) => self.blocks(&frames),
                 Err(failure) => {
                     self.ended = true;
@@ -171,7 +178,7 @@ impl Sse {
 
     fn blocks(&mut self, frames: &[Arc<Frame>]) -> Bytes {
         let blocks = self.written(frames);
-        self.given += blocks.len() as u64;
+        self.backlog.iter_mut().for_each(|backlog| backlog.given += blocks.len() as u64);
         blocks
     }
 

@@ -7,12 +7,13 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use portico_engine::{Engine, timed_out};
 use portico_identity::Identity;
-use portico_identity::verify::{Audience, VerifiedToken, refused};
-use portico_kernel::{Caller, Problem, Timestamp};
-use portico_metering::{Metering, RateLimitKey};
+use portico_identity::verify::refused;
+use portico_kernel::Problem;
+use portico_metering::Metering;
 use quick_cache::sync::Cache;
 
 use crate::Metrics;
+use crate::credential::Credential;
 
 /// How many verified tokens are remembered.
 const TOKENS_MAX: usize = 100_000;
@@ -24,45 +25,11 @@ const TOKEN_BYTES_MAX: usize = 8 << 10;
 pub(crate) struct Tokens {
     identity: Arc<Identity>,
     metering: Arc<Metering>,
-    known: Cache<[u8; 32], Arc<Known>>,
-}
-
-/// A token that was good when it was last seen, and the minute of whoever holds it.
-struct Known {
-    verified: VerifiedToken,
-    subject: Option<Arc<RateLimitKey>>,
-}
-
-/// Who calls, and their minute; the platform itself has none.
-#[derive(Clone)]
-pub(crate) struct Bearer(Arc<Known>);
-
-impl Bearer {
-    pub(crate) fn caller(&self) -> &Arc<Caller> {
-        &self.0.verified.caller
-    }
-
-    /// The same, if the token opens the API: one of an assistant opens its tools alone.
-    pub(crate) fn for_api(self) -> Result<Self, Problem> {
-        if self.0.verified.audience == Audience::Api { Ok(self) } else { Err(refused()) }
-    }
-
-    pub(crate) fn subject(&self) -> Option<&Arc<RateLimitKey>> {
-        self.0.subject.as_ref()
-    }
-
-    pub(crate) fn verified(&self) -> &VerifiedToken {
-        &self.0.verified
-    }
-
-    /// When the credential itself ends, if it does.
-    pub(crate) fn ends(&self) -> Option<Timestamp> {
-        self.0.verified.credential_ends()
-    }
+    cache: Cache<[u8; 32], Credential>,
 }
 
 /// The token of a request; `None` when it has none.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -74,39 +41,39 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 
 impl Tokens {
     pub(crate) fn new(identity: Arc<Identity>, metering: Arc<Metering>) -> Self {
-        Self { identity, metering, known: Cache::new(TOKENS_MAX) }
+        Self { identity, metering, cache: Cache::new(TOKENS_MAX) }
     }
 
-    /// Who sends these headers; 401 when nobody can be told.
-    pub(crate) async fn of_headers(
+    /// Who sends these headers; 401 without a valid token.
+    pub(crate) async fn authenticate_headers(
         &self,
         engine: &Engine,
         metrics: &Metrics,
         headers: &HeaderMap,
-    ) -> Result<Bearer, Problem> {
-        self.holder(engine, metrics, bearer(headers)?.ok_or_else(refused)?).await
+    ) -> Result<Credential, Problem> {
+        self.authenticate(engine, metrics, bearer_token(headers)?.ok_or_else(refused)?).await
     }
 
-    /// Who holds that token; 401 when nobody does.
-    pub(crate) async fn holder(
+    /// Who holds that token; 401 when it is not valid.
+    pub(crate) async fn authenticate(
         &self,
         engine: &Engine,
         metrics: &Metrics,
         token: &str,
-    ) -> Result<Bearer, Problem> {
+    ) -> Result<Credential, Problem> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(refused());
         }
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        if let Some(known) = self.known.get(&key) {
+        if let Some(credential) = self.cache.get(&key) {
             let now = engine.clock.now();
-            if self.identity.is_valid(&known.verified, now)? {
+            if self.identity.is_valid(credential.verified(), now)? {
                 metrics.token_known(true);
-                self.identity.note_use(&known.verified, now);
-                return Ok(Bearer(known));
+                self.identity.note_use(credential.verified(), now);
+                return Ok(credential);
             }
-            self.known.remove(&key);
+            self.cache.remove(&key);
         }
         metrics.token_known(false);
         // Boxed, because the way through the database is large and seldom taken.
@@ -114,18 +81,19 @@ impl Tokens {
         let verified = tokio::time::timeout(engine.operation_time_max, verifying).await;
         let verified = verified.unwrap_or_else(|_| Err(timed_out()))?;
         self.identity.note_use(&verified, engine.clock.now());
-        let known = Arc::new(Known { subject: self.metering.rate_limit_key(&verified.caller), verified });
-        self.known.insert(key, known.clone());
-        Ok(Bearer(known))
+        let rate_limit_key = self.metering.rate_limit_key(&verified.caller);
+        let credential = Credential::new(verified, rate_limit_key);
+        self.cache.insert(key, credential.clone());
+        Ok(credential)
     }
 
-    /// Does the credential still stand? A connection outlives the token that it was opened with.
-    pub(crate) fn still_stands(&self, engine: &Engine, bearer: &Bearer) -> Result<bool, Problem> {
-        let (verified, now) = (&bearer.0.verified, engine.clock.now());
-        let stands = self.identity.is_credential_valid(verified, now)?;
-        if stands {
+    /// Is the credential still valid? A connection outlives the token that it was opened with.
+    pub(crate) fn is_valid(&self, engine: &Engine, credential: &Credential) -> Result<bool, Problem> {
+        let (verified, now) = (credential.verified(), engine.clock.now());
+        let is_valid = self.identity.is_credential_valid(verified, now)?;
+        if is_valid {
             self.identity.note_use(verified, now);
         }
-        Ok(stands)
+        Ok(is_valid)
     }
 }

@@ -14,7 +14,7 @@ use portico_egress::{Egress, Networks};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
 use portico_events::Events;
-use portico_gateway::{Lines, Platform};
+use portico_gateway::{Connections, Platform};
 use portico_identity::{Identity, People, Setup};
 use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
@@ -39,7 +39,7 @@ pub struct Areas {
     /// Streams of events.
     pub events: Arc<Events>,
     /// The connections that carry them.
-    pub lines: Arc<Lines>,
+    pub connections: Arc<Connections>,
 }
 
 /// What the areas are told of the environment.
@@ -114,7 +114,7 @@ pub struct App {
     /// Deliveries of events, and the test inbox.
     pub webhooks: Arc<Webhooks>,
     /// The connections that carry streams of events.
-    pub lines: Arc<Lines>,
+    pub connections: Arc<Connections>,
 }
 
 /// What [`App::build`] is made of.
@@ -218,8 +218,8 @@ impl Areas {
         let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
         let webhooks = Webhooks::new(environment.egress(), &environment.base_url);
         let events = Events::new(shared);
-        let lines = Lines::new(identity.clone(), events.clone());
-        Ok(Self { identity, accounts, mail, metering, webhooks, events, lines })
+        let connections = Connections::new(identity.clone(), events.clone());
+        Ok(Self { identity, accounts, mail, metering, webhooks, events, connections })
     }
 
     /// Every area of the platform; `more` are those that only tests have.
@@ -232,7 +232,7 @@ impl Areas {
             portico_mail::area(&self.mail),
             portico_metering::area(&self.metering),
             portico_webhooks::area(&self.webhooks),
-            portico_gateway::area(&Arc::new(Platform::new(base_url)), &self.lines),
+            portico_gateway::area(&Arc::new(Platform::new(base_url)), &self.connections),
         ];
         Registry::new(areas.into_iter().chain(more))
     }
@@ -266,7 +266,7 @@ impl App {
         let areas = Areas::new(&parts.environment, parts.db.file().is_none())?;
         let more = more.into_iter().chain([blobs_area(&blobs)]).collect();
         let registry = areas.registry(&parts.environment.base_url, more)?;
-        let Areas { identity, accounts, metering, webhooks, events, lines, .. } = areas;
+        let Areas { identity, accounts, metering, webhooks, events, connections, .. } = areas;
         let engine = Arc::new(Engine {
             db: parts.db,
             clock: parts.clock,
@@ -283,6 +283,6 @@ impl App {
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;
-        Ok(Self { engine, identity, accounts, metering, webhooks, lines })
+        Ok(Self { engine, identity, accounts, metering, webhooks, connections })
     }
 }

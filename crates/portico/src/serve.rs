@@ -132,7 +132,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     server.stopping.begin();
     stop.send_replace(true);
     let serving = async { while servers.join_next().await.is_some() {} };
-    tokio::join!(app.lines.drain(&app.engine), serving);
+    tokio::join!(app.connections.drain(&app.engine), serving);
     let ending = async {
         while jobs.join_next().await.is_some() {}
         if let Err(problem) = app.identity.uses.flush(&app.engine).await {

@@ -6,8 +6,9 @@ use portico_kernel::{Code, Problem, hex};
 use serde_json::{Value, json};
 
 use super::exchange::Exchange;
-use super::message::{Fault, value};
-use super::tools::{IDEMPOTENCY_KEY, ToolEntry};
+use super::message::{RpcError, value};
+use super::schema::IDEMPOTENCY_KEY;
+use super::tools::ToolEntry;
 
 /// The name of the one question.
 const QUESTION: &str = "approval";
@@ -18,24 +19,24 @@ const VALUES_CHARACTERS_MAX: usize = 400;
 /// What came of asking.
 pub(super) enum Approval {
     /// Go on, and keep the answer under this key if the client gave none: one approval is good for one call.
-    Given(Option<String>),
+    Granted(Option<String>),
     /// The client is to ask, and to call again with the answer.
-    Asked(Value),
+    InputRequired(Value),
     /// Nobody could be asked.
-    Unasked(Problem),
+    Unavailable(Problem),
     /// The person does not want it.
     Declined,
 }
 
 /// What there is to approve: a call whose arguments the operation takes.
-pub(super) struct Deed {
+pub(super) struct IrreversibleCall {
     /// The call itself: the tool and its arguments.
     of: String,
     /// What the person reads.
-    words: String,
+    message: String,
 }
 
-impl Deed {
+impl IrreversibleCall {
     /// The call of a tool that cannot be undone.
     pub(super) fn new(tool: &ToolEntry, arguments: &Fields) -> Self {
         let of = format!("approval {} {}", tool.tool.name, hex(&fingerprint(arguments)));
@@ -43,13 +44,13 @@ impl Deed {
         let shown = shown.map(|(name, node)| format!("{name} = {}", shown_value(node)));
         let shown: String =
             shown.collect::<Vec<_>>().join(", ").chars().take(VALUES_CHARACTERS_MAX).collect();
-        Self { of, words: format!("{}: {shown}. It cannot be undone. Shall it be done?", tool.tool.title) }
+        Self { of, message: format!("{}: {shown}. It cannot be undone. Shall it be done?", tool.tool.title) }
     }
 
     fn question(&self) -> Value {
         json!({
             "mode": "form",
-            "message": self.words,
+            "message": self.message,
             "requestedSchema": {
                 "type": "object",
                 "properties": { "approve": { "type": "boolean", "title": "Yes, do it", "default": false } },
@@ -69,12 +70,12 @@ fn shown_value(node: &Node) -> String {
 }
 
 /// What the client brings back from asking.
-pub(super) struct Brought {
+pub(super) struct ElicitationReply {
     responses: Option<Node>,
     state: Option<Node>,
 }
 
-impl Brought {
+impl ElicitationReply {
     /// Takes it out of a request's parameters.
     pub(super) fn take(params: &mut Fields) -> Self {
         Self { responses: params.remove("inputResponses"), state: params.remove("requestState") }
@@ -82,49 +83,57 @@ impl Brought {
 }
 
 /// May it be done? Asks the person, if the client can ask.
-pub(super) async fn seek(exchange: &Exchange, deed: &Deed, brought: Brought) -> Result<Approval, Fault> {
+pub(super) async fn request_approval(
+    exchange: &Exchange,
+    call: &IrreversibleCall,
+    reply: ElicitationReply,
+) -> Result<Approval, RpcError> {
     if !can_ask(exchange) {
-        return Ok(Approval::Given(None));
+        return Ok(Approval::Granted(None));
     }
-    if !exchange.era.modern {
+    if !exchange.revision.is_stateless {
         // It can bring nothing back, and the wait may be long.
-        drop(brought);
-        return Ok(match exchange.ask("elicitation/create", deed.question()).await {
-            Ok(answer) if is_yes(&answer) => Approval::Given(None),
+        drop(reply);
+        return Ok(match exchange.ask("elicitation/create", call.question()).await {
+            Ok(answer) if is_yes(&answer) => Approval::Granted(None),
             Ok(_) => Approval::Declined,
-            Err(problem) => Approval::Unasked(problem),
+            Err(problem) => Approval::Unavailable(problem),
         });
     }
-    let answer = match brought.responses {
+    let answer = match reply.responses {
         Some(Node::Object(mut responses)) => responses.remove(QUESTION).map(value),
         _ => None,
     };
-    let (Some(answer), Some(state)) = (answer, brought.state) else {
-        let nonce: [u8; 16] = exchange.engine.entropy.bytes();
-        return Ok(Approval::Asked(json!({
+    let (Some(answer), Some(state)) = (answer, reply.state) else {
+        let nonce: [u8; 16] = exchange.engine().entropy.bytes();
+        return Ok(Approval::InputRequired(json!({
             "resultType": "input_required",
-            "inputRequests": { QUESTION: { "method": "elicitation/create", "params": deed.question() } },
-            "requestState": exchange.seal(&deed.of, hex(&nonce).as_bytes()),
+            "inputRequests": { QUESTION: { "method": "elicitation/create", "params": call.question() } },
+            "requestState": exchange.seal(&call.of, hex(&nonce).as_bytes()),
         })));
     };
     let nonce = match state {
-        Node::Text(state) => exchange.open(&deed.of, &state).and_then(|nonce| String::from_utf8(nonce).ok()),
+        Node::Text(state) => exchange.open(&call.of, &state).and_then(|nonce| String::from_utf8(nonce).ok()),
         _ => None,
     };
     let nonce = nonce.ok_or_else(|| {
-        let words = "is not the state that this call was asked with, or too old; call again without it";
-        Fault::params(Problem::field("requestState", words))
+        let message = "is not the state that this call was asked with, or too old; call again without it";
+        RpcError::params(Problem::field("requestState", message))
     })?;
-    Ok(if is_yes(&answer) { Approval::Given(Some(format!("approval-{nonce}"))) } else { Approval::Declined })
+    Ok(if is_yes(&answer) {
+        Approval::Granted(Some(format!("approval-{nonce}")))
+    } else {
+        Approval::Declined
+    })
 }
 
 /// Can the client show a form?
 fn can_ask(exchange: &Exchange) -> bool {
-    let elicitation = exchange.era.capabilities.get("elicitation").and_then(Value::as_object);
+    let elicitation = exchange.revision.capabilities.get("elicitation").and_then(Value::as_object);
     // One that names no mode means forms.
     let shows_forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
     // One that shook hands is asked on the stream of the call.
-    shows_forms && (exchange.era.modern || exchange.hears())
+    shows_forms && (exchange.revision.is_stateless || exchange.hears())
 }
 
 fn is_yes(answer: &Value) -> bool {

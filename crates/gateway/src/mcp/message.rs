@@ -1,6 +1,7 @@
 //! A message of JSON-RPC, and the answer to it.
 
 use bytes::Bytes;
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use portico_engine::input::{Fields, Node, parse_object};
 use portico_kernel::{Code, Problem};
@@ -8,7 +9,7 @@ use rmcp::model::{ErrorCode, ErrorData};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::respond;
+use crate::response;
 
 /// The id of a request, as JSON: a string or a whole number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -42,7 +43,7 @@ pub(crate) enum Message {
     Request { id: Id, method: String, params: Fields },
     /// A notification, which is not.
     Notification { method: String, params: Fields },
-    /// What the client answers to a question of ours: its result, or nothing for an error.
+    /// What the client answers to a question of ours: its result, or `None` for an error.
     Answer { id: Id, result: Option<Node> },
 }
 
@@ -93,7 +94,7 @@ impl Message {
 
 /// A refusal to a request whose id is known: an error of the protocol, which holds the `Problem`.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct RpcError {
     pub(crate) code: ErrorCode,
     pub(crate) problem: Problem,
     /// The status, where it is not the one of the problem.
@@ -103,14 +104,14 @@ pub(crate) struct Fault {
     pub(crate) challenge: Option<HeaderValue>,
 }
 
-impl Fault {
+impl RpcError {
     pub(crate) fn new(code: ErrorCode, problem: Problem) -> Self {
         Self { code, problem, status: None, more: Map::new(), challenge: None }
     }
 
     /// What the headers and the body say does not fit together.
-    pub(crate) fn mismatch(words: String) -> Self {
-        Self::new(ErrorCode::HEADER_MISMATCH, Problem::new(Code::BadRequest, words))
+    pub(crate) fn mismatch(message: String) -> Self {
+        Self::new(ErrorCode::HEADER_MISMATCH, Problem::new(Code::BadRequest, message))
     }
 
     /// A parameter does not fit.
@@ -120,17 +121,17 @@ impl Fault {
 
     pub(crate) fn no_method(method: &str) -> Self {
         let method: String = method.chars().take(100).collect();
-        let words = format!("There is no method `{method}` here.");
-        Self::new(ErrorCode::METHOD_NOT_FOUND, Problem::new(Code::NotFound, words))
+        let message = format!("There is no method `{method}` here.");
+        Self::new(ErrorCode::METHOD_NOT_FOUND, Problem::new(Code::NotFound, message))
     }
 
-    /// The same for a client of that era: one that shook hands reads an error of the protocol only where the status is 200.
-    pub(crate) fn for_era(mut self, modern: bool) -> Self {
+    /// The same for a client of that revision: one that shook hands reads an error of the protocol only where the status is 200.
+    pub(crate) fn for_revision(mut self, is_stateless: bool) -> Self {
         let of_protocol = matches!(
             self.code,
             ErrorCode::METHOD_NOT_FOUND | ErrorCode::INVALID_PARAMS | ErrorCode::RESOURCE_NOT_FOUND
         );
-        if of_protocol && !modern {
+        if of_protocol && !is_stateless {
             self.status = Some(StatusCode::OK);
         }
         self
@@ -153,16 +154,45 @@ impl Fault {
     }
 
     pub(crate) fn response(self, id: &Id, request_id: &str) -> Response<Bytes> {
-        let mut response =
-            respond::refused(self.problem.code(), self.problem.retry_seconds(), self.text(id, request_id));
-        *response.status_mut() = self.status();
-        response.headers_mut().extend(self.challenge.map(|value| (http::header::WWW_AUTHENTICATE, value)));
+        let mut response = RpcOutcome::refused(&self, id, request_id).response();
+        response.headers_mut().extend(self.challenge.map(|value| (WWW_AUTHENTICATE, value)));
+        response
+    }
+}
+
+/// How a request ended.
+pub(crate) struct RpcOutcome {
+    /// The whole answer.
+    pub(crate) text: Bytes,
+    pub(crate) status: StatusCode,
+    /// The code of a refusal, for the request log.
+    pub(crate) code: Option<Code>,
+    pub(crate) queries: u32,
+    pub(crate) retry_seconds: Option<i64>,
+}
+
+impl RpcOutcome {
+    pub(crate) fn done(id: &Id, result: &str) -> Self {
+        let text = answer(id, "result", result);
+        Self { text, status: StatusCode::OK, code: None, queries: 0, retry_seconds: None }
+    }
+
+    pub(crate) fn refused(error: &RpcError, id: &Id, request_id: &str) -> Self {
+        let (problem, text) = (&error.problem, error.text(id, request_id));
+        let (code, retry_seconds) = (Some(problem.code()), problem.retry_seconds());
+        Self { text, status: error.status(), code, queries: 0, retry_seconds }
+    }
+
+    pub(crate) fn response(self) -> Response<Bytes> {
+        let mut response = response::json(self.status, self.text);
+        let retry = self.retry_seconds.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds)));
+        response.headers_mut().extend(retry);
         response
     }
 }
 
 /// A refusal of the platform at the protocol's own level, which has a status of its own.
-impl From<Problem> for Fault {
+impl From<Problem> for RpcError {
     fn from(problem: Problem) -> Self {
         let code = match problem.code() {
             Code::Internal => ErrorCode::INTERNAL_ERROR,
@@ -175,15 +205,7 @@ impl From<Problem> for Fault {
 
 /// An answer whose `member`, the result or the error, is written already.
 pub(crate) fn answer(id: &Id, member: &str, text: &str) -> Bytes {
-    let mut answer = String::with_capacity(text.len() + id.0.len() + 48);
-    answer.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    answer.push_str(&id.0);
-    answer.push_str(",\"");
-    answer.push_str(member);
-    answer.push_str("\":");
-    answer.push_str(text);
-    answer.push('}');
-    answer.into()
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"{member}\":{text}}}", id.0).into()
 }
 
 /// A part of a message as JSON.

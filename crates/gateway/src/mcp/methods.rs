@@ -11,13 +11,12 @@ use portico_kernel::{Caller, Problem};
 use rmcp::model::{DiscoverResult, ErrorCode, InitializeResult, ProtocolVersion, ServerCapabilities};
 use serde_json::{Map, Value, json};
 
-use super::assist::Asked;
-use super::era::SERVED;
 use super::exchange::Exchange;
-use super::message::{Fault, Id, answer};
+use super::message::{Id, RpcError, answer};
+use super::request::RpcRequest;
+use super::revision::SUPPORTED;
 use super::{Mcp, SERVER_INFO, session};
-use crate::respond;
-use crate::rest::Gateway;
+use crate::response;
 
 /// How long a client may keep what it was told of the tools, in milliseconds: a token's scopes never change, a person's role
 /// may.
@@ -29,31 +28,33 @@ const INSTRUCTIONS: &str = "Tools of an account at this platform: its usage, req
     scope, which the person can allow when they connect again, or a role that the person does not have.";
 
 fn done(id: &Id, result: &str) -> Response<Bytes> {
-    respond::json(StatusCode::OK, answer(id, "result", result))
+    response::json(StatusCode::OK, answer(id, "result", result))
 }
 
-impl Gateway {
-    /// Answers what the protocol itself asks; nothing for any other method.
-    pub(super) async fn own_method(&self, asked: &Asked<'_>) -> Result<Option<Response<Bytes>>, Fault> {
-        let caller = asked.bearer.caller();
-        let response = match (asked.method.as_str(), asked.era.modern) {
-            ("initialize", false) => self.initialize(asked).await?,
+impl Mcp {
+    /// Answers the protocol's own methods; `None` for any other.
+    pub(super) async fn own_method(
+        &self,
+        request: &RpcRequest<'_>,
+    ) -> Result<Option<Response<Bytes>>, RpcError> {
+        let caller = request.context.credential.caller();
+        let response = match (request.method.as_str(), request.is_stateless()) {
+            ("initialize", false) => self.initialize(request).await?,
             // Its answer is empty by the protocol's own schema.
-            ("ping", false) => done(&asked.id, "{}"),
-            ("server/discover", true) => done(&asked.id, &self.discovered(caller).await?),
-            ("tools/list", modern) => {
-                if asked.params.get("cursor").is_some_and(|cursor| *cursor != Node::Null) {
-                    return Err(Fault::params(Problem::field(
+            ("ping", false) => done(&request.id, "{}"),
+            ("server/discover", true) => done(&request.id, &self.discovered(caller).await?),
+            ("tools/list", is_stateless) => {
+                if request.params.get("cursor").is_some_and(|cursor| *cursor != Node::Null) {
+                    return Err(RpcError::params(Problem::field(
                         "params.cursor",
                         "is none of ours: there is one page",
                     )));
                 }
-                let offered =
-                    self.mcp.offers.iter().flat_map(|offer| offer.tools()).map(|tool| tool.to_string());
+                let offered = self.offers.iter().flat_map(|offer| offer.tools()).map(|tool| tool.to_string());
                 let offered: Vec<_> = offered.collect();
-                let mut tools = self.mcp.tools.listed(&self.calls.engine, caller).await?;
+                let mut tools = self.tools.listed(&self.calls.engine, caller).await?;
                 tools.extend(offered.iter().map(String::as_str));
-                done(&asked.id, &self.mcp.listed(&tools, modern))
+                done(&request.id, &self.listed(&tools, is_stateless))
             }
             _ => return Ok(None),
         };
@@ -61,44 +62,42 @@ impl Gateway {
     }
 
     /// Shakes hands with a client of an older revision.
-    async fn initialize(&self, asked: &Asked<'_>) -> Result<Response<Bytes>, Fault> {
-        let Some(Node::Text(wanted)) = asked.params.get("protocolVersion") else {
-            return Err(Fault::params(Problem::field("params.protocolVersion", "must name a revision")));
+    async fn initialize(&self, request: &RpcRequest<'_>) -> Result<Response<Bytes>, RpcError> {
+        let Some(Node::Text(wanted)) = request.params.get("protocolVersion") else {
+            return Err(RpcError::params(Problem::field("params.protocolVersion", "must name a revision")));
         };
-        let (engine, caller) = (&self.calls.engine, asked.bearer.caller());
-        let mut shaken = SERVED.iter().filter(|version| version.has_initialize());
-        let version =
-            shaken.clone().find(|version| version.as_str() == wanted).or_else(|| shaken.next_back());
-        let result = InitializeResult::new(self.mcp.capabilities()?)
-            .with_server_info(self.mcp.info.clone())
+        let (engine, caller) = (&self.calls.engine, request.context.credential.caller());
+        let mut handshake_versions = SUPPORTED.iter().filter(|version| version.has_initialize());
+        let same = handshake_versions.clone().find(|version| version.as_str() == wanted);
+        let version = same.or_else(|| handshake_versions.next_back());
+        let result = InitializeResult::new(self.capabilities()?)
+            .with_server_info(self.info.clone())
             .with_instructions(self.instructions(caller).await?)
             .with_protocol_version(version.cloned().unwrap_or(ProtocolVersion::LATEST_WITH_INITIALIZE));
-        let mut response = done(&asked.id, &json!(result).to_string());
-        let session = session::begin(engine, caller, &asked.params);
+        let mut response = done(&request.id, &json!(result).to_string());
+        let session = session::begin(engine, caller, &request.params);
         response.headers_mut().extend(session.map(|session| (session::SESSION, session)));
         Ok(response)
     }
 
     async fn discovered(&self, caller: &Arc<Caller>) -> Result<String, Problem> {
-        let mut result = json!(DiscoverResult::new(SERVED.to_vec(), self.mcp.capabilities()?));
+        let mut result = json!(DiscoverResult::new(SUPPORTED.to_vec(), self.capabilities()?));
         result["instructions"] = json!(self.instructions(caller).await?);
         result["ttlMs"] = json!(KEPT_MS);
-        result["_meta"] = json!({ SERVER_INFO: self.mcp.info });
+        result["_meta"] = json!({ SERVER_INFO: self.info });
         Ok(result.to_string())
     }
 
     /// What a model should know of the server, and of the tools that it does not see.
     async fn instructions(&self, caller: &Arc<Caller>) -> Result<String, Problem> {
-        let mut words = INSTRUCTIONS.to_owned();
-        for (needed, names) in self.mcp.tools.hidden(&self.calls.engine, caller).await? {
+        let mut instructions = INSTRUCTIONS.to_owned();
+        for (needed, names) in self.tools.hidden(&self.calls.engine, caller).await? {
             let names = names.join(", ");
-            let _ = write!(words, " Not shown, for want of {needed}: {names}.");
+            let _ = write!(instructions, " Not shown, for want of {needed}: {names}.");
         }
-        Ok(words)
+        Ok(instructions)
     }
-}
 
-impl Mcp {
     fn capabilities(&self) -> Result<ServerCapabilities, Problem> {
         let mut capabilities = Map::from_iter([("tools".to_owned(), json!({}))]);
         for (name, offered) in self.offers.iter().flat_map(|offer| offer.capabilities()) {
@@ -111,20 +110,14 @@ impl Mcp {
     }
 
     /// The answer to `tools/list`: always the whole list, because many clients never ask for a second page.
-    fn listed(&self, tools: &[&str], modern: bool) -> String {
-        let mut result = String::with_capacity(tools.iter().map(|tool| tool.len() + 1).sum::<usize>() + 256);
-        result.push_str("{\"tools\":[");
-        result.push_str(&tools.join(","));
-        result.push(']');
-        if modern {
-            let _ = write!(
-                result,
+    fn listed(&self, tools: &[&str], is_stateless: bool) -> String {
+        let meta = || {
+            format!(
                 ",\"ttlMs\":{KEPT_MS},\"cacheScope\":\"private\",\"resultType\":\"complete\",\"_meta\":{}",
                 self.server
-            );
-        }
-        result.push('}');
-        result
+            )
+        };
+        format!("{{\"tools\":[{}]{}}}", tools.join(","), is_stateless.then(meta).unwrap_or_default())
     }
 
     /// Is it the name of one of the operations' tools?
@@ -139,21 +132,23 @@ impl Mcp {
     }
 }
 
-/// Asks the areas for an answer.
+/// Questions the areas for an answer.
 pub(super) async fn offered(
-    exchange: &Arc<Exchange>,
-    (id, method, params): (&Id, &str, &Value),
-) -> Result<String, Fault> {
+    exchange: &Exchange,
+    id: &Id,
+    method: &str,
+    params: &Value,
+) -> Result<String, RpcError> {
     let id = serde_json::from_str(&id.0).map_err(Problem::internal)?;
-    let (caller, assistant) = (&exchange.caller, exchange.as_ref());
+    let (caller, assistant) = (&exchange.caller, exchange);
     let request = OfferRequest { id: &id, method, params, caller, assistant };
     for offer in &exchange.mcp.offers {
         let Some(answered) = offer.answer(request).await else { continue };
-        let mut result = answered.map_err(|OfferFault { code, problem, more }| Fault {
+        let mut result = answered.map_err(|OfferFault { code, problem, more }| RpcError {
             more,
-            ..Fault::new(ErrorCode(code), problem)
+            ..RpcError::new(ErrorCode(code), problem)
         })?;
-        if exchange.era.modern {
+        if exchange.revision.is_stateless {
             if let Some(result) = result.as_object_mut() {
                 complete(result, method);
             }
@@ -161,7 +156,7 @@ pub(super) async fn offered(
         }
         return Ok(result.to_string());
     }
-    Err(Fault::no_method(method))
+    Err(RpcError::no_method(method))
 }
 
 /// What every result has since it stands by itself.

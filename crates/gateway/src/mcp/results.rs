@@ -19,14 +19,14 @@ const CUTS_NAMED: usize = 10;
 
 /// What every result says of itself.
 #[derive(Clone, Copy)]
-pub(super) struct Frame<'a> {
+pub(super) struct ResultWriter<'a> {
     /// Does it stand by itself, as since the newest revision?
-    pub(super) modern: bool,
+    pub(super) is_stateless: bool,
     /// The JSON of its `_meta`.
     pub(super) server: &'a str,
 }
 
-impl Frame<'_> {
+impl ResultWriter<'_> {
     /// The result of a call that went well. `body` is the operation's answer, and `next` the token of the next page.
     pub(super) fn done(self, body: &[u8], next: Option<&str>) -> Result<String, Problem> {
         let more = next.map_or_else(String::new, |token| {
@@ -37,9 +37,9 @@ impl Frame<'_> {
             return Ok(self.write(body, body, &more, false));
         }
         let whole: Value = serde_json::from_str(body).map_err(Problem::internal)?;
-        for (letters, items) in ITEMS.iter().flat_map(|items| LETTERS.map(|letters| (letters, *items))) {
+        for max in ITEMS.iter().flat_map(|items| LETTERS.map(|letters| Lengths { letters, items: *items })) {
             let (mut cut, mut lost) = (whole.clone(), Vec::new());
-            shorten(&mut cut, "", (letters, items), &mut lost);
+            shorten(&mut cut, "", max, &mut lost);
             let text = cut.to_string();
             if text.len() <= ANSWER_BYTES {
                 let named = lost.iter().take(CUTS_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
@@ -49,8 +49,8 @@ impl Frame<'_> {
                 return Ok(self.write(&text, &text, &note, false));
             }
         }
-        let words = "The answer is too long for a tool; it can be read over the REST API.";
-        self.refused(&Problem::new(Code::FailedPrecondition, words).to_json(""))
+        let message = "The answer is too long for a tool; it can be read over the REST API.";
+        self.refused(&Problem::new(Code::FailedPrecondition, message).to_json(""))
     }
 
     /// The result of a call that was refused: in words for the model, and the `Problem` for a program.
@@ -58,50 +58,48 @@ impl Frame<'_> {
         let body = str::from_utf8(problem).map_err(Problem::internal)?;
         let problem: Value = serde_json::from_str(body).map_err(Problem::internal)?;
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut words = format!("{}: {}", word(&problem["code"]), word(&problem["error"]));
+        let mut message = format!("{}: {}", word(&problem["code"]), word(&problem["error"]));
         for detail in problem["details"].as_array().into_iter().flatten() {
             let description = word(&detail["description"]);
-            if detail["type"] == "field" && !words.contains(&description) {
-                let _ = write!(words, " `{}` {description}.", word(&detail["field"]));
+            if detail["type"] == "field" && !message.contains(&description) {
+                let _ = write!(message, " `{}` {description}.", word(&detail["field"]));
             }
             // That a month turns is nothing to wait for.
             if detail["type"] == "retry" && problem["code"] != "quota_exceeded" {
-                let _ = write!(words, " Try again after {} seconds.", word(&detail["after_seconds"]));
+                let _ = write!(message, " Try again after {} seconds.", word(&detail["after_seconds"]));
             }
         }
-        Ok(self.write(&words, body, "", true))
+        Ok(self.write(&message, body, "", true))
     }
 
     fn write(self, text: &str, body: &str, note: &str, is_error: bool) -> String {
-        let mut result = String::with_capacity(text.len() * 2 + body.len() + 512);
-        result.push_str("{\"content\":[{\"type\":\"text\",\"text\":");
-        escape(text, &mut result);
-        result.push('}');
-        if !note.is_empty() {
-            result.push_str(",{\"type\":\"text\",\"text\":");
-            escape(note.trim(), &mut result);
-            result.push('}');
-        }
-        result.push_str("],\"structuredContent\":");
-        result.push_str(body);
-        result.push_str(if is_error { ",\"isError\":true" } else { ",\"isError\":false" });
-        if self.modern {
-            result.push_str(",\"resultType\":\"complete\",\"_meta\":");
-            result.push_str(self.server);
-        }
-        result.push('}');
-        result
+        let item = |text: &str| format!("{{\"type\":\"text\",\"text\":{}}}", quoted(text));
+        let note = if note.is_empty() { String::new() } else { format!(",{}", item(note.trim())) };
+        let meta = || format!(",\"resultType\":\"complete\",\"_meta\":{}", self.server);
+        let meta = self.is_stateless.then(meta).unwrap_or_default();
+        format!(
+            "{{\"content\":[{}{note}],\"structuredContent\":{body},\"isError\":{is_error}{meta}}}",
+            item(text)
+        )
     }
 }
 
-/// Writes a text as JSON.
-fn escape(text: &str, into: &mut String) {
+/// A text as JSON.
+fn quoted(text: &str) -> String {
     // A text is always written: there is nothing in it that JSON cannot say.
-    into.push_str(&serde_json::to_string(text).unwrap_or_default());
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+/// How long a text and a list may be.
+#[derive(Clone, Copy)]
+struct Lengths {
+    letters: usize,
+    items: usize,
 }
 
 /// Shortens every text and every list, and notes where something is lost.
-fn shorten(value: &mut Value, at: &str, (letters, items): (usize, usize), lost: &mut Vec<String>) {
+fn shorten(value: &mut Value, at: &str, max: Lengths, lost: &mut Vec<String>) {
+    let Lengths { letters, items } = max;
     match value {
         Value::String(text) => {
             if let Some((end, _)) = text.char_indices().nth(letters) {
@@ -115,7 +113,7 @@ fn shorten(value: &mut Value, at: &str, (letters, items): (usize, usize), lost: 
                 all.truncate(items);
             }
             for (number, inner) in all.iter_mut().enumerate() {
-                shorten(inner, &format!("{at}[{number}]"), (letters, items), lost);
+                shorten(inner, &format!("{at}[{number}]"), max, lost);
             }
         }
         Value::Object(fields) => {
@@ -123,7 +121,7 @@ fn shorten(value: &mut Value, at: &str, (letters, items): (usize, usize), lost: 
                 // The token goes on with what follows, so it stays whole.
                 if name != "next_page_token" {
                     let at = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
-                    shorten(inner, &at, (letters, items), lost);
+                    shorten(inner, &at, max, lost);
                 }
             }
         }

@@ -13,7 +13,7 @@ use super::message::Id;
 /// The calls under way, by who made them and under which id. Clients of one holder number theirs alike, so there may be
 /// several of one id.
 #[derive(Default)]
-pub(super) struct Running {
+pub(super) struct RunningCalls {
     calls: DashMap<At, Vec<(u64, oneshot::Sender<()>)>>,
     begun: AtomicU64,
 }
@@ -23,35 +23,35 @@ type At = (String, Id);
 
 /// A call under way, until this is dropped.
 #[derive(Default)]
-pub(super) struct UnderWay {
+pub(super) struct RunningCall {
     /// Where it is known; one that cannot be taken back by a word is not.
-    known: Option<(Arc<Running>, At, u64)>,
+    known: Option<(Arc<RunningCalls>, At, u64)>,
     gone: Option<oneshot::Receiver<()>>,
     waiting: Option<oneshot::Sender<()>>,
 }
 
-impl Running {
+impl RunningCalls {
     /// A call begins that may be taken back by a word.
-    pub(super) fn begin(self: &Arc<Self>, subject: &str, id: &Id) -> UnderWay {
+    pub(super) fn begin(self: &Arc<Self>, subject: &str, id: &Id) -> RunningCall {
         let (sender, receiver) = oneshot::channel();
         let (at, number) = ((subject.to_owned(), id.clone()), self.begun.fetch_add(1, Ordering::Relaxed));
         self.calls.entry(at.clone()).or_default().push((number, sender));
-        UnderWay { known: Some((self.clone(), at, number)), gone: Some(receiver), waiting: None }
+        RunningCall { known: Some((self.clone(), at, number)), gone: Some(receiver), waiting: None }
     }
 
     /// Takes a call back, if it is under way here. Where two have that id, nobody knows which is meant, and both go on.
-    pub(super) fn take_back(&self, subject: &str, id: &Id) {
+    pub(super) fn cancel(&self, subject: &str, id: &Id) {
         self.calls.remove_if(&(subject.to_owned(), id.clone()), |_, calls| calls.len() == 1);
     }
 }
 
-impl UnderWay {
+impl RunningCall {
     /// The same, where that must be told: what only reads, and cannot be taken back by a word, ends with whoever waits.
     pub(super) fn gone_from(&mut self, spec: &Spec) -> Option<oneshot::Receiver<()>> {
         (self.known.is_some() || !spec.only_reads()).then(|| self.gone())
     }
 
-    /// Ends when nobody waits for it any more.
+    /// Resolves when nobody waits for it any more.
     fn gone(&mut self) -> oneshot::Receiver<()> {
         self.gone.take().unwrap_or_else(|| {
             let (waiting, gone) = oneshot::channel();
@@ -60,13 +60,13 @@ impl UnderWay {
         })
     }
 
-    /// Ends when it is taken back.
+    /// Resolves when it is cancelled.
     pub(super) async fn cancelled(&mut self) {
         let _ = self.gone().await;
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         let Some((running, at, number)) = &self.known else { return };
         running.calls.remove_if_mut(at, |_, calls| {

@@ -1,11 +1,20 @@
 //! Schemas of tools, as every model's provider takes them: whole, an object at the root, one type for each argument.
 
-use portico_engine::{Entry, PageSize};
+use portico_engine::{ACCOUNT_VARIABLE, Entry, PageSize};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::tools::{IDEMPOTENCY_KEY, PAGE_ITEMS, names_account};
-use crate::openapi::{inputs, object, one_line, present};
+use crate::openapi::{inlined, inputs, object, one_line, present};
+
+/// The argument that makes a write safe to repeat.
+pub(super) const IDEMPOTENCY_KEY: &str = "idempotency_key";
+/// How many items a page has when the assistant does not say: each takes room in what a model can read.
+pub(super) const PAGE_ITEMS: u16 = 20;
+
+/// Does it name an account? A tool acts in the token's, which no assistant needs to name.
+pub(super) fn names_account(name: &str) -> bool {
+    name == ACCOUNT_VARIABLE || name == "account_id"
+}
 
 /// The operation's description, and the schema of what its tool takes.
 pub(super) fn input(entry: &Entry) -> (String, Map<String, Value>) {
@@ -61,11 +70,8 @@ pub(super) fn input(entry: &Entry) -> (String, Map<String, Value>) {
 
 /// The schema of what the tool answers.
 pub(super) fn output(entry: &Entry) -> Map<String, Value> {
-    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = object(entry.answer_schema(&mut settings.into_generator()));
+    let mut generator = inlined(SchemaSettings::draft2020_12().for_serialize());
+    let mut schema = object(entry.answer_schema(&mut generator));
     for name in ["title", "description"] {
         schema.remove(name);
     }
@@ -102,9 +108,9 @@ fn portable(schema: &mut Value) {
 /// Words to choose from, as a list of words instead of a choice of schemas.
 fn choice(object: &mut Map<String, Value>) {
     let Some(variants) = object.get("oneOf").and_then(Value::as_array) else { return };
-    let words: Option<Vec<_>> =
+    let values: Option<Vec<_>> =
         variants.iter().map(|variant| variant["const"].as_str().map(str::to_owned)).collect();
-    let Some(words) = words else { return };
+    let Some(values) = values else { return };
     let told = variants.iter().filter_map(|variant| {
         Some(format!(" `{}`: {}", variant["const"].as_str()?, one_line(variant["description"].as_str()?)))
     });
@@ -112,7 +118,7 @@ fn choice(object: &mut Map<String, Value>) {
     let description = description + &told.collect::<String>();
     object.remove("oneOf");
     object.insert("type".to_owned(), json!("string"));
-    object.insert("enum".to_owned(), json!(words));
+    object.insert("enum".to_owned(), json!(values));
     object.insert("description".to_owned(), json!(description.trim()));
 }
 

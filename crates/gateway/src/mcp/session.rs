@@ -8,7 +8,7 @@ use portico_store::Context;
 use rmcp::model::ErrorCode;
 use serde_json::{Map, Value, json};
 
-use super::message::{Fault, value};
+use super::message::{RpcError, value};
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// How long a client may go by one handshake.
@@ -41,7 +41,7 @@ pub(super) fn recall(
     engine: &Engine,
     caller: &Caller,
     headers: &HeaderMap,
-) -> Result<Map<String, Value>, Fault> {
+) -> Result<Map<String, Value>, RpcError> {
     let Some(sealed) = headers.get(SESSION) else { return Ok(Map::new()) };
     let open = || {
         let (actor, now) = (caller.actor(), engine.clock.now());
@@ -49,7 +49,7 @@ pub(super) fn recall(
         serde_json::from_slice(&said).ok()
     };
     open().ok_or_else(|| {
-        let words = "The session is over, or another's; begin anew with `initialize`.";
-        Fault::new(ErrorCode::INVALID_REQUEST, Problem::new(Code::NotFound, words))
+        let message = "The session is over, or another's; begin anew with `initialize`.";
+        RpcError::new(ErrorCode::INVALID_REQUEST, Problem::new(Code::NotFound, message))
     })
 }

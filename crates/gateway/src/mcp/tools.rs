@@ -4,22 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use portico_engine::input::{Fields, Node};
-use portico_engine::{ACCOUNT_VARIABLE, Engine, Entry, EntryPoint, Registry, Spec};
+use portico_engine::{Engine, Entry, EntryPoint, Registry, Spec};
 use portico_kernel::{Caller, Code, Problem, Role, Scope};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::json;
 
-use super::schema;
-
-/// The argument that makes a write safe to repeat.
-pub(super) const IDEMPOTENCY_KEY: &str = "idempotency_key";
-/// How many items a page has when the assistant does not say: each takes room in what a model can read.
-pub(super) const PAGE_ITEMS: u16 = 20;
-
-/// Does it name an account? A tool acts in the token's, which no assistant needs to name.
-pub(super) fn names_account(name: &str) -> bool {
-    name == ACCOUNT_VARIABLE || name == "account_id"
-}
+use super::schema::{self, names_account};
 
 /// An operation as a tool.
 pub(super) struct ToolEntry {

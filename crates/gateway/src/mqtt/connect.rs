@@ -39,7 +39,7 @@ pub(super) struct Connect {
     /// How long it may be silent, in seconds; 0 for ever.
     pub(super) keep_alive: u16,
     pub(super) token: Option<String>,
-    /// For how long its session is kept when it goes; nothing when it has none.
+    /// For how long its session is kept when it goes; zero when it has none.
     pub(super) session_life: Duration,
     pub(super) receive_max: u16,
     /// The largest packet that it takes.
@@ -48,16 +48,21 @@ pub(super) struct Connect {
 
 /// Why a client is not let in.
 #[derive(Debug)]
-pub(super) struct Refused {
-    /// In which version to say so; nothing when that is not known.
+pub(super) struct ConnectRefusal {
+    /// In which version to say so; `None` when that is not known.
     pub(super) version: Option<Version>,
     pub(super) code: Code,
-    pub(super) words: String,
+    pub(super) message: String,
 }
 
-impl Refused {
-    fn new(version: Version, code: Code, words: &str) -> Self {
-        Self { version: Some(version), code, words: words.to_owned() }
+impl ConnectRefusal {
+    fn new(version: Version, code: Code, message: &str) -> Self {
+        Self { version: Some(version), code, message: message.to_owned() }
+    }
+
+    /// A refusal that is not said: the connection is closed.
+    pub(super) fn silent(code: Code) -> Self {
+        Self { version: None, code, message: String::new() }
     }
 
     /// A refusal that came from further inside.
@@ -80,35 +85,37 @@ fn text<'a>(body: &mut Reader<'a>) -> Option<&'a str> {
 
 impl Connect {
     /// Reads the packet. MQTT 5 allows a password without a name.
-    pub(super) fn read(body: &[u8]) -> Result<Self, Refused> {
-        let silent = |code| Refused { version: None, code, words: String::new() };
+    pub(super) fn read(body: &[u8]) -> Result<Self, ConnectRefusal> {
         let mut body = Reader::new(body);
-        let protocol = text(&mut body).ok_or_else(|| silent(Code::MalformedPacket))?;
-        let level = body.byte().map_err(|error| silent(error.into()))?;
+        let protocol = text(&mut body).ok_or_else(|| ConnectRefusal::silent(Code::MalformedPacket))?;
+        let level = body.byte().map_err(|error| ConnectRefusal::silent(error.into()))?;
         let version = match (protocol, level) {
             ("MQTT", 4) => Version::V3,
             ("MQTT", 5) => Version::V5,
-            ("MQTT", 6..) => return Err(Refused::new(Version::V5, Code::UnsupportedProtocolVersion, "")),
-            ("MQTT" | "MQIsdp", _) => {
-                return Err(Refused::new(Version::V3, Code::UnsupportedProtocolVersion, ""));
+            ("MQTT", 6..) => {
+                return Err(ConnectRefusal::new(Version::V5, Code::UnsupportedProtocolVersion, ""));
             }
-            _ => return Err(silent(Code::MalformedPacket)),
+            ("MQTT" | "MQIsdp", _) => {
+                return Err(ConnectRefusal::new(Version::V3, Code::UnsupportedProtocolVersion, ""));
+            }
+            _ => return Err(ConnectRefusal::silent(Code::MalformedPacket)),
         };
         let malformed = || {
             // MQTT 3.1.1 closes without a word.
             let version = Some(version).filter(|version| *version == Version::V5);
-            Refused { version, ..silent(Code::MalformedPacket) }
+            ConnectRefusal { version, ..ConnectRefusal::silent(Code::MalformedPacket) }
         };
         let mut connect = Self::new(version);
         let flags = connect.read_head(&mut body).ok_or_else(malformed)?;
         if version == Version::V5 {
-            let properties = body.properties().map_err(|error| Refused::new(version, error.into(), ""))?;
+            let properties =
+                body.properties().map_err(|error| ConnectRefusal::new(version, error.into(), ""))?;
             connect.apply(&properties)?;
         }
         text(&mut body).ok_or_else(malformed)?.clone_into(&mut connect.client_id);
         if flags & WILL != 0 {
-            let words = "Nothing may be published for a client that has gone.";
-            return Err(Refused::new(version, Code::NotAuthorized, words));
+            let message = "Nothing may be published for a client that has gone.";
+            return Err(ConnectRefusal::new(version, Code::NotAuthorized, message));
         }
         connect.token =
             Some(read_token(&mut body, flags).ok_or_else(malformed)?).filter(|token| !token.is_empty());
@@ -149,12 +156,14 @@ impl Connect {
     }
 
     /// Takes what the properties say; each may be there once.
-    fn apply(&mut self, properties: &Properties<'_>) -> Result<(), Refused> {
+    fn apply(&mut self, properties: &Properties<'_>) -> Result<(), ConnectRefusal> {
         if properties.has(PropertyId::AuthenticationMethod) {
-            let words = "The token is the password; there is no other way.";
-            return Err(Refused::new(Version::V5, Code::BadAuthenticationMethod, words));
+            let message = "The token is the password; there is no other way.";
+            return Err(ConnectRefusal::new(Version::V5, Code::BadAuthenticationMethod, message));
         }
-        properties.check(&CONNECT_PROPERTIES).map_err(|error| Refused::new(Version::V5, error.into(), ""))?;
+        properties
+            .check(&CONNECT_PROPERTIES)
+            .map_err(|error| ConnectRefusal::new(Version::V5, error.into(), ""))?;
         for property in properties.iter() {
             match property {
                 (PropertyId::SessionExpiryInterval, Value::Number(seconds)) => {
@@ -172,8 +181,9 @@ impl Connect {
         Ok(())
     }
 
-    fn check_name(&self) -> Result<(), Refused> {
-        let invalid = |words| Err(Refused::new(self.version, Code::ClientIdentifierNotValid, words));
+    fn check_name(&self) -> Result<(), ConnectRefusal> {
+        let invalid =
+            |message| Err(ConnectRefusal::new(self.version, Code::ClientIdentifierNotValid, message));
         if self.client_id.len() > CLIENT_ID_BYTES_MAX {
             return invalid("The client identifier must be at most 128 bytes.");
         }

@@ -21,13 +21,13 @@ const FILTER_BYTES_MAX: usize = 128;
 pub(super) struct Filters(Vec<(String, u8)>);
 
 /// What a filter asks for.
-enum Asked<'a> {
+enum FilterTarget<'a> {
     Every,
     Type(&'a str),
     Replies,
 }
 
-fn read(filter: &str) -> Result<Asked<'_>, Suback> {
+fn read(filter: &str) -> Result<FilterTarget<'_>, Suback> {
     if filter.starts_with("$share/") {
         return Err(Suback::SharedSubscriptionsNotSupported);
     }
@@ -43,13 +43,13 @@ fn read(filter: &str) -> Result<Asked<'_>, Suback> {
     }
     if let Some(event_type) = filter.strip_prefix(EVENTS) {
         return match event_type {
-            "#" | "+" => Ok(Asked::Every),
+            "#" | "+" => Ok(FilterTarget::Every),
             name if name.is_empty() || name.len() > TYPE_BYTES_MAX => Err(Suback::TopicFilterInvalid),
             name if name.contains('/') => Err(Suback::NotAuthorized),
-            name => Ok(Asked::Type(name)),
+            name => Ok(FilterTarget::Type(name)),
         };
     }
-    if filter.starts_with(REPLIES) { Ok(Asked::Replies) } else { Err(Suback::NotAuthorized) }
+    if filter.starts_with(REPLIES) { Ok(FilterTarget::Replies) } else { Err(Suback::NotAuthorized) }
 }
 
 impl Filters {
@@ -63,7 +63,7 @@ impl Filters {
         &self.0
     }
 
-    /// Subscribes, and answers the quality of service or why not.
+    /// Subscribes, and returns the quality of service or why not.
     pub(super) fn add(&mut self, filter: String, qos: u8) -> Suback {
         if let Err(refused) = read(&filter) {
             return refused;
@@ -78,21 +78,21 @@ impl Filters {
         if qos == 0 { Suback::GrantedQos0 } else { Suback::GrantedQos1 }
     }
 
-    /// Ends a subscription; answers whether it was there.
+    /// Ends a subscription; returns whether it was there.
     pub(super) fn remove(&mut self, filter: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|(known, _)| known != filter);
         self.0.len() < before
     }
 
-    /// The types of events that are wanted; nothing when none are.
+    /// The types of events that are wanted; `None` when none are.
     pub(super) fn wanted(&self) -> Result<Option<Filter>, Problem> {
         let mut types = Vec::new();
         for (filter, _) in &self.0 {
             match read(filter) {
-                Ok(Asked::Every) => return Filter::types(&[]).map(Some),
-                Ok(Asked::Type(name)) => types.push(name.to_owned()),
-                Ok(Asked::Replies) | Err(_) => {}
+                Ok(FilterTarget::Every) => return Filter::types(&[]).map(Some),
+                Ok(FilterTarget::Type(name)) => types.push(name.to_owned()),
+                Ok(FilterTarget::Replies) | Err(_) => {}
             }
         }
         if types.is_empty() { Ok(None) } else { Filter::types(&types).map(Some) }

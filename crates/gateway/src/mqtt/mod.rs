@@ -5,18 +5,18 @@
 //! queued for it. The library reads packets; what is under way is counted in `window.rs`.
 
 mod calls;
-mod clients;
+mod client;
 mod codec;
 mod connect;
+mod encode;
 mod filters;
-mod listener;
 mod packets;
 mod run;
 mod session;
-mod subscribed;
+mod subscriptions;
+mod tls;
 mod window;
 mod wire;
-mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,21 +26,22 @@ use portico_engine::Protocol;
 use portico_engine::input::Fields;
 use portico_events::SessionState;
 use portico_identity::verify::refused;
-use portico_kernel::{Problem, RequestId};
+use portico_kernel::Problem;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::calls::Calls;
-use crate::lines::{Line, Lines};
-use crate::server::wait;
-use crate::unnamed::Stranger;
+use crate::client_ids::ClientIdLease;
+use crate::connections::Connection;
+use crate::incoming::new_request_id;
+use crate::preauth::Unauthenticated;
+use crate::transport::wait;
 
-pub(crate) use clients::Clients;
-use clients::Name;
 use codec::ConnectReasonCode;
-use connect::{Connect, Refused};
-pub use listener::{Tls, serve_mqtt};
+use connect::{Connect, ConnectRefusal};
 use packets::find;
-use session::Held;
+use session::ActiveSession;
+pub use tls::Tls;
+pub(crate) use tls::serve_tcp;
 use wire::Wire;
 
 /// How long a client has to say who it is.
@@ -53,129 +54,115 @@ const CLOSE_TIME_MAX: Duration = Duration::from_secs(1);
 const CONNECT: u8 = 0x10;
 
 /// A client that was let in.
-struct Admitted {
+struct AdmittedClient {
     connect: Connect,
-    line: Line,
+    connection: Connection,
     /// The name that the server gave it.
     assigned: Option<String>,
-    name: Name,
-    held: Option<Held>,
+    client_id: ClientIdLease,
+    session: Option<ActiveSession>,
+    /// What an earlier connection left.
     left: Option<SessionState>,
 }
 
 /// Serves MQTT over a WebSocket until either side ends it.
-pub(crate) async fn over_websocket(
-    stranger: Stranger,
+pub(crate) async fn serve_websocket(
+    client: Unauthenticated,
     calls: Arc<Calls>,
-    lines: Arc<Lines>,
-    unnamed: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) {
-    let first = stranger.first.as_ref().map(|(frame, _)| find(frame, CONNECT_BYTES_MAX));
+    let first = client.first.as_ref().map(|(frame, _)| find(frame, CONNECT_BYTES_MAX));
     if !matches!(first, Some(Ok(Some(_)))) {
         // It says who it is in pieces: it gets little room for as long as it stays.
-        let (ws, mut said) = stranger.slowly().await;
-        let mut wire = Wire::from(ws);
-        let known = Box::pin(introduced(&mut wire, &mut said, &calls, &lines)).await;
-        drop(unnamed);
-        return go_on(wire, said, calls, lines, known).await;
+        let (ws, input) = client.into_limited().await;
+        return serve(ws.into(), input, None, calls, permit).await;
     }
-    let mut said = stranger.first.as_ref().map(|(frame, _)| frame.clone()).unwrap_or_default();
-    let Stranger { ws, first } = stranger;
-    let mut wire = Wire::from(ws);
-    let known = Box::pin(introduced(&mut wire, &mut said, &calls, &lines)).await;
-    drop(unnamed);
-    let wire = match first.filter(|_| matches!(known, Ok(Some(_)))) {
-        // Nothing was read through the small one.
-        Some((_, rest)) => wire.widened(rest).await,
-        None => wire,
-    };
-    go_on(wire, said, calls, lines, known).await;
+    let Unauthenticated { ws, first } = client;
+    let (input, rest) = first.unwrap_or_default();
+    serve(ws.into(), input, Some(rest), calls, permit).await;
 }
 
-async fn serve(mut wire: Wire, calls: Arc<Calls>, lines: Arc<Lines>, unnamed: OwnedSemaphorePermit) {
-    let mut input = BytesMut::new();
-    // Boxed, because letting in is large and soon over.
-    let known = Box::pin(introduced(&mut wire, &mut input, &calls, &lines)).await;
-    drop(unnamed);
-    go_on(wire, input, calls, lines, known).await;
-}
-
-async fn go_on(
-    wire: Wire,
-    input: BytesMut,
+/// Serves a client that has sent `input` already. `unread` is what came after its first frame on a WebSocket that nothing
+/// was read through: once the client is known, it gets the usual limits.
+async fn serve(
+    mut wire: Wire,
+    mut input: BytesMut,
+    unread: Option<BytesMut>,
     calls: Arc<Calls>,
-    lines: Arc<Lines>,
-    known: Result<Option<Box<Admitted>>, Refused>,
+    permit: OwnedSemaphorePermit,
 ) {
-    match known {
-        Ok(Some(admitted)) => Box::pin(run::run(wire, input, calls, lines, admitted)).await,
+    // Boxed, because letting in is large and soon over.
+    let admitted = Box::pin(authenticate(&mut wire, &mut input, &calls)).await;
+    drop(permit);
+    match admitted {
+        Ok(Some(admitted)) => {
+            if let Some(unread) = unread {
+                wire = wire.widened(unread).await;
+            }
+            Box::pin(run::run(wire, input, calls, admitted)).await;
+        }
         // It went away before it said who it is, or does not speak MQTT.
         Ok(None) => {}
-        Err(refused) => {
+        Err(refusal) => {
             let mut out = BytesMut::new();
-            if let Some(version) = refused.version {
-                written::refusal(&mut out, version, refused.code, &refused.words);
+            if let Some(version) = refusal.version {
+                encode::refusal(&mut out, version, refusal.code, &refusal.message);
             }
             Box::pin(wire.close(out)).await;
         }
     }
 }
 
-/// Waits for the client to say who it is, and lets it in.
-async fn introduced(
+/// Waits for the client to say who it is, and lets it in; `None` when it says nothing in time.
+async fn authenticate(
     wire: &mut Wire,
     input: &mut BytesMut,
-    calls: &Arc<Calls>,
-    lines: &Arc<Lines>,
-) -> Result<Option<Box<Admitted>>, Refused> {
+    calls: &Calls,
+) -> Result<Option<Box<AdmittedClient>>, ConnectRefusal> {
     let connect = tokio::select! {
         () = wait(CONNECT_TIME_MAX) => None,
-        connect = first(wire, input) => connect,
+        connect = first_packet(wire, input) => connect,
     };
     let Some(connect) = connect.transpose()? else { return Ok(None) };
     let version = connect.version;
-    let admitted = admit(connect, calls, lines).await;
-    admitted
-        .map(|admitted| Some(Box::new(admitted)))
-        .map_err(|problem| Refused::of_problem(version, &problem))
+    match admit(connect, calls).await {
+        Ok(admitted) => Ok(Some(Box::new(admitted))),
+        Err(problem) => Err(ConnectRefusal::of_problem(version, &problem)),
+    }
 }
 
-/// The first packet, which must be a CONNECT; nothing when none comes.
-async fn first(wire: &mut Wire, input: &mut BytesMut) -> Option<Result<Connect, Refused>> {
+/// The first packet, which must be a CONNECT; `None` when none comes.
+async fn first_packet(wire: &mut Wire, input: &mut BytesMut) -> Option<Result<Connect, ConnectRefusal>> {
     let mut out = BytesMut::new();
     loop {
-        let too_large =
-            |_| Refused { version: None, code: ConnectReasonCode::PacketTooLarge, words: String::new() };
-        match find(input, CONNECT_BYTES_MAX).map_err(too_large) {
+        match find(input, CONNECT_BYTES_MAX) {
             Ok(Some(found)) if found.head == CONNECT => {
-                let connect = Connect::read(&input[found.body.0..found.body.1]);
-                input.advance(found.body.1);
+                let end = found.body.end;
+                let connect = Connect::read(&input[found.body]);
+                input.advance(end);
                 return Some(connect);
             }
             Ok(Some(_)) => return None,
             Ok(None) if input.first().is_some_and(|head| *head != CONNECT) => return None,
             Ok(None) => {}
-            Err(refused) => return Some(Err(refused)),
+            Err(_) => return Some(Err(ConnectRefusal::silent(ConnectReasonCode::PacketTooLarge))),
         }
-        if wire.moved(&mut out, input, true).await.ok()?.ended {
+        if wire.transfer(&mut out, input, true).await.ok()?.ended {
             return None;
         }
     }
 }
 
-/// Token, scope, rate and place, in this order; then the session.
-async fn admit(connect: Connect, calls: &Arc<Calls>, lines: &Arc<Lines>) -> Result<Admitted, Problem> {
+/// Token, scope, rate and slot, in this order; then the session.
+async fn admit(connect: Connect, calls: &Calls) -> Result<AdmittedClient, Problem> {
     let engine = &calls.engine;
-    let bearer = calls.holder(connect.token.as_deref().ok_or_else(refused)?).await?;
-    let assigned = connect.client_id.is_empty().then(|| {
-        let id: RequestId = engine.entropy.id(engine.clock.now());
-        format!("client-{id}")
-    });
-    let client_id = assigned.as_deref().unwrap_or(&connect.client_id);
-    // After the client was admitted and before the place is taken: whoever comes back needs no second one.
-    let take_over = async || Name::take(lines, &bearer.caller().subject, client_id).await;
-    let (line, name) = calls.open(lines, Protocol::Mqtt, &bearer, Fields::new(), take_over).await?;
-    let owner = (line.account(), bearer.caller().subject.as_str());
-    let (held, left) = Held::begin(engine, owner, &connect, client_id).await?;
-    Ok(Admitted { connect, line, assigned, name, held, left })
+    let credential = calls.authenticate(connect.token.as_deref().ok_or_else(refused)?).await?;
+    let assigned = connect.client_id.is_empty().then(|| format!("client-{}", new_request_id(engine)));
+    let name = assigned.as_deref().unwrap_or(&connect.client_id);
+    let subject = credential.caller().subject.as_str();
+    // After the client was admitted and before the slot is taken: whoever comes back needs no second one.
+    let take_over = async || calls.connections.client_ids.take(subject, name).await;
+    let (connection, client_id) = calls.open(Protocol::Mqtt, &credential, Fields::new(), take_over).await?;
+    let (session, left) = ActiveSession::begin(engine, connection.account(), subject, &connect, name).await?;
+    Ok(AdmittedClient { connect, connection, assigned, client_id, session, left })
 }

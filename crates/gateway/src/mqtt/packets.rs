@@ -1,5 +1,7 @@
 //! Packets as they come in.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::codec::{
@@ -59,16 +61,16 @@ pub(super) struct Publish {
 }
 
 /// A packet as it lies in what was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PacketSpan {
     /// The first byte: its kind, and flags.
     pub(super) head: u8,
-    /// Where its body begins and ends.
-    pub(super) body: (usize, usize),
+    /// Where its body is.
+    pub(super) body: Range<usize>,
 }
 
-/// The first packet in `input`; nothing while it is not whole.
-pub(super) fn find(input: &[u8], bytes_max: usize) -> Result<Option<Found>, Reason> {
+/// The first packet in `input`; `None` while it is not whole.
+pub(super) fn find(input: &[u8], bytes_max: usize) -> Result<Option<PacketSpan>, Reason> {
     let Some((head, rest)) = input.split_first() else { return Ok(None) };
     let mut length = 0;
     for (place, byte) in rest.iter().take(4).enumerate() {
@@ -82,7 +84,7 @@ pub(super) fn find(input: &[u8], bytes_max: usize) -> Result<Option<Found>, Reas
             if begin + length > bytes_max {
                 return Err(Reason::PacketTooLarge);
             }
-            let found = Found { head: *head, body: (begin, begin + length) };
+            let found = PacketSpan { head: *head, body: begin..begin + length };
             return Ok((input.len() >= begin + length).then_some(found));
         }
     }
@@ -185,14 +187,9 @@ fn publish(version: Version, flags: u8, body: &[u8]) -> Result<Packet, Reason> {
     if id == Some(0) {
         return Err(Reason::ProtocolError);
     }
-    Ok(Packet::Publish(Box::new(Publish {
-        topic: topic.to_owned(),
-        id,
-        response_topic,
-        correlation,
-        idempotency_key,
-        payload: Bytes::copy_from_slice(body.rest()),
-    })))
+    let (topic, payload) = (topic.to_owned(), Bytes::copy_from_slice(body.rest()));
+    let publish = Publish { topic, id, response_topic, correlation, idempotency_key, payload };
+    Ok(Packet::Publish(Box::new(publish)))
 }
 
 fn subscribe(version: Version, body: &[u8]) -> Result<Packet, Reason> {
@@ -270,7 +267,7 @@ mod tests {
         for end in 0..4 {
             assert_eq!(find(&whole[..end], 100), Ok(None), "{end}");
         }
-        assert_eq!(find(&whole, 100), Ok(Some(Found { head: 0x40, body: (2, 4) })));
+        assert_eq!(find(&whole, 100), Ok(Some(PacketSpan { head: 0x40, body: 2..4 })));
         assert_eq!(find(&[0x30, 0xff, 0xff, 0xff, 0x7f], 100), Err(Reason::PacketTooLarge));
         assert_eq!(find(&[0x30, 0xff, 0xff, 0xff, 0xff], 100), Err(Reason::MalformedPacket));
         assert_eq!(find(&[0x30, 0xff, 0xff, 0xff], 100), Ok(None));

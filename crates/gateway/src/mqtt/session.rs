@@ -9,13 +9,13 @@ use portico_kernel::{AccountId, Problem, Sleep};
 use portico_store::StoreError;
 
 use super::connect::Connect;
-use crate::server::wait;
+use crate::transport::wait;
 
 /// How often what has moved is written down. After a crash, that much comes twice.
 const KEEP_EVERY: Duration = Duration::from_secs(2);
 
 /// The session of a client that is connected.
-pub(super) struct Held {
+pub(super) struct ActiveSession {
     session: Session,
     /// How long it is kept when the client has gone; zero ends it then.
     pub(super) life: Duration,
@@ -24,22 +24,23 @@ pub(super) struct Held {
     due: Option<Sleep>,
 }
 
-impl Held {
-    /// Begins the client's session, if it wants one, and answers what an earlier one left.
+impl ActiveSession {
+    /// Begins the client's session, if it wants one, and returns what an earlier one left.
     pub(super) async fn begin(
         engine: &Engine,
-        (account, credential): (AccountId, &str),
+        account: AccountId,
+        subject: &str,
         connect: &Connect,
         client_id: &str,
     ) -> Result<(Option<Self>, Option<SessionState>), Problem> {
         let life = connect.session_life;
         if connect.clean && life.is_zero() {
-            Session::forget(engine, account, credential, client_id).await?;
+            Session::forget(engine, account, subject, client_id).await?;
             return Ok((None, None));
         }
         let first = SessionState { filters: Vec::new(), taken: 0, sent: 0 };
         let (session, left) =
-            Session::begin(engine, account, credential, client_id, connect.clean, &first).await?;
+            Session::begin(engine, account, subject, client_id, connect.clean, &first).await?;
         let kept = left.clone().unwrap_or(first);
         Ok((Some(Self { session, life, kept, due: None }), left))
     }
@@ -50,7 +51,7 @@ impl Held {
     }
 
     /// The client has come so far; that is written down soon.
-    pub(super) fn moved(&mut self, taken: i64) {
+    pub(super) fn note_taken(&mut self, taken: i64) {
         if self.due.is_none() && taken != self.kept.taken {
             self.due = Some(wait(KEEP_EVERY));
         }
@@ -64,7 +65,7 @@ impl Held {
         }
     }
 
-    /// Writes down what the session has come to; answers false when another connection has taken it. While the client
+    /// Writes down what the session has come to; returns false when another connection has taken it. While the client
     /// is there it does not end. What could not be written is tried again.
     pub(super) async fn keep(&mut self, engine: &Engine, state: SessionState) -> Result<bool, StoreError> {
         self.due = None;
@@ -85,7 +86,7 @@ impl Held {
             self.session.keep(engine, state, self.life).await.map(drop)
         };
         if let Err(error) = closed {
-            tracing::debug!(%error, "The end of an MQTT connection could not be written down");
+            tracing::debug!(%error, "Failed to save the session of an MQTT client that has gone");
         }
     }
 }

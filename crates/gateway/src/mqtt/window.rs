@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 32 << 10;
 /// The packets under way, in the order in which they were sent.
 #[derive(Debug)]
 pub(super) struct Window {
-    sent: VecDeque<Sent>,
+    sent: VecDeque<InFlight>,
     packets_max: usize,
     /// Not yet acknowledged.
     packets: usize,
@@ -22,9 +22,9 @@ pub(super) struct Window {
 }
 
 #[derive(Debug)]
-struct Sent {
+struct InFlight {
     id: u16,
-    /// The event's number; nothing for the answer to a call.
+    /// The event's number; `None` for the answer to a call.
     sequence: Option<i64>,
     bytes: usize,
     acknowledged: bool,
@@ -57,7 +57,7 @@ impl Window {
                 break;
             }
         }
-        self.sent.push_back(Sent { id: self.last_id, sequence, bytes, acknowledged: false });
+        self.sent.push_back(InFlight { id: self.last_id, sequence, bytes, acknowledged: false });
         self.packets += 1;
         self.bytes += bytes;
         self.last_id

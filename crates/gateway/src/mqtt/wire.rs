@@ -11,10 +11,10 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::tungstenite::Message;
 
 use super::CLOSE_TIME_MAX;
-use crate::carried::{FRAME_BYTES_MAX, Ws, opened};
+use crate::websocket::{FRAME_BYTES_MAX, Ws, websocket};
 
 /// What is read at once. It is on the stack while it is read, so that a quiet connection holds nothing.
 const READ_BYTES: usize = 4 << 10;
@@ -29,40 +29,42 @@ pub(super) struct Wire {
 }
 
 enum Kind {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Stream(Box<dyn ByteStream>),
     Socket(Box<Ws>),
 }
 
-/// What moved.
+trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl ByteStream for TcpStream {}
+impl ByteStream for TlsStream<TcpStream> {}
+
+/// What was transferred.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Moved {
+pub(super) struct IoProgress {
     pub(super) wrote: bool,
     pub(super) read: bool,
     /// The peer has gone.
     pub(super) ended: bool,
 }
 
-impl From<TcpStream> for Wire {
-    fn from(stream: TcpStream) -> Self {
-        Self { kind: Kind::Plain(stream), unsent: false, ping: false }
-    }
-}
-
-impl From<TlsStream<TcpStream>> for Wire {
-    fn from(stream: TlsStream<TcpStream>) -> Self {
-        Self { kind: Kind::Tls(Box::new(stream)), unsent: false, ping: false }
+impl<S: ByteStream + 'static> From<S> for Wire {
+    fn from(stream: S) -> Self {
+        Self::new(Kind::Stream(Box::new(stream)))
     }
 }
 
 impl From<Ws> for Wire {
     fn from(ws: Ws) -> Self {
-        Self { kind: Kind::Socket(Box::new(ws)), unsent: false, ping: false }
+        Self::new(Kind::Socket(Box::new(ws)))
     }
 }
 
 impl Wire {
-    /// Pings a WebSocket; MQTT itself has nothing that a server could ask with. Answers whether it is one.
+    fn new(kind: Kind) -> Self {
+        Self { kind, unsent: false, ping: false }
+    }
+
+    /// Pings a WebSocket; MQTT itself has nothing that a server could ask with. Returns whether it is one.
     pub(super) fn ping(&mut self) -> bool {
         self.ping = matches!(self.kind, Kind::Socket(_));
         self.ping
@@ -71,8 +73,8 @@ impl Wire {
     /// The same with the usual limits, for a WebSocket that was not touched yet; `rest` has come already.
     pub(super) async fn widened(self, rest: BytesMut) -> Self {
         match self.kind {
-            Kind::Socket(ws) => opened(ws.into_inner(), rest).await.into(),
-            kind => Self { kind, ..self },
+            Kind::Socket(ws) => websocket(ws.into_inner(), rest, FRAME_BYTES_MAX).await.into(),
+            kind @ Kind::Stream(_) => Self { kind, ..self },
         }
     }
 
@@ -80,7 +82,7 @@ impl Wire {
     pub(super) fn packet_max(&self) -> usize {
         match &self.kind {
             Kind::Socket(ws) => ws.get_config().max_frame_size.unwrap_or(FRAME_BYTES_MAX),
-            Kind::Plain(_) | Kind::Tls(_) => FRAME_BYTES_MAX,
+            Kind::Stream(_) => FRAME_BYTES_MAX,
         }
     }
 
@@ -89,29 +91,94 @@ impl Wire {
         out.is_empty() && !self.unsent && !self.ping
     }
 
-    /// Moves what can be moved: what is in `out` leaves, and if `may_read`, what has come is added to `input`. Both at
-    /// once, because a peer may wait for the one before it does the other. Given up half-way, nothing is lost.
-    pub(super) async fn moved(
+    /// Transfers what can be transferred: what is in `out` leaves, and if `may_read`, what has come is added to `input`.
+    /// Both at once, because a peer may wait for the one before it does the other. Given up half-way, nothing is lost.
+    pub(super) async fn transfer(
         &mut self,
         out: &mut BytesMut,
         input: &mut BytesMut,
         may_read: bool,
-    ) -> io::Result<Moved> {
+    ) -> io::Result<IoProgress> {
         poll_fn(|cx| {
-            let unsent = &mut self.unsent;
-            let moved = match &mut self.kind {
-                Kind::Plain(stream) => poll_stream(stream, unsent, cx, out, may_read.then_some(&mut *input)),
-                Kind::Tls(stream) => {
-                    poll_stream(&mut **stream, unsent, cx, out, may_read.then_some(&mut *input))
-                }
-                Kind::Socket(ws) => {
-                    poll_ping(ws, &mut self.ping, unsent, cx)?;
-                    poll_socket(ws, unsent, cx, out, may_read.then_some(&mut *input))
-                }
-            }?;
-            if moved.wrote || moved.read || moved.ended { Poll::Ready(Ok(moved)) } else { Poll::Pending }
+            let mut progress = IoProgress::default();
+            while self.poll_write(cx, out)? {
+                (progress.wrote, self.unsent) = (true, true);
+            }
+            if self.unsent && self.poll_flush(cx)?.is_ready() {
+                (progress.wrote, self.unsent) = (true, false);
+            }
+            if out.is_empty() && out.capacity() > 0 {
+                *out = BytesMut::new();
+            }
+            if may_read && let Poll::Ready(ended) = self.poll_read(cx, input)? {
+                (progress.read, progress.ended) = (true, ended);
+            }
+            if progress.wrote || progress.read { Poll::Ready(Ok(progress)) } else { Poll::Pending }
         })
         .await
+    }
+
+    /// Hands over what can be; returns whether that was something.
+    fn poll_write(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> io::Result<bool> {
+        match &mut self.kind {
+            Kind::Stream(_) if out.is_empty() => Ok(false),
+            Kind::Stream(stream) => match Pin::new(stream).poll_write(cx, out)? {
+                Poll::Ready(0) => Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(written) => {
+                    out.advance(written);
+                    Ok(true)
+                }
+                Poll::Pending => Ok(false),
+            },
+            Kind::Socket(ws) => {
+                if (out.is_empty() && !self.ping)
+                    || ws.poll_ready_unpin(cx).map_err(io::Error::other)?.is_pending()
+                {
+                    return Ok(false);
+                }
+                // What is ready goes out as one message; packets and messages need not begin together.
+                let message = if std::mem::take(&mut self.ping) {
+                    Message::Ping(Bytes::new())
+                } else {
+                    Message::Binary(std::mem::take(out).freeze())
+                };
+                ws.start_send_unpin(message).map_err(io::Error::other)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        Ok(match &mut self.kind {
+            Kind::Stream(stream) => Pin::new(stream).poll_flush(cx)?,
+            Kind::Socket(ws) => ws.poll_flush_unpin(cx).map_err(io::Error::other)?,
+        })
+    }
+
+    /// Adds what has come to `input`; returns whether the peer has gone.
+    fn poll_read(&mut self, cx: &mut Context<'_>, input: &mut BytesMut) -> Poll<io::Result<bool>> {
+        match &mut self.kind {
+            Kind::Stream(stream) => {
+                let mut space = [const { MaybeUninit::uninit() }; READ_BYTES];
+                let mut read = ReadBuf::uninit(&mut space);
+                ready!(Pin::new(stream).poll_read(cx, &mut read))?;
+                input.extend_from_slice(read.filled());
+                Poll::Ready(Ok(read.filled().is_empty()))
+            }
+            Kind::Socket(ws) => {
+                match ready!(ws.poll_next_unpin(cx)) {
+                    Some(Ok(Message::Binary(bytes))) => input.extend_from_slice(&bytes),
+                    // The library has its answer ready; it only has to leave.
+                    Some(Ok(Message::Ping(_))) => self.unsent = true,
+                    Some(Ok(Message::Pong(_) | Message::Frame(_))) => {}
+                    // MQTT is binary: whoever sends text does not speak it.
+                    Some(Ok(Message::Text(_) | Message::Close(_)) | Err(_)) | None => {
+                        return Poll::Ready(Ok(true));
+                    }
+                }
+                Poll::Ready(Ok(false))
+            }
+        }
     }
 
     /// Sends what is left and closes, within a second.
@@ -119,117 +186,18 @@ impl Wire {
         let leaving = async {
             let mut input = BytesMut::new();
             while !self.is_clear(&out) {
-                self.moved(&mut out, &mut input, false).await?;
+                self.transfer(&mut out, &mut input, false).await?;
             }
             match &mut self.kind {
-                Kind::Plain(stream) => stream.shutdown().await?,
-                Kind::Tls(stream) => stream.shutdown().await?,
+                Kind::Stream(stream) => stream.shutdown().await?,
                 Kind::Socket(ws) => (**ws).close(None).await.map_err(io::Error::other)?,
             }
             // Until the peer has closed too: what it sent and nobody read would cut off what it has yet to read.
-            while !self.moved(&mut out, &mut input, true).await?.ended {
+            while !self.transfer(&mut out, &mut input, true).await?.ended {
                 input.clear();
             }
             Ok::<_, io::Error>(())
         };
         let _ = tokio::time::timeout(CLOSE_TIME_MAX, leaving).await;
     }
-}
-
-fn poll_stream<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: &mut S,
-    unsent: &mut bool,
-    cx: &mut Context<'_>,
-    out: &mut BytesMut,
-    input: Option<&mut BytesMut>,
-) -> io::Result<Moved> {
-    let mut moved = Moved::default();
-    while !out.is_empty() {
-        match Pin::new(&mut *stream).poll_write(cx, out)? {
-            Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Poll::Ready(written) => {
-                out.advance(written);
-                (moved.wrote, *unsent) = (true, true);
-            }
-            Poll::Pending => break,
-        }
-    }
-    if *unsent && Pin::new(&mut *stream).poll_flush(cx)?.is_ready() {
-        (moved.wrote, *unsent) = (true, false);
-    }
-    if out.is_empty() && out.capacity() > 0 {
-        *out = BytesMut::new();
-    }
-    let Some(input) = input else { return Ok(moved) };
-    let mut space = [const { MaybeUninit::uninit() }; READ_BYTES];
-    let mut read = ReadBuf::uninit(&mut space);
-    if Pin::new(stream).poll_read(cx, &mut read)?.is_ready() {
-        (moved.read, moved.ended) = (true, read.filled().is_empty());
-        input.extend_from_slice(read.filled());
-    }
-    Ok(moved)
-}
-
-fn poll_ping(ws: &mut Ws, ping: &mut bool, unsent: &mut bool, cx: &mut Context<'_>) -> io::Result<()> {
-    if *ping && ws.poll_ready_unpin(cx).map_err(io::Error::other)?.is_ready() {
-        ws.start_send_unpin(Message::Ping(Bytes::new())).map_err(io::Error::other)?;
-        (*ping, *unsent) = (false, true);
-    }
-    Ok(())
-}
-
-/// The same over a WebSocket. What is ready goes out as one message; packets and messages need not begin together.
-fn poll_socket(
-    ws: &mut Ws,
-    unsent: &mut bool,
-    cx: &mut Context<'_>,
-    out: &mut BytesMut,
-    input: Option<&mut BytesMut>,
-) -> io::Result<Moved> {
-    let mut moved = Moved::default();
-    match poll_socket_both(ws, unsent, cx, out, input, &mut moved) {
-        Ok(()) => Ok(moved),
-        Err(Error::ConnectionClosed | Error::AlreadyClosed) => Ok(Moved { ended: true, ..moved }),
-        Err(error) => Err(io::Error::other(error)),
-    }
-}
-
-fn poll_socket_both(
-    ws: &mut Ws,
-    unsent: &mut bool,
-    cx: &mut Context<'_>,
-    out: &mut BytesMut,
-    input: Option<&mut BytesMut>,
-    moved: &mut Moved,
-) -> Result<(), Error> {
-    if !out.is_empty() && ws.poll_ready_unpin(cx)?.is_ready() {
-        ws.start_send_unpin(Message::Binary(std::mem::take(out).freeze()))?;
-        (moved.wrote, *unsent) = (true, true);
-    }
-    if *unsent && ws.poll_flush_unpin(cx)?.is_ready() {
-        (moved.wrote, *unsent) = (true, false);
-    }
-    let Some(input) = input else { return Ok(()) };
-    let _: Poll<Result<(), Error>> = poll_message(ws, unsent, cx, input, moved);
-    Ok(())
-}
-
-fn poll_message(
-    ws: &mut Ws,
-    unsent: &mut bool,
-    cx: &mut Context<'_>,
-    input: &mut BytesMut,
-    moved: &mut Moved,
-) -> Poll<Result<(), Error>> {
-    let message = ready!(ws.poll_next_unpin(cx));
-    moved.read = true;
-    match message {
-        Some(Ok(Message::Binary(bytes))) => input.extend_from_slice(&bytes),
-        // The library has its answer ready; it only has to leave.
-        Some(Ok(Message::Ping(_))) => *unsent = true,
-        Some(Ok(Message::Pong(_) | Message::Frame(_))) => {}
-        // MQTT is binary: whoever sends text does not speak it.
-        Some(Ok(Message::Text(_) | Message::Close(_)) | Err(_)) | None => moved.ended = true,
-    }
-    Poll::Ready(Ok(()))
 }

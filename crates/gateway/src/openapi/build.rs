@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use portico_engine::Registry;
 use portico_kernel::Scope;
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
-use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{Cut, hash, operation, problem};
@@ -16,22 +16,11 @@ const INTRODUCTION: &str = "Everything a developer needs beside the product itse
     refusal is a `Problem`, and every answer carries `x-request-id`.";
 
 /// Makes schemas of answers, whose parts stand in the document by name.
-pub(crate) fn answers() -> SchemaGenerator {
+fn answers() -> SchemaGenerator {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings
         .with(|settings| {
             settings.definitions_path = DEFINITIONS.into();
-            settings.meta_schema = None;
-        })
-        .into_generator()
-}
-
-/// Makes schemas of inputs, whole: their fields are spread over path, query and body.
-pub(crate) fn inputs() -> SchemaGenerator {
-    let settings = SchemaSettings::draft2020_12().for_deserialize();
-    settings
-        .with(|settings| {
-            settings.inline_subschemas = true;
             settings.meta_schema = None;
         })
         .into_generator()
@@ -115,12 +104,4 @@ fn tag(area: &str) -> String {
 fn scopes() -> String {
     let lines = Scope::ALL.iter().map(|scope| format!("`{}`: {}", scope.name(), scope.description()));
     format!("Scopes: {}", lines.collect::<Vec<_>>().join(" "))
-}
-
-/// The schema's object form.
-pub(crate) fn object(schema: Schema) -> Map<String, Value> {
-    match schema.to_value() {
-        Value::Object(object) => object,
-        _ => Map::new(),
-    }
 }

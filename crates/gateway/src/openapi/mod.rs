@@ -13,11 +13,35 @@ use bytes::Bytes;
 use portico_engine::{Access, Entry, Registry};
 use portico_kernel::{Problem, ScopeSet};
 use quick_cache::sync::Cache;
+use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value};
 
 pub use build::document;
-pub(crate) use build::{inputs, object};
 pub(crate) use operation::{one_line, present};
 pub(crate) use problem::schemas as problem_schemas;
+
+/// A generator whose schemas are whole, without references.
+pub(crate) fn inlined(settings: SchemaSettings) -> SchemaGenerator {
+    let inline = |settings: &mut SchemaSettings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    };
+    settings.with(inline).into_generator()
+}
+
+/// Makes schemas of inputs, whole: their fields are spread over path, query and body.
+pub(crate) fn inputs() -> SchemaGenerator {
+    inlined(SchemaSettings::draft2020_12().for_deserialize())
+}
+
+/// The schema's object form.
+pub(crate) fn object(schema: Schema) -> Map<String, Value> {
+    match schema.to_value() {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
 
 /// How many documents are remembered.
 const DOCUMENTS_MAX: usize = 256;

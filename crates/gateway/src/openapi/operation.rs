@@ -5,8 +5,7 @@ use portico_kernel::Scope;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use super::build::{inputs, object};
-use super::problem;
+use super::{inputs, object, problem};
 
 /// Describes the operation; the parts of its answer go to `answers`.
 pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {

@@ -101,7 +101,7 @@ pub(crate) enum ClientFrame {
 }
 
 /// A frame as it was read.
-pub(crate) enum Received {
+pub(crate) enum InboundFrame {
     Auth(Auth),
     Call(CallFrame, Fields),
     Subscribe(Subscribe),
@@ -110,22 +110,22 @@ pub(crate) enum Received {
 }
 
 /// A frame that does not read, and the id to answer it with.
-pub(crate) struct Unread {
+pub(crate) struct FrameError {
     pub(crate) id: String,
     pub(crate) problem: Problem,
 }
 
-impl Received {
+impl InboundFrame {
     /// Reads a frame, as strictly as any request.
-    pub(crate) fn read(text: &[u8]) -> Result<Self, Unread> {
+    pub(crate) fn read(text: &[u8]) -> Result<Self, FrameError> {
         let mut fields =
-            parse_object(text).map_err(|fault| Unread { id: String::new(), problem: fault.into() })?;
+            parse_object(text).map_err(|fault| FrameError { id: String::new(), problem: fault.into() })?;
         let id = match fields.get("id") {
             Some(Node::Text(id)) if (1..=ID_CHARACTERS_MAX).contains(&id.chars().count()) => id.clone(),
             _ => String::new(),
         };
         let read = Self::read_fields(&mut fields, &id);
-        read.map_err(|problem| Unread { id, problem })
+        read.map_err(|problem| FrameError { id, problem })
     }
 
     fn read_fields(fields: &mut Fields, id: &str) -> Result<Self, Problem> {
@@ -174,7 +174,7 @@ pub(crate) struct Ready {
 
 /// The result of a call, of a subscription or of its end.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerFrame {
     /// The id that the client gave.
     pub(crate) id: String,
     /// What the operation answers over REST; for a subscription `{cursor}`.
@@ -183,7 +183,7 @@ pub(crate) struct Answer {
 
 /// A refusal.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Refused {
+pub(crate) struct ErrorFrame {
     /// The id that the client gave; empty when the frame could not be read so far.
     pub(crate) id: String,
     #[schemars(schema_with = "problem_schema")]
@@ -220,9 +220,9 @@ pub(crate) enum ServerFrame {
     /// What holds for this connection.
     Ready(Ready),
     /// The result of a call.
-    Answer(Answer),
+    Answer(AnswerFrame),
     /// A refusal.
-    Error(Refused),
+    Error(ErrorFrame),
     /// An event.
     Event(EventFrame),
     /// Events were missed: what was asked for is not kept any more.
@@ -237,18 +237,13 @@ impl ServerFrame {
     }
 }
 
-/// An [`Answer`] whose result is JSON already.
+/// An [`AnswerFrame`] whose result is JSON already.
 pub(crate) fn answer(id: &str, result: &[u8]) -> Bytes {
     carrying("answer", id, "result", result)
 }
 
-/// An [`Refused`]: the call is named by the id of the frame, so the envelope names none.
-pub(crate) fn error(id: &str, problem: &Problem) -> Bytes {
-    carrying("error", id, "problem", &problem.to_json(""))
-}
-
-/// The same for a refusal whose envelope is JSON already.
-pub(crate) fn error_text(id: &str, problem: &[u8]) -> Bytes {
+/// An [`ErrorFrame`] around a `Problem` that is JSON already: the frame's id names the call, so the envelope names none.
+pub(crate) fn error(id: &str, problem: &[u8]) -> Bytes {
     carrying("error", id, "problem", problem)
 }
 

@@ -18,13 +18,14 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::calls::Calls;
-use crate::carried::Ws;
-use crate::lines::{End, Line, Lines};
-use crate::server::wait;
-use crate::unnamed::Stranger;
+use crate::connections::{Connection, EndReason};
+use crate::preauth::Unauthenticated;
+use crate::transport::wait;
+use crate::websocket::Ws;
 
-use frames::{Auth, Closing, Received};
+use frames::{Auth, Closing, InboundFrame};
 pub(crate) use frames::{ClientFrame, ServerFrame};
+pub(crate) use run::serve;
 
 /// How long a client has to say who it is.
 const AUTH_TIME_MAX: Duration = Duration::from_secs(5);
@@ -74,12 +75,12 @@ impl Close {
         self as u16 >= Self::Drain as u16
     }
 
-    fn of_end(end: End) -> Self {
+    fn of_end(end: EndReason) -> Self {
         match end {
-            End::Revoked => Self::Unauthenticated,
-            End::Expired => Self::Expired,
-            End::Old => Self::Old,
-            End::Drain => Self::Drain,
+            EndReason::Revoked => Self::Unauthenticated,
+            EndReason::Expired => Self::Expired,
+            EndReason::Old => Self::Old,
+            EndReason::Drain => Self::Drain,
         }
     }
 
@@ -98,63 +99,54 @@ fn text(bytes: bytes::Bytes) -> Message {
     Message::Frame(WireFrame::message(bytes, OpCode::Data(Data::Text), true))
 }
 
-/// Serves a socket until either side ends it.
-pub(crate) async fn serve(ws: Ws, calls: Arc<Calls>, lines: Arc<Lines>, line: Line) {
-    run::run(ws, calls, lines, line).await;
-}
-
-/// Lets a client say who it is, and serves it.
-pub(crate) async fn introduce(
-    mut stranger: Stranger,
+/// Lets a client authenticate, and serves it.
+pub(crate) async fn authenticate_and_serve(
+    mut client: Unauthenticated,
     calls: Arc<Calls>,
-    lines: Arc<Lines>,
-    unnamed: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) {
-    let line = Box::pin(introduced(&mut stranger, &calls, &lines)).await;
-    drop(unnamed);
-    match line {
-        Ok(Some(line)) => {
-            let ws = stranger.known().await;
-            Box::pin(serve(ws, calls, lines, line)).await;
+    let connection = Box::pin(authenticate(&mut client, &calls)).await;
+    drop(permit);
+    match connection {
+        Ok(Some(connection)) => {
+            let ws = client.into_websocket().await;
+            Box::pin(serve(ws, calls, connection)).await;
         }
         // It went away before it said who it is.
         Ok(None) => {}
-        Err((problem, close)) => turn_away(&mut stranger.ws, &problem, close).await,
+        Err((problem, close)) => refuse(&mut client.ws, &problem, close).await,
     }
 }
 
 /// Tells a client that is not let in why, and closes.
-pub(crate) async fn turn_away(ws: &mut Ws, problem: &Problem, close: Close) {
-    let refusal = text(frames::error("", problem));
+pub(crate) async fn refuse(ws: &mut Ws, problem: &Problem, close: Close) {
+    let refusal = text(frames::error("", &problem.to_json("")));
     let _ = tokio::time::timeout(CLOSE_TIME_MAX, ws.send(refusal)).await;
     closing(ws, close).await;
 }
 
-/// Waits for the client to say who it is.
-async fn introduced(
-    stranger: &mut Stranger,
-    calls: &Arc<Calls>,
-    lines: &Arc<Lines>,
-) -> Result<Option<Line>, (Problem, Close)> {
-    let by_problem = |problem: Problem| {
-        let close = Close::of_problem(&problem);
-        (problem, close)
-    };
-    let auth = if let Some((frame, _)) = &stranger.first {
-        auth(frame).map(Some)
+/// Waits for the client to say who it is; `None` when it goes away first.
+async fn authenticate(
+    client: &mut Unauthenticated,
+    calls: &Calls,
+) -> Result<Option<Connection>, (Problem, Close)> {
+    let auth = if let Some((frame, _)) = &client.first {
+        read_auth(frame).map(Some)
     } else {
         tokio::select! {
             () = wait(AUTH_TIME_MAX) => return Err((refused(), Close::Unauthenticated)),
-            auth = first(&mut stranger.ws) => auth,
+            auth = first_auth(&mut client.ws) => auth,
         }
     };
-    let auth = auth.map_err(|problem| (problem, Close::BadFrame))?;
-    let Some(auth) = auth else { return Ok(None) };
-    known(calls, lines, auth).await.map(Some).map_err(by_problem)
+    let Some(auth) = auth.map_err(|problem| (problem, Close::BadFrame))? else { return Ok(None) };
+    open(calls, auth).await.map(Some).map_err(|problem| {
+        let close = Close::of_problem(&problem);
+        (problem, close)
+    })
 }
 
 /// The first frame of text, which must say who the client is.
-async fn first(ws: &mut Ws) -> Result<Option<Auth>, Problem> {
+async fn first_auth(ws: &mut Ws) -> Result<Option<Auth>, Problem> {
     loop {
         match ws.next().await {
             None => return Ok(None),
@@ -167,7 +159,7 @@ async fn first(ws: &mut Ws) -> Result<Option<Auth>, Problem> {
                 let _ = ws.flush().await;
                 return Ok(None);
             }
-            Some(Ok(Message::Text(text))) => return auth(text.as_bytes()).map(Some),
+            Some(Ok(Message::Text(text))) => return read_auth(text.as_bytes()).map(Some),
             Some(Ok(Message::Binary(_))) => {
                 return Err(Problem::new(Code::BadRequest, "Frames are text: JSON in UTF-8."));
             }
@@ -180,22 +172,23 @@ async fn first(ws: &mut Ws) -> Result<Option<Auth>, Problem> {
 }
 
 /// The first frame, which must say who the client is.
-fn auth(frame: &[u8]) -> Result<Auth, Problem> {
-    match Received::read(frame) {
-        Ok(Received::Auth(auth)) => Ok(auth),
+fn read_auth(frame: &[u8]) -> Result<Auth, Problem> {
+    match InboundFrame::read(frame) {
+        Ok(InboundFrame::Auth(auth)) => Ok(auth),
         Ok(_) => Err(Problem::field("type", "must be `auth` in the first frame")),
-        Err(unread) => Err(unread.problem),
+        Err(error) => Err(error.problem),
     }
 }
 
-/// Opens the line as the request would have, had it held the token.
-async fn known(calls: &Arc<Calls>, lines: &Arc<Lines>, auth: Auth) -> Result<Line, Problem> {
-    let bearer = calls.holder(&auth.token).await?;
+/// Opens the connection as the request would have, had it held the token.
+async fn open(calls: &Calls, auth: Auth) -> Result<Connection, Problem> {
+    let credential = calls.authenticate(&auth.token).await?;
     let mut fields = Fields::new();
     if let Some(account) = auth.account_id {
         fields.insert("account_id".to_owned(), Node::Text(account));
     }
-    calls.open(lines, Protocol::Socket, &bearer, fields, async || ()).await.map(|(line, ())| line)
+    let opened = calls.open(Protocol::Socket, &credential, fields, async || ()).await;
+    opened.map(|(connection, ())| connection)
 }
 
 /// A client that breaks the protocol is told so in the protocol's own words.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::OptionFuture;
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use portico_engine::input::Fields;
 use portico_events::limits::{IDLE_MAX, PING_EVERY, STREAM_LIFE_MAX};
@@ -14,11 +15,11 @@ use portico_store::StoreError;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::frames::{self, CallFrame, Ready, Received, ServerFrame, Subscribe};
+use super::frames::{self, CallFrame, InboundFrame, Ready, ServerFrame, Subscribe};
 use super::{CLOSE_TIME_MAX, Close, broken, closing, text};
-use crate::calls::{Calls, Named, Outcome};
-use crate::carried::{FRAME_BYTES_MAX, Ws};
-use crate::lines::{Line, Lines, log_unreadable};
+use crate::calls::{Calls, RpcAnswer, RpcCall, too_many_calls};
+use crate::connections::{Connection, log_unreadable};
+use crate::websocket::{FRAME_BYTES_MAX, Ws};
 
 /// Calls of one socket under way at once.
 const CALLS_MAX: usize = 16;
@@ -31,8 +32,7 @@ const FINISH_TIME_MAX: Duration = Duration::from_secs(31);
 struct Socket {
     ws: Ws,
     calls: Arc<Calls>,
-    lines: Arc<Lines>,
-    line: Line,
+    connection: Connection,
     subscription: Option<Subscription>,
     /// Calls under way: each ends with its frame.
     running: JoinSet<Bytes>,
@@ -47,29 +47,30 @@ struct Subscription {
 }
 
 /// A call that has ended: its task and its frame.
-type Ended = Result<(Id, Bytes), JoinError>;
+type FinishedCall = Result<(Id, Bytes), JoinError>;
 
 /// What happened next.
-enum Next {
+enum SocketEvent {
     Received(Option<Result<Message, Error>>),
     Events(Result<Vec<Arc<Frame>>, StoreError>),
-    Ended(Ended),
+    Finished(FinishedCall),
     Ping,
     Close(Close),
 }
 
 /// Why a socket ends: the server closes it, or the client has gone.
-enum Over {
+enum SocketEnd {
     Close(Close),
     Gone,
 }
 
-pub(super) async fn run(ws: Ws, calls: Arc<Calls>, lines: Arc<Lines>, line: Line) {
+/// Serves a socket until either side ends it.
+pub(crate) async fn serve(ws: Ws, calls: Arc<Calls>, connection: Connection) {
     let clock = &calls.engine.clock;
     let (ping, heard) = (clock.sleep(PING_EVERY), clock.now());
     let (running, names) = (JoinSet::new(), HashMap::new());
-    let mut socket = Socket { ws, calls, lines, line, subscription: None, running, names, ping, heard };
-    if let Over::Close(close) = socket.serve().await {
+    let mut socket = Socket { ws, calls, connection, subscription: None, running, names, ping, heard };
+    if let SocketEnd::Close(close) = socket.serve().await {
         if close.retry() {
             socket.finish_calls().await;
         }
@@ -78,9 +79,9 @@ pub(super) async fn run(ws: Ws, calls: Arc<Calls>, lines: Arc<Lines>, line: Line
 }
 
 impl Socket {
-    async fn serve(&mut self) -> Over {
+    async fn serve(&mut self) -> SocketEnd {
         let ready = ServerFrame::Ready(Ready {
-            account_id: self.line.account(),
+            account_id: self.connection.account(),
             ping_seconds: PING_EVERY.as_secs(),
             idle_seconds: IDLE_MAX.as_secs(),
             life_seconds: STREAM_LIFE_MAX.as_secs(),
@@ -89,46 +90,41 @@ impl Socket {
         });
         let mut sent = self.send([text(ready.text())]).await;
         loop {
-            if let Err(over) = sent {
-                return over;
+            if let Err(end) = sent {
+                return end;
             }
             sent = match self.next().await {
-                Next::Received(received) => Box::pin(self.received(received)).await,
-                Next::Events(events) => self.events(events).await,
-                Next::Ended(ended) => self.ended(ended).await,
-                Next::Ping => self.ping().await,
-                Next::Close(close) => Err(Over::Close(close)),
+                SocketEvent::Received(received) => Box::pin(self.received(received)).await,
+                SocketEvent::Events(events) => self.events(events).await,
+                SocketEvent::Finished(ended) => self.ended(ended).await,
+                SocketEvent::Ping => self.ping().await,
+                SocketEvent::Close(close) => Err(SocketEnd::Close(close)),
             };
         }
     }
 
-    async fn next(&mut self) -> Next {
+    async fn next(&mut self) -> SocketEvent {
         let engine = &self.calls.engine;
-        let subscription = &mut self.subscription;
-        let events = async {
-            match subscription {
-                Some(subscription) => subscription.feed.next(engine).await,
-                None => std::future::pending().await,
-            }
-        };
+        let feed = self.subscription.as_mut().map(|subscription| &mut subscription.feed);
+        let events = OptionFuture::from(feed.map(|feed| feed.next(engine)));
         let (ws, running, ping) = (&mut self.ws, &mut self.running, &mut self.ping);
         let other = async {
             tokio::select! {
-                received = ws.next() => Next::Received(received),
-                events = events => Next::Events(events),
-                Some(ended) = running.join_next_with_id() => Next::Ended(ended),
-                () = ping.as_mut() => Next::Ping,
+                received = ws.next() => SocketEvent::Received(received),
+                Some(events) = events => SocketEvent::Events(events),
+                Some(ended) = running.join_next_with_id() => SocketEvent::Finished(ended),
+                () = ping.as_mut() => SocketEvent::Ping,
             }
         };
         tokio::select! {
             biased;
-            end = self.line.ended() => Next::Close(Close::of_end(end)),
+            end = self.connection.ended() => SocketEvent::Close(Close::of_end(end)),
             next = other => next,
         }
     }
 
     /// Sends all of it. While the client takes nothing nothing else is done for it; only an end is not waited for.
-    async fn send(&mut self, messages: impl IntoIterator<Item = Message>) -> Result<(), Over> {
+    async fn send(&mut self, messages: impl IntoIterator<Item = Message>) -> Result<(), SocketEnd> {
         let ws = &mut self.ws;
         let messages = messages.into_iter();
         let sending = async {
@@ -138,14 +134,14 @@ impl Socket {
             ws.flush().await
         };
         tokio::select! {
-            sent = sending => sent.map_err(|_| Over::Gone),
-            end = self.line.ended() => Err(Over::Close(Close::of_end(end))),
-            () = self.calls.engine.clock.sleep(IDLE_MAX) => Err(Over::Gone),
+            sent = sending => sent.map_err(|_| SocketEnd::Gone),
+            end = self.connection.ended() => Err(SocketEnd::Close(Close::of_end(end))),
+            () = self.calls.engine.clock.sleep(IDLE_MAX) => Err(SocketEnd::Gone),
         }
     }
 
     /// Answers a call that has ended. One that was taken back has its answer already, and its id may be another's by now.
-    async fn ended(&mut self, ended: Ended) -> Result<(), Over> {
+    async fn ended(&mut self, ended: FinishedCall) -> Result<(), SocketEnd> {
         let (task, frame) = match ended {
             Ok((task, frame)) => (task, Some(frame)),
             Err(error) => (error.id(), None),
@@ -153,10 +149,11 @@ impl Socket {
         let known = self.names.iter().find(|(_, call)| call.id() == task).map(|(id, _)| id.clone());
         let Some(id) = known else { return Ok(()) };
         self.names.remove(&id);
-        let frame = frame.unwrap_or_else(|| frames::error(&id, &Problem::internal("a call that panicked")));
+        let frame = frame
+            .unwrap_or_else(|| frames::error(&id, &Problem::internal("a call that panicked").to_json("")));
         let sending = text(frame);
         // Whoever asks takes the answer: many that wait would cost more than events do.
-        tokio::time::timeout(ANSWER_TIME_MAX, self.send([sending])).await.unwrap_or(Err(Over::Gone))
+        tokio::time::timeout(ANSWER_TIME_MAX, self.send([sending])).await.unwrap_or(Err(SocketEnd::Gone))
     }
 
     /// Lets the calls under way end, and answers them.
@@ -174,7 +171,7 @@ impl Socket {
         let _ = tokio::time::timeout(FINISH_TIME_MAX, finishing).await;
     }
 
-    async fn events(&mut self, events: Result<Vec<Arc<Frame>>, StoreError>) -> Result<(), Over> {
+    async fn events(&mut self, events: Result<Vec<Arc<Frame>>, StoreError>) -> Result<(), SocketEnd> {
         match events {
             Ok(events) => {
                 let frames: Vec<_> =
@@ -183,29 +180,29 @@ impl Socket {
             }
             Err(error) => {
                 let id = self.subscription.take().map(|subscription| subscription.id).unwrap_or_default();
-                self.send([text(frames::error(&id, &log_unreadable(&error)))]).await?;
-                Err(Over::Close(Close::Unavailable))
+                self.send([text(frames::error(&id, &log_unreadable(&error).to_json("")))]).await?;
+                Err(SocketEnd::Close(Close::Unavailable))
             }
         }
     }
 
-    async fn ping(&mut self) -> Result<(), Over> {
+    async fn ping(&mut self) -> Result<(), SocketEnd> {
         let clock = &self.calls.engine.clock;
         self.ping = clock.sleep(PING_EVERY);
         if clock.now().since(self.heard) >= IDLE_MAX {
             // Whatever else would have ended it counts for more.
-            let other = self.line.ended().now_or_never().map(Close::of_end);
-            return Err(Over::Close(other.unwrap_or(Close::Idle)));
+            let other = self.connection.ended().now_or_never().map(Close::of_end);
+            return Err(SocketEnd::Close(other.unwrap_or(Close::Idle)));
         }
         self.send([Message::Ping(Bytes::new())]).await
     }
 
-    async fn received(&mut self, received: Option<Result<Message, Error>>) -> Result<(), Over> {
+    async fn received(&mut self, received: Option<Result<Message, Error>>) -> Result<(), SocketEnd> {
         self.heard = self.calls.engine.clock.now();
         match received {
-            Some(Ok(Message::Text(frame))) => match Received::read(frame.as_bytes()) {
+            Some(Ok(Message::Text(frame))) => match InboundFrame::read(frame.as_bytes()) {
                 Ok(frame) => self.take(frame).await,
-                Err(unread) => self.refuse(&unread.id, &unread.problem).await,
+                Err(error) => self.refuse(&error.id, &error.problem).await,
             },
             Some(Ok(Message::Binary(_))) => {
                 let problem = Problem::new(Code::BadRequest, "Frames are text: JSON in UTF-8.");
@@ -217,29 +214,29 @@ impl Socket {
             Some(Ok(Message::Close(_))) => {
                 // The answer to it is there already; it only has to leave.
                 let _ = tokio::time::timeout(CLOSE_TIME_MAX, self.ws.flush()).await;
-                Err(Over::Gone)
+                Err(SocketEnd::Gone)
             }
             Some(Err(error)) => {
                 broken(&mut self.ws, &error).await;
-                Err(Over::Gone)
+                Err(SocketEnd::Gone)
             }
-            None => Err(Over::Gone),
+            None => Err(SocketEnd::Gone),
         }
     }
 
-    async fn refuse(&mut self, id: &str, problem: &Problem) -> Result<(), Over> {
-        self.send([text(frames::error(id, problem))]).await
+    async fn refuse(&mut self, id: &str, problem: &Problem) -> Result<(), SocketEnd> {
+        self.send([text(frames::error(id, &problem.to_json("")))]).await
     }
 
-    async fn take(&mut self, frame: Received) -> Result<(), Over> {
+    async fn take(&mut self, frame: InboundFrame) -> Result<(), SocketEnd> {
         match frame {
-            Received::Auth(_) => {
-                let words = "The client is known already.";
-                let problem = Problem::failed_precondition("AUTHENTICATED", "gateway", words, []);
+            InboundFrame::Auth(_) => {
+                let message = "The client is known already.";
+                let problem = Problem::failed_precondition("AUTHENTICATED", "gateway", message, []);
                 self.refuse("", &problem).await
             }
-            Received::Call(call, params) => self.call(call, params).await,
-            Received::Cancel(cancel) => match self.names.remove(&cancel.id) {
+            InboundFrame::Call(call, params) => self.call(call, params).await,
+            InboundFrame::Cancel(cancel) => match self.names.remove(&cancel.id) {
                 Some(call) => {
                     call.abort();
                     let problem = Problem::new(Code::Cancelled, "The call was taken back.");
@@ -248,14 +245,14 @@ impl Socket {
                 // It has ended just now; its answer is under way.
                 None => Ok(()),
             },
-            Received::Subscribe(subscribe) => {
+            InboundFrame::Subscribe(subscribe) => {
                 let id = subscribe.id.clone();
                 match self.subscribe(subscribe).await {
                     Ok(frames) => self.send(frames).await,
                     Err(problem) => self.refuse(&id, &problem).await,
                 }
             }
-            Received::Unsubscribe(unsubscribe) => {
+            InboundFrame::Unsubscribe(unsubscribe) => {
                 let known = self.subscription.take_if(|subscription| subscription.id == unsubscribe.id);
                 if known.is_some() {
                     return self.send([text(frames::answer(&unsubscribe.id, b"{}"))]).await;
@@ -268,16 +265,16 @@ impl Socket {
 
     async fn subscribe(&mut self, subscribe: Subscribe) -> Result<Vec<Message>, Problem> {
         if self.subscription.is_some() {
-            let words = "The socket has a subscription already; end it first.";
-            return Err(Problem::failed_precondition("SUBSCRIBED", "gateway", words, []));
+            let message = "The socket has a subscription already; end it first.";
+            return Err(Problem::failed_precondition("SUBSCRIBED", "gateway", message, []));
         }
         let filter = Filter::types(&subscribe.types)?;
         let start = match subscribe.after.as_deref() {
             None | Some("") => Start::Now,
-            Some(after) => after.parse().map_err(|words: String| Problem::field("after", words))?,
+            Some(after) => after.parse().map_err(|message: String| Problem::field("after", message))?,
         };
-        let (hub, engine) = (&self.lines.events.hub, &self.calls.engine);
-        let (feed, resync) = Feed::open(hub, engine, self.line.account(), &start, filter).await?;
+        let (hub, engine) = (&self.calls.connections.events.hub, &self.calls.engine);
+        let (feed, resync) = Feed::open(hub, engine, self.connection.account(), &start, filter).await?;
         let cursor = match (&start, &resync) {
             (Start::After(cursor), None) => cursor.clone(),
             _ => Cursor::at(feed.position()),
@@ -289,26 +286,22 @@ impl Socket {
         Ok(frames)
     }
 
-    async fn call(&mut self, call: CallFrame, params: Fields) -> Result<(), Over> {
+    async fn call(&mut self, call: CallFrame, params: Fields) -> Result<(), SocketEnd> {
         if self.names.contains_key(&call.id) {
             let problem = Problem::new(Code::Conflict, "A call of this id is under way.");
             return self.refuse(&call.id, &problem).await;
         }
         if self.names.len() >= CALLS_MAX {
-            let words = format!("There are {CALLS_MAX} calls under way on this socket.");
-            let metadata = [("limit", CALLS_MAX.to_string())];
-            let problem = Problem::new(Code::RateLimited, words).with_info("CALL_LIMIT", "gateway", metadata);
-            return self.refuse(&call.id, &problem).await;
+            return self.refuse(&call.id, &too_many_calls(CALLS_MAX, "socket")).await;
         }
-        let (calls, bearer) = (self.calls.clone(), self.line.bearer().clone());
+        let (calls, credential) = (self.calls.clone(), self.connection.credential().clone());
         let id = call.id.clone();
         let running = self.running.spawn(async move {
             let idempotency_key = call.idempotency_key.as_deref();
-            let named = Named { method: &call.method, fields: params, idempotency_key };
-            match calls.call(&bearer, named).await {
-                Ok(Outcome::Answer(answer)) => frames::answer(&call.id, &answer),
-                Ok(Outcome::Refusal(problem)) => frames::error_text(&call.id, &problem),
-                Err(problem) => frames::error(&call.id, &problem),
+            let rpc = RpcCall { method: &call.method, fields: params, idempotency_key };
+            match calls.call(&credential, rpc).await {
+                RpcAnswer::Answer(answer) => frames::answer(&call.id, &answer),
+                RpcAnswer::Refusal(problem) => frames::error(&call.id, &problem),
             }
         });
         self.names.insert(id, running);

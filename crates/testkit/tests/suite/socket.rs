@@ -194,7 +194,7 @@ async fn calls_under_way_are_answered_before_a_stopping_server_closes(app: TestA
     let params = json!({ "org_id": served.app.account, "name": "wait", "id": "late" });
     socket.send(json!({ "type": "call", "id": "w", "method": "lab.things.create", "params": params })).await;
     served.app.lab.waiting.notified().await;
-    let (lines, engine) = (served.app.app.lines.clone(), served.app.app.engine.clone());
+    let (lines, engine) = (served.app.app.connections.clone(), served.app.app.engine.clone());
     let drained = tokio::spawn(async move { lines.drain(&engine).await });
     served.app.lab.go_on.notify_one();
     let (frames, code) = socket.closed().await;

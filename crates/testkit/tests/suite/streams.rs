@@ -122,7 +122,7 @@ async fn what_does_not_read_is_refused(app: TestApp) {
     served.app.send(get(&format!("?account_id={other}"))).await.refused(Code::Forbidden);
     let head = served.app.send(TestRequest::new("HEAD", "/v1/events/stream").bearer(&served.app.token)).await;
     assert_eq!((head.status, head.header("content-type")), (200, "text/event-stream"));
-    assert_eq!(served.app.app.lines.count(), 0, "nothing is left open");
+    assert_eq!(served.app.app.connections.count(), 0, "nothing is left open");
 }
 
 async fn opening_a_stream_is_a_call(app: TestApp) {
@@ -321,14 +321,14 @@ async fn a_stopping_server_ends_its_streams_in_order(app: TestApp) {
     let mut socket = served.ready_socket().await;
     served.app.stopping.begin();
     served.stop.send_replace(true);
-    let (lines, engine) = (served.app.app.lines.clone(), served.app.app.engine.clone());
+    let (lines, engine) = (served.app.app.connections.clone(), served.app.app.engine.clone());
     let drained = tokio::spawn(async move { lines.drain(&engine).await });
     soon("the end", async { while stream.next().await.is_some() {} }).await;
     let (frames, code) = socket.closed().await;
     assert_eq!((code, &frames.last().unwrap()["retry"]), (4200, &json!(true)));
     drained.await.unwrap();
     served.server.await.unwrap();
-    assert_eq!(served.app.app.lines.count(), 0);
+    assert_eq!(served.app.app.connections.count(), 0);
 }
 
 #[tokio::test]

@@ -139,6 +139,6 @@ async fn a_server_that_was_forgotten_writes_down_what_it_holds() {
     .await;
     SseClient::open(second.address, &token, "", None).await.err().unwrap().refused(Code::RateLimited);
     // And one that stops leaves nothing behind.
-    first.app.app.lines.drain(&first.app.app.engine).await;
+    first.app.app.connections.drain(&first.app.app.engine).await;
     SseClient::open(second.address, &token, "", None).await.unwrap();
 }

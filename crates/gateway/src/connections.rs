@@ -15,12 +15,11 @@ use portico_identity::verify::refused;
 use portico_kernel::{AccountId, Code, Problem, Sleep, Timestamp, seconds};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::Connection;
-use crate::mqtt::Clients;
-use crate::server::wait;
-use crate::tokens::Bearer;
+use crate::client_ids::ClientIds;
+use crate::credential::Credential;
+use crate::transport::{Transport, wait};
 
-/// How often it is asked whether each credential still stands.
+/// How often it is asked whether each credential is still valid.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
 /// How often it is asked whether a person still belongs to the team.
 const MEMBERS_EVERY: i64 = 2_000_000;
@@ -35,12 +34,12 @@ const DRAIN_LEAST: Duration = Duration::from_secs(1);
 const DRAIN_MOST: Duration = Duration::from_secs(10);
 const DRAIN_EACH: Duration = Duration::from_millis(2);
 
-/// Connections whose holder is not known yet.
-const UNNAMED_MAX: usize = 1024;
+/// How many connections may wait to authenticate.
+const PREAUTH_MAX: usize = 1024;
 
 /// Why a connection is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum EndReason {
     /// The credential was revoked, or the person left the team.
     Revoked,
     /// The API token has come to its end.
@@ -51,8 +50,8 @@ pub(crate) enum End {
     Drain,
 }
 
-impl End {
-    /// The same as a refusal; nothing for an end after which the client just comes back.
+impl EndReason {
+    /// The same as a refusal; `None` for an end after which the client just comes back.
     pub(crate) fn problem(self) -> Option<Problem> {
         match self {
             Self::Revoked | Self::Expired => Some(refused()),
@@ -62,84 +61,93 @@ impl End {
 }
 
 /// Every connection that stays on this server.
-pub struct Lines {
+pub struct Connections {
     identity: Arc<Identity>,
-    /// The log and the places.
+    /// The log and the slots.
     pub(crate) events: Arc<Events>,
     /// The MQTT clients among them, by name.
-    pub(crate) clients: Clients,
-    open: DashMap<u64, Arc<State>>,
-    names: AtomicU64,
+    pub(crate) client_ids: ClientIds,
+    open: DashMap<u64, Arc<ConnectionState>>,
+    next_id: AtomicU64,
     count: watch::Sender<u64>,
-    unnamed: Arc<Semaphore>,
-    /// When it was last asked whether the credentials stand, and the members belong, in microseconds.
+    preauth: Arc<Semaphore>,
+    /// When credentials, and memberships, were last checked, in microseconds.
     swept: AtomicI64,
     members: AtomicI64,
 }
 
-struct State {
-    bearer: Bearer,
+struct ConnectionState {
+    credential: Credential,
     account: AccountId,
-    end: OnceLock<End>,
+    end: OnceLock<EndReason>,
     wake: Notify,
     /// Has it ended by itself?
     over: AtomicBool,
     /// The connection beneath, where that does not look at `end` while its peer takes nothing.
-    connection: Option<Connection>,
+    transport: Option<Transport>,
 }
 
-/// A connection that stays. It has its place until it is dropped.
-pub(crate) struct Line {
-    lines: Arc<Lines>,
-    name: u64,
-    state: Arc<State>,
+/// A connection that stays. It has its slot until it is dropped.
+pub(crate) struct Connection {
+    connections: Arc<Connections>,
+    id: u64,
+    state: Arc<ConnectionState>,
     ends: Sleep,
-    ends_why: End,
-    _place: Slot,
+    ends_why: EndReason,
+    _slot: Slot,
 }
 
-impl Lines {
+impl Connections {
     /// No connections yet.
     pub fn new(identity: Arc<Identity>, events: Arc<Events>) -> Arc<Self> {
         Arc::new(Self {
             identity,
             events,
-            clients: Clients::default(),
+            client_ids: ClientIds::default(),
             open: DashMap::new(),
-            names: AtomicU64::new(0),
+            next_id: AtomicU64::new(0),
             count: watch::Sender::new(0),
-            unnamed: Arc::new(Semaphore::new(UNNAMED_MAX)),
+            preauth: Arc::new(Semaphore::new(PREAUTH_MAX)),
             swept: AtomicI64::new(0),
             members: AtomicI64::new(0),
         })
     }
 
-    /// Takes a place for a connection of `bearer` to `account`, or refuses with 429.
+    /// Takes a slot for a connection of `credential` to `account`, or refuses with 429.
     pub(crate) async fn open(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
-        bearer: &Bearer,
+        credential: &Credential,
         account: AccountId,
-        connection: Option<Connection>,
-    ) -> Result<Line, Problem> {
-        let place = self.events.slots.take(engine, account, &bearer.caller().subject).await?;
+        transport: Option<Transport>,
+    ) -> Result<Connection, Problem> {
+        let slot = self.events.slots.take(engine, account, &credential.caller().subject).await?;
         let now = engine.clock.now();
-        let credential_left = bearer.ends().map(|end| end.since(now)).filter(|left| *left < STREAM_LIFE_MAX);
+        let credential_left =
+            credential.ends().map(|end| end.since(now)).filter(|left| *left < STREAM_LIFE_MAX);
         let (left, ends_why) =
-            credential_left.map_or((STREAM_LIFE_MAX, End::Old), |left| (left, End::Expired));
+            credential_left.map_or((STREAM_LIFE_MAX, EndReason::Old), |left| (left, EndReason::Expired));
         let (end, wake) = (OnceLock::new(), Notify::new());
         let over = AtomicBool::new(false);
-        let state = Arc::new(State { bearer: bearer.clone(), account, end, wake, over, connection });
-        let name = self.names.fetch_add(1, Ordering::Relaxed);
-        self.open.insert(name, state.clone());
+        let state =
+            Arc::new(ConnectionState { credential: credential.clone(), account, end, wake, over, transport });
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.open.insert(id, state.clone());
         self.count.send_modify(|count| *count += 1);
-        Ok(Line { lines: self.clone(), name, state, ends: engine.clock.sleep(left), ends_why, _place: place })
+        Ok(Connection {
+            connections: self.clone(),
+            id,
+            state,
+            ends: engine.clock.sleep(left),
+            ends_why,
+            _slot: slot,
+        })
     }
 
-    /// A place for a connection whose holder is not known yet. There are not many, and none has one for long.
-    pub(crate) fn unnamed(&self) -> Result<OwnedSemaphorePermit, Problem> {
+    /// A permit for a connection that has not authenticated yet. There are not many, and none has one for long.
+    pub(crate) fn preauth_permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let busy = |_| Problem::unavailable("Too many connections wait to say who they are.", seconds(1));
-        self.unnamed.clone().try_acquire_owned().map_err(busy)
+        self.preauth.clone().try_acquire_owned().map_err(busy)
     }
 
     /// How many there are.
@@ -155,7 +163,7 @@ impl Lines {
             () = self.end_all() => {}
         }
         if let Err(error) = self.events.slots.leave(engine).await {
-            tracing::warn!(%error, "Other servers could not be told that this one has no streams any more");
+            tracing::warn!(%error, "Failed to release the stream slots of this server");
         }
     }
 
@@ -164,11 +172,11 @@ impl Lines {
         let number = u32::try_from(all.len()).unwrap_or(u32::MAX).max(1);
         let span = (DRAIN_EACH * number).clamp(DRAIN_LEAST, DRAIN_MOST);
         for state in all {
-            state.end(End::Drain);
+            state.end(EndReason::Drain);
             wait(span / number).await;
         }
         // Those that came in while this went on.
-        self.open.iter().for_each(|entry| entry.value().end(End::Drain));
+        self.open.iter().for_each(|entry| entry.value().end(EndReason::Drain));
         let mut count = self.count.subscribe();
         let closed = count.wait_for(|count| *count == 0);
         if tokio::time::timeout(DRAIN_CALLS_MAX, closed).await.is_err() {
@@ -188,23 +196,23 @@ impl Lines {
         let mut persons = Vec::new();
         for entry in &self.open {
             let state = entry.value();
-            match self.identity.is_credential_valid(state.bearer.verified(), now) {
-                Ok(false) => state.end(End::Revoked),
-                Ok(true) if stood_still => state.end(End::Drain),
-                Ok(true) if due && state.is_members() => persons.push(state.clone()),
+            match self.identity.is_credential_valid(state.credential.verified(), now) {
+                Ok(false) => state.end(EndReason::Revoked),
+                Ok(true) if stood_still => state.end(EndReason::Drain),
+                Ok(true) if due && state.may_leave() => persons.push(state.clone()),
                 // While it cannot be known nobody new is admitted, and who is there stays.
                 Ok(true) | Err(_) => {}
             }
         }
         for state in persons {
-            if !state.belongs(engine).await {
-                state.end(End::Revoked);
+            if !state.is_member(engine).await {
+                state.end(EndReason::Revoked);
             }
         }
     }
 }
 
-impl Service for Lines {
+impl Service for Connections {
     fn run(&self, engine: Arc<Engine>, mut stop: watch::Receiver<bool>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             while !*stop.borrow() {
@@ -218,44 +226,44 @@ impl Service for Lines {
     }
 }
 
-impl State {
-    fn end(self: &Arc<Self>, why: End) {
+impl ConnectionState {
+    fn end(self: &Arc<Self>, why: EndReason) {
         if self.end.set(why).is_err() {
             return;
         }
         // Kept for whoever does not wait yet.
         self.wake.notify_one();
-        if let Some(connection) = self.connection.clone() {
+        if let Some(transport) = self.transport.clone() {
             let state = self.clone();
             tokio::spawn(async move {
                 wait(END_TIME_MAX).await;
                 // One that has ended in order may carry other requests by now.
                 if !state.over.load(Ordering::Relaxed) {
-                    connection.cut();
+                    transport.cut.notify_one();
                 }
             });
         }
     }
 
     /// Is it a person's, who may leave the team?
-    fn is_members(&self) -> bool {
-        let caller = self.bearer.caller();
+    fn may_leave(&self) -> bool {
+        let caller = self.credential.caller();
         caller.key.is_none() && (caller.role.is_some() || caller.org != Some(self.account))
     }
 
-    async fn belongs(&self, engine: &Arc<Engine>) -> bool {
+    async fn is_member(&self, engine: &Arc<Engine>) -> bool {
         const ANY: Spec = Spec::get("events", "/");
         let account = Node::Texts(vec![self.account.to_string()]);
         let path = Fields::from([(ACCOUNT_VARIABLE.to_owned(), account)]);
-        let admitted = engine.admit(&ANY, EntryPoint::Api, self.bearer.caller().clone(), &path).await;
+        let admitted = engine.admit(&ANY, EntryPoint::Api, self.credential.caller().clone(), &path).await;
         !admitted.is_err_and(|problem| problem.code() == Code::Forbidden)
     }
 }
 
-impl Line {
+impl Connection {
     /// Who holds it.
-    pub(crate) fn bearer(&self) -> &Bearer {
-        &self.state.bearer
+    pub(crate) fn credential(&self) -> &Credential {
+        &self.state.credential
     }
 
     /// The account whose events it carries.
@@ -264,7 +272,7 @@ impl Line {
     }
 
     /// Waits until it is to be ended, and says why. Asked again afterwards, it says the same.
-    pub(crate) async fn ended(&mut self) -> End {
+    pub(crate) async fn ended(&mut self) -> EndReason {
         loop {
             if let Some(end) = self.state.end.get() {
                 return *end;
@@ -279,16 +287,16 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::Relaxed);
-        self.lines.open.remove(&self.name);
-        self.lines.count.send_modify(|count| *count -= 1);
+        self.connections.open.remove(&self.id);
+        self.connections.count.send_modify(|count| *count -= 1);
     }
 }
 
 /// 503 for a stream whose log cannot be read.
 pub(crate) fn log_unreadable(error: &portico_store::StoreError) -> Problem {
-    tracing::warn!(%error, "A stream ended because the log of events cannot be read");
+    tracing::warn!(%error, "Failed to read the event log; a stream ends");
     Problem::unavailable("The events cannot be read right now.", seconds(1))
 }

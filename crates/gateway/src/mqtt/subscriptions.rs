@@ -3,33 +3,33 @@
 use portico_events::{Feed, SessionState, Start};
 use portico_kernel::Problem;
 
+use super::client::{Client, ClientEnd};
 use super::codec::DisconnectReasonCode as Reason;
-use super::run::{Client, Over};
-use super::written;
+use super::encode;
 
 impl Client {
-    pub(super) async fn subscribe(&mut self, id: u16, asked: Vec<(String, u8)>) -> Result<(), Over> {
+    pub(super) async fn subscribe(&mut self, id: u16, asked: Vec<(String, u8)>) -> Result<(), ClientEnd> {
         let codes: Vec<_> = asked.into_iter().map(|(filter, qos)| self.filters.add(filter, qos)).collect();
         self.refit(&Start::Now).await?;
         // Before it is answered: from then on the client counts on it, whatever happens to us.
         self.write_down().await?;
-        written::suback(&mut self.out, self.version, id, &codes);
+        encode::suback(&mut self.out, self.version, id, &codes);
         Ok(())
     }
 
-    pub(super) async fn unsubscribe(&mut self, id: u16, filters: &[String]) -> Result<(), Over> {
+    pub(super) async fn unsubscribe(&mut self, id: u16, filters: &[String]) -> Result<(), ClientEnd> {
         let known: Vec<_> = filters.iter().map(|filter| self.filters.remove(filter)).collect();
         self.refit(&Start::Now).await?;
         self.write_down().await?;
-        written::unsuback(&mut self.out, self.version, id, &known);
+        encode::unsuback(&mut self.out, self.version, id, &known);
         Ok(())
     }
 
     /// Makes the feed carry what is subscribed. One that is open stays where it is; another begins at `start`.
-    pub(super) async fn refit(&mut self, start: &Start) -> Result<(), Over> {
+    pub(super) async fn refit(&mut self, start: &Start) -> Result<(), ClientEnd> {
         let unreadable = |problem: Problem| {
-            tracing::debug!(%problem, "Events could not be subscribed");
-            Over::Close(Reason::ServerBusy)
+            tracing::debug!(%problem, "Failed to subscribe an MQTT client to events");
+            ClientEnd::Close(Reason::ServerBusy)
         };
         match (self.filters.wanted().map_err(unreadable)?, &mut self.feed) {
             (None, _) => {
@@ -38,11 +38,13 @@ impl Client {
             }
             (Some(filter), Some(feed)) => feed.set_filter(filter),
             (Some(filter), feed) => {
-                let (hub, engine) = (&self.lines.events.hub, &self.calls.engine);
-                let opening = Box::pin(Feed::open(hub, engine, self.line.account(), start, filter));
+                let (hub, engine) = (&self.calls.connections.events.hub, &self.calls.engine);
+                let opening = Box::pin(Feed::open(hub, engine, self.connection.account(), start, filter));
                 let (opened, resync) = opening.await.map_err(unreadable)?;
                 if resync.is_some() {
-                    tracing::info!("An MQTT session goes on with the oldest event that is kept");
+                    tracing::info!(
+                        "MQTT session resumes at the oldest event that is kept: events were missed"
+                    );
                 }
                 *feed = Some(opened);
                 self.settled = self.taken();
@@ -53,7 +55,7 @@ impl Client {
 
     /// The number of the last event that the client has taken, with all before it.
     fn taken(&self) -> i64 {
-        let kept = self.held.as_ref().map_or(0, |held| held.kept().taken);
+        let kept = self.session.as_ref().map_or(0, |session| session.kept().taken);
         let Some(feed) = &self.feed else { return kept };
         let waiting = || self.waiting.front().map(|frame| frame.sequence);
         if let Some(first) = self.window.first().or_else(waiting) {
@@ -64,12 +66,12 @@ impl Client {
 
     /// Something has left or was acknowledged.
     pub(super) fn note_taken(&mut self) {
-        if self.held.is_none() || !self.wire.is_clear(&self.out) {
+        if self.session.is_none() || !self.wire.is_clear(&self.out) {
             return;
         }
         self.settled = self.taken();
-        if let Some(held) = &mut self.held {
-            held.moved(self.settled);
+        if let Some(session) = &mut self.session {
+            session.note_taken(self.settled);
         }
     }
 
@@ -79,22 +81,22 @@ impl Client {
     }
 
     /// Writes down what the session has come to; what cannot be written now is tried again.
-    pub(super) async fn keep(&mut self) -> Result<(), Over> {
+    pub(super) async fn keep(&mut self) -> Result<(), ClientEnd> {
         match self.write_down().await {
-            Err(Over::Close(Reason::ServerBusy)) => Ok(()),
+            Err(ClientEnd::Close(Reason::ServerBusy)) => Ok(()),
             kept => kept,
         }
     }
 
     /// Writes down what the session has come to, or ends the connection: for what the client counts on from then on.
-    async fn write_down(&mut self) -> Result<(), Over> {
+    async fn write_down(&mut self) -> Result<(), ClientEnd> {
         let state = self.state();
-        let Some(held) = &mut self.held else { return Ok(()) };
-        match Box::pin(held.keep(&self.calls.engine, state)).await {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        match Box::pin(session.keep(&self.calls.engine, state)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Reason::SessionTakenOver.into()),
             Err(error) => {
-                tracing::debug!(%error, "An MQTT session could not be written down");
+                tracing::debug!(%error, "Failed to save an MQTT session");
                 Err(Reason::ServerBusy.into())
             }
         }

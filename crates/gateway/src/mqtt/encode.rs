@@ -41,6 +41,12 @@ fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
     out.put_slice(&bytes[..usize::from(length)]);
 }
 
+/// Properties behind their length.
+fn put_properties(out: &mut BytesMut, properties: &[u8]) {
+    put_length(out, properties.len());
+    out.put_slice(properties);
+}
+
 fn put_text(out: &mut BytesMut, property: PropertyId, text: &str) {
     out.put_u8(property as u8);
     put_bytes(out, text.as_bytes());
@@ -98,15 +104,14 @@ impl Connack<'_> {
             if let Some(name) = self.assigned {
                 put_text(&mut properties, PropertyId::AssignedClientIdentifier, name);
             }
-            put_length(&mut body, properties.len());
-            body.put_slice(&properties);
+            put_properties(&mut body, &properties);
         }
         put_packet(out, 0x20, &body);
     }
 }
 
 /// The answer to CONNECT of a client that is refused.
-pub(super) fn refusal(out: &mut BytesMut, version: Version, code: ConnectReasonCode, words: &str) {
+pub(super) fn refusal(out: &mut BytesMut, version: Version, code: ConnectReasonCode, message: &str) {
     use ConnectReasonCode as Code;
     let mut body = BytesMut::new();
     match version {
@@ -122,12 +127,11 @@ pub(super) fn refusal(out: &mut BytesMut, version: Version, code: ConnectReasonC
         ]),
         Version::V5 => {
             let mut properties = BytesMut::new();
-            if !words.is_empty() {
-                put_text(&mut properties, PropertyId::ReasonString, words);
+            if !message.is_empty() {
+                put_text(&mut properties, PropertyId::ReasonString, message);
             }
             body.put_slice(&[0, code as u8]);
-            put_length(&mut body, properties.len());
-            body.put_slice(&properties);
+            put_properties(&mut body, &properties);
         }
     }
     put_packet(out, 0x20, &body);
@@ -135,31 +139,28 @@ pub(super) fn refusal(out: &mut BytesMut, version: Version, code: ConnectReasonC
 
 /// Answers a SUBSCRIBE.
 pub(super) fn suback(out: &mut BytesMut, version: Version, id: u16, codes: &[SubackReasonCode]) {
-    let mut body = BytesMut::with_capacity(3 + codes.len());
-    body.put_u16(id);
-    if version == Version::V5 {
-        body.put_u8(0);
-    }
-    for code in codes {
+    let code = |code: &SubackReasonCode| {
         let code = *code as u8;
-        body.put_u8(if version == Version::V3 { code.min(0x80) } else { code });
-    }
-    put_packet(out, 0x90, &body);
+        if version == Version::V3 { code.min(0x80) } else { code }
+    };
+    put_codes(out, 0x90, version, id, codes.iter().map(code));
 }
 
-/// Answers an UNSUBSCRIBE: was each of them there?
+/// Answers an UNSUBSCRIBE: was each of them there? MQTT 3.1.1 does not say.
 pub(super) fn unsuback(out: &mut BytesMut, version: Version, id: u16, known: &[bool]) {
-    let mut body = BytesMut::with_capacity(3 + known.len());
-    body.put_u16(id);
+    use UnsubackReasonCode::{NoSubscriptionExisted, Success};
+    let known = if version == Version::V5 { known } else { &[] };
+    let codes = known.iter().map(|known| if *known { Success } else { NoSubscriptionExisted } as u8);
+    put_codes(out, 0xb0, version, id, codes);
+}
+
+fn put_codes(out: &mut BytesMut, head: u8, version: Version, id: u16, codes: impl Iterator<Item = u8>) {
+    let mut body = BytesMut::from(&id.to_be_bytes()[..]);
     if version == Version::V5 {
         body.put_u8(0);
-        for known in known {
-            let code =
-                if *known { UnsubackReasonCode::Success } else { UnsubackReasonCode::NoSubscriptionExisted };
-            body.put_u8(code as u8);
-        }
     }
-    put_packet(out, 0xb0, &body);
+    body.extend(codes);
+    put_packet(out, head, &body);
 }
 
 /// Answers a PUBLISH.
@@ -183,19 +184,20 @@ pub(super) fn disconnect(out: &mut BytesMut, version: Version, reason: Disconnec
     }
 }
 
-/// What is published: the topic, in two pieces, and all that comes after the packet's number.
-pub(super) struct Published<'a> {
-    pub(super) topic: (&'a str, &'a str),
-    pub(super) rest: (&'a [u8], &'a [u8]),
+/// A packet that publishes: the topic, in two parts, and all that comes after the packet's number, in two parts too.
+pub(super) struct PublishPacket<'a> {
+    pub(super) topic: [&'a str; 2],
+    pub(super) rest: [&'a [u8]; 2],
 }
 
-impl Published<'_> {
+impl PublishPacket<'_> {
     fn topic_bytes(&self) -> usize {
-        self.topic.0.len() + self.topic.1.len()
+        self.topic.iter().map(|part| part.len()).sum()
     }
 
     fn body_bytes(&self, qos: u8) -> usize {
-        2 + self.topic_bytes() + 2 * usize::from(qos) + self.rest.0.len() + self.rest.1.len()
+        let rest: usize = self.rest.iter().map(|part| part.len()).sum();
+        2 + self.topic_bytes() + 2 * usize::from(qos) + rest
     }
 
     /// How large its packet is.
@@ -211,13 +213,11 @@ impl Published<'_> {
         out.put_u8(0x30 | (u8::from(again && id.is_some()) << 3) | (qos << 1));
         put_length(out, self.body_bytes(qos));
         out.put_u16(u16::try_from(self.topic_bytes()).unwrap_or(u16::MAX));
-        out.put_slice(self.topic.0.as_bytes());
-        out.put_slice(self.topic.1.as_bytes());
+        self.topic.iter().for_each(|part| out.put_slice(part.as_bytes()));
         if let Some(id) = id {
             out.put_u16(id);
         }
-        out.put_slice(self.rest.0);
-        out.put_slice(self.rest.1);
+        self.rest.iter().for_each(|part| out.put_slice(part));
     }
 }
 
@@ -231,8 +231,7 @@ pub(super) fn event_rest(version: Version, frame: &Frame) -> Bytes {
             put_pair(&mut properties, "event_id", &frame.id.to_string());
             put_pair(&mut properties, "cursor", &frame.cursor().to_string());
             let mut rest = BytesMut::with_capacity(2 + properties.len() + frame.envelope.len());
-            put_length(&mut rest, properties.len());
-            rest.put_slice(&properties);
+            put_properties(&mut rest, &properties);
             rest.put_slice(&frame.envelope);
             rest.freeze()
         }),
@@ -240,8 +239,8 @@ pub(super) fn event_rest(version: Version, frame: &Frame) -> Bytes {
 }
 
 /// An event as it is published.
-pub(super) fn event<'a>(frame: &'a Frame, rest: &'a [u8]) -> Published<'a> {
-    Published { topic: (EVENTS, &frame.event_type), rest: (rest, &[]) }
+pub(super) fn event<'a>(frame: &'a Frame, rest: &'a [u8]) -> PublishPacket<'a> {
+    PublishPacket { topic: [EVENTS, &frame.event_type], rest: [rest, &[]] }
 }
 
 /// The properties of the answer to a call.
@@ -254,8 +253,7 @@ pub(super) fn reply_properties(correlation: Option<&[u8]>, outcome: &str) -> Byt
     }
     put_pair(&mut properties, "outcome", outcome);
     let mut all = BytesMut::with_capacity(4 + properties.len());
-    put_length(&mut all, properties.len());
-    all.put_slice(&properties);
+    put_properties(&mut all, &properties);
     all
 }
 
@@ -277,13 +275,13 @@ mod tests {
         let large = vec![b'x'; 20_000];
         for payload in [&b"{}"[..], &large] {
             for id in [None, Some(7)] {
-                let reply = Published { topic: ("rpc/reply/", "me"), rest: (&properties, payload) };
+                let reply = PublishPacket { topic: ["rpc/reply/", "me"], rest: [&properties, payload] };
                 let mut out = BytesMut::new();
                 reply.put(&mut out, id, false);
                 assert_eq!(out.len(), reply.size(u8::from(id.is_some())));
                 let found = super::super::packets::find(&out, 1 << 20).unwrap().unwrap();
                 assert_eq!(found.head, if id.is_some() { 0x32 } else { 0x30 });
-                let mut body = Reader::new(&out[found.body.0..found.body.1]);
+                let mut body = Reader::new(&out[found.body]);
                 assert_eq!(body.text(), Ok("rpc/reply/me"));
                 assert_eq!(id.map(|_| body.two_bytes().unwrap()), id);
                 assert_eq!(body.properties().unwrap().iter().count(), 4);

@@ -1,6 +1,5 @@
-//! A request that has arrived, and the frame that every answer gets, whichever listener it came to.
+//! A request that has come in, and the frame that every answer gets, whichever listener it came to.
 
-use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,40 +11,39 @@ use http::header::{CONTENT_LENGTH, HOST, VARY};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
-use hyper::body::Body;
 use portico_engine::{Engine, log_failure};
 use portico_kernel::{Code, Problem, RequestId, seconds};
 use tokio::sync::Notify;
 
-use crate::Connection;
-use crate::body::RequestBody;
+use crate::body::{HttpBody, RequestBody};
 use crate::cors::{self, Origins};
-use crate::respond::{self, REQUEST_ID, Refusal};
+use crate::response::{self, REQUEST_ID, Refusal};
+use crate::transport::Transport;
 
 const REQUEST_ID_CHARACTERS_MAX: usize = 128;
 
 /// Tells every listener that the server is stopping.
 #[derive(Debug, Clone, Default)]
-pub struct Stopping(Arc<Stop>);
+pub struct Stopping(Arc<StopState>);
 
 #[derive(Debug, Default)]
-struct Stop {
+struct StopState {
     begun: AtomicBool,
-    told: Notify,
+    notify: Notify,
 }
 
 impl Stopping {
     /// From now on new calls are refused with 503; those under way end in order.
     pub fn begin(&self) {
         self.0.begun.store(true, Ordering::Relaxed);
-        self.0.told.notify_waiters();
+        self.0.notify.notify_waiters();
     }
 
-    /// Ends when that begins.
+    /// Resolves when that begins.
     pub(crate) async fn begun(&self) {
-        let told = self.0.told.notified();
+        let notified = self.0.notify.notified();
         if !self.0.begun.load(Ordering::Relaxed) {
-            told.await;
+            notified.await;
         }
     }
 
@@ -58,27 +56,26 @@ impl Stopping {
     }
 }
 
-/// A request that has arrived.
-pub(crate) struct Arrived<B> {
+/// A request that has come in.
+pub(crate) struct IncomingRequest<B> {
     pub(crate) parts: Parts,
     pub(crate) body: RequestBody<B>,
     pub(crate) request_id: String,
+    /// May pages of any origin read the answer?
+    pub(crate) any_origin: bool,
 }
 
-impl<B> Arrived<B>
-where
-    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
-{
+impl<B: HttpBody> IncomingRequest<B> {
     pub(crate) fn new(request: Request<B>, engine: &Engine) -> Self {
         let (parts, body) = request.into_parts();
         let request_id = request_id(&parts.headers, engine);
-        Self { parts, body: RequestBody::new(body), request_id }
+        Self { parts, body: RequestBody::new(body), request_id, any_origin: false }
     }
 
     /// The request is read; from here until the answer a stopping server waits for it.
-    pub(crate) fn working(&self) {
-        if let Some(connection) = self.parts.extensions.get::<Connection>() {
-            connection.set_working(true);
+    pub(crate) fn mark_working(&self) {
+        if let Some(transport) = self.parts.extensions.get::<Transport>() {
+            transport.working.set(true);
         }
     }
 
@@ -93,21 +90,22 @@ where
             response.headers_mut().insert(REQUEST_ID, id);
         }
         response.headers_mut().append(VARY, HeaderValue::from_static("origin"));
+        let origins = if self.any_origin { &Origins::any() } else { origins };
         if let Some(origin) = origins.allowed(&self.parts.headers) {
             cors::expose(origin, response.headers_mut());
         }
-        let connection = self.parts.extensions.get::<Connection>();
+        let transport = self.parts.extensions.get::<Transport>();
         if !self.body.has_ended() {
             // What was not read cannot be told from the next request, so the connection ends.
-            respond::close(&mut response);
-            connection.inspect(|connection| connection.left_unread());
+            response::close(&mut response);
+            transport.inspect(|transport| transport.unread.set(true));
         }
         if self.parts.method == Method::HEAD && !response.body().is_empty() {
             let length = response.body().len();
             *response.body_mut() = Bytes::new();
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
-        connection.inspect(|connection| connection.set_working(false));
+        transport.inspect(|transport| transport.working.set(false));
         response
     }
 }
@@ -119,13 +117,13 @@ fn request_id(headers: &HeaderMap, engine: &Engine) -> String {
     let kept = one.filter(|id| {
         (1..=REQUEST_ID_CHARACTERS_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
     });
-    kept.map_or_else(
-        || {
-            let id: RequestId = engine.entropy.id(engine.clock.now());
-            id.to_string()
-        },
-        str::to_owned,
-    )
+    kept.map_or_else(|| new_request_id(engine), str::to_owned)
+}
+
+/// The id of a call whose caller gave none.
+pub(crate) fn new_request_id(engine: &Engine) -> String {
+    let id: RequestId = engine.entropy.id(engine.clock.now());
+    id.to_string()
 }
 
 /// A request of HTTP/1.1 names one host, which may be empty (RFC 9112, section 3.2).
@@ -145,10 +143,10 @@ pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Pr
 
 /// Turns a panic outside of any operation into a refusal. It is pinned by whoever calls, because a future that is passed on
 /// is copied.
-pub(crate) async fn guard<F: Future<Output = Result<Response<Bytes>, Refusal>>>(
-    answering: Pin<&mut F>,
+pub(crate) async fn guard<T>(
+    answering: Pin<&mut impl Future<Output = Result<T, Refusal>>>,
     request_id: &str,
-) -> Result<Response<Bytes>, Refusal> {
+) -> Result<T, Refusal> {
     AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {
         let problem = Problem::internal("a panic at the edge");
         log_failure(&problem, "none", request_id);

@@ -17,9 +17,9 @@ const WAITING_MAX: usize = 10_000;
 
 /// Questions that wait for an answer, by the id that each was sent under.
 #[derive(Default)]
-pub(super) struct Asks(DashMap<String, Waiting>);
+pub(super) struct Questions(DashMap<String, QuestionEntry>);
 
-struct Waiting {
+struct QuestionEntry {
     /// Who was asked: nobody else may answer.
     actor: String,
     account: Option<AccountId>,
@@ -27,15 +27,15 @@ struct Waiting {
 }
 
 /// A question that was asked; it is forgotten when this is dropped.
-pub(super) struct Asked<'a> {
-    asks: &'a Asks,
+pub(super) struct PendingQuestion<'a> {
+    questions: &'a Questions,
     pub(super) id: String,
     answer: oneshot::Receiver<Option<Value>>,
 }
 
-impl Asks {
-    /// A question to whoever calls, under an id that nobody guesses; nothing when too many wait already.
-    pub(super) fn ask(&self, entropy: &dyn Entropy, caller: &Caller) -> Option<Asked<'_>> {
+impl Questions {
+    /// A question to whoever calls, under an id that nobody guesses; `None` when too many wait already.
+    pub(super) fn ask(&self, entropy: &dyn Entropy, caller: &Caller) -> Option<PendingQuestion<'_>> {
         let of_account = self.0.iter().filter(|waiting| waiting.account == caller.org).count();
         if self.0.len() >= WAITING_MAX || of_account >= WAITING_EACH_MAX {
             return None;
@@ -44,27 +44,27 @@ impl Asks {
         let (sender, answer) = oneshot::channel();
         self.0.insert(
             id.clone(),
-            Waiting { actor: caller.actor().into_owned(), account: caller.org, answer: sender },
+            QuestionEntry { actor: caller.actor().into_owned(), account: caller.org, answer: sender },
         );
-        Some(Asked { asks: self, id, answer })
+        Some(PendingQuestion { questions: self, id, answer })
     }
 
-    /// Takes what `actor` answers; nothing waits for it when this is false.
+    /// Takes what `actor` answers; returns whether something waited for it.
     pub(super) fn answer(&self, actor: &str, id: &str, result: Option<Value>) -> bool {
         let waiting = self.0.remove_if(id, |_, waiting| waiting.actor == actor);
         waiting.is_some_and(|(_, waiting)| waiting.answer.send(result).is_ok())
     }
 }
 
-impl Asked<'_> {
+impl PendingQuestion<'_> {
     /// The answer, if there is one in time and it is no error.
     pub(super) async fn answer(&mut self) -> Option<Value> {
         tokio::time::timeout(ANSWER_TIME_MAX, &mut self.answer).await.ok()?.ok()?
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingQuestion<'_> {
     fn drop(&mut self) {
-        self.asks.0.remove(&self.id);
+        self.questions.0.remove(&self.id);
     }
 }

@@ -5,51 +5,49 @@ use http::{HeaderMap, HeaderValue};
 use portico_kernel::{Caller, Code, Problem, Scope, ScopeSet};
 
 use super::Mcp;
-use crate::calls::Calls;
-use crate::cors::Origins;
-use crate::respond::Refusal;
-use crate::tokens::Bearer;
+use crate::credential::Credential;
+use crate::response::Refusal;
 
-/// Any of them opens the door; which tools lie behind it, each tool says.
-const OPENING: [Scope; 3] = [Scope::McpRead, Scope::McpWrite, Scope::McpGenerate];
+/// Any of them lets a caller in; which more it needs, each tool says.
+const TOOL_SCOPES: [Scope; 3] = [Scope::McpRead, Scope::McpWrite, Scope::McpGenerate];
 /// What an assistant is told to ask for. It lists its tools once and never asks for one that is not listed, so it would
 /// never learn to ask for what changes something; the person sees both on the consent page.
-const ASKED_FOR: &str = "mcp:read mcp:write";
+const DEFAULT_SCOPES: &str = "mcp:read mcp:write";
 
 impl Mcp {
     /// Pages of origins that we do not know have no business here, whatever name they found us under.
-    pub(super) fn check_origin(&self, origins: &Origins, headers: &HeaderMap) -> Result<(), Problem> {
+    pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let mut sent = headers.get_all(ORIGIN).iter();
         let fits = match (sent.next(), sent.next()) {
             (None, _) => true,
-            (Some(origin), None) => *origin == self.origin || origins.allowed(headers).is_some(),
+            (Some(origin), None) => *origin == self.origin || self.origins.allowed(headers).is_some(),
             (Some(_), Some(_)) => false,
         };
         if fits {
             return Ok(());
         }
-        let words =
+        let message =
             "Pages of this origin may not call the tools; the operator can name it in `allow_origins`.";
-        Err(Problem::new(Code::Forbidden, words))
+        Err(Problem::new(Code::Forbidden, message))
     }
 
     /// Who calls. Without a token, the answer says where to get one.
-    pub(super) async fn come_in(&self, calls: &Calls, headers: &HeaderMap) -> Result<Bearer, Refusal> {
-        calls.assistant(headers).await.map_err(|problem| {
+    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Result<Credential, Refusal> {
+        self.calls.authenticate_assistant(headers).await.map_err(|problem| {
             let unauthenticated = problem.code() == Code::Unauthenticated;
             let error = if headers.contains_key(AUTHORIZATION) { "error=\"invalid_token\", " } else { "" };
-            let challenge = format!("Bearer {error}{}, scope=\"{ASKED_FOR}\"", self.resource_metadata());
+            let challenge = format!("Bearer {error}{}, scope=\"{DEFAULT_SCOPES}\"", self.resource_metadata());
             Refusal { challenge: unauthenticated.then(|| header(&challenge)).flatten(), ..problem.into() }
         })
     }
 
     /// Refuses a caller who holds no scope of tools at all.
-    pub(super) fn shut_out(&self, caller: &Caller) -> Option<Refusal> {
-        let shut_out = !OPENING.iter().any(|scope| caller.holds(*scope));
-        shut_out.then(|| {
-            let needed = &[Scope::McpRead];
-            Refusal { challenge: self.step_up(caller, needed), ..lacking(needed).into() }
-        })
+    pub(super) fn require_any_scope(&self, caller: &Caller) -> Result<(), Refusal> {
+        if TOOL_SCOPES.iter().any(|scope| caller.holds(*scope)) {
+            return Ok(());
+        }
+        let needed = &[Scope::McpRead];
+        Err(Refusal { challenge: self.step_up(caller, needed), ..missing_scopes(needed).into() })
     }
 
     fn resource_metadata(&self) -> String {
@@ -64,18 +62,18 @@ impl Mcp {
             .copied()
             .filter(|scope| held.contains(*scope) || needed.contains(scope))
             .collect();
-        let words = lacking(needed);
+        let problem = missing_scopes(needed);
         header(&format!(
             "Bearer error=\"insufficient_scope\", scope=\"{}\", {}, error_description=\"{}\"",
             all.names().join(" "),
             self.resource_metadata(),
-            words.error().replace('`', ""),
+            problem.error().replace('`', ""),
         ))
     }
 }
 
 /// 403: the token lacks scopes.
-pub(super) fn lacking(needed: &[Scope]) -> Problem {
+pub(super) fn missing_scopes(needed: &[Scope]) -> Problem {
     let names = needed.iter().map(|scope| scope.name()).collect::<Vec<_>>();
     let listed = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
     Problem::new(Code::Forbidden, format!("The token lacks {listed}.")).with_info(

@@ -1,0 +1,45 @@
+//! A token that was verified, and who holds it.
+
+use std::sync::Arc;
+
+use portico_identity::verify::{Audience, VerifiedToken, refused};
+use portico_kernel::{Caller, Problem, Timestamp};
+use portico_metering::RateLimitKey;
+
+/// A token that was valid when it was last seen.
+#[derive(Clone)]
+pub(crate) struct Credential(Arc<Inner>);
+
+struct Inner {
+    verified: VerifiedToken,
+    /// What its calls are counted under; the platform's own are not.
+    rate_limit_key: Option<Arc<RateLimitKey>>,
+}
+
+impl Credential {
+    pub(crate) fn new(verified: VerifiedToken, rate_limit_key: Option<Arc<RateLimitKey>>) -> Self {
+        Self(Arc::new(Inner { verified, rate_limit_key }))
+    }
+
+    pub(crate) fn caller(&self) -> &Arc<Caller> {
+        &self.0.verified.caller
+    }
+
+    /// The same, if the token opens the API: one of an assistant opens its tools alone.
+    pub(crate) fn for_api(self) -> Result<Self, Problem> {
+        if self.0.verified.audience == Audience::Api { Ok(self) } else { Err(refused()) }
+    }
+
+    pub(crate) fn rate_limit_key(&self) -> Option<&Arc<RateLimitKey>> {
+        self.0.rate_limit_key.as_ref()
+    }
+
+    pub(crate) fn verified(&self) -> &VerifiedToken {
+        &self.0.verified
+    }
+
+    /// When the credential itself ends, if it does.
+    pub(crate) fn ends(&self) -> Option<Timestamp> {
+        self.0.verified.credential_ends()
+    }
+}

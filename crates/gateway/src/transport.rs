@@ -1,0 +1,108 @@
+//! The connection beneath a request: what a handler, its bytes and the server tell each other.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::Request;
+use portico_kernel::Clock;
+use tokio::sync::Notify;
+
+/// What a handler, the connection beneath it and the server tell each other.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Transport(Arc<TransportState>);
+
+impl Deref for Transport {
+    type Target = TransportState;
+
+    fn deref(&self) -> &TransportState {
+        &self.0
+    }
+}
+
+/// Yes or no, told across tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Flag(AtomicBool);
+
+impl Flag {
+    pub(crate) fn set(&self, value: bool) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct TransportState {
+    /// Was part of a request's body not read?
+    pub(crate) unread: Flag,
+    /// Does an operation run for a request that was read whole?
+    pub(crate) working: Flag,
+    /// Does an answer wait for the peer to take it?
+    pub(crate) blocked: Flag,
+    /// Has a request been read, and not answered yet?
+    pub(crate) serving: Flag,
+    /// Does the answer go on and on? Then its peer may be slow, and the server waits for its end when it stops.
+    pub(crate) streaming: Flag,
+    /// Told when it is to be cut off, whatever its peer does.
+    pub(crate) cut: Notify,
+    /// Bytes that the peer's system has taken, and told when a stream's moves.
+    written: AtomicU64,
+    drained: Notify,
+    /// Grows with every request and every piece of an answer that the peer takes.
+    steps: AtomicU32,
+}
+
+impl TransportState {
+    /// A stopping server waits for this; not for a request that is still coming in.
+    pub(crate) fn is_working(&self) -> bool {
+        self.working.is_set() || self.streaming.is_set()
+    }
+
+    /// The peer took so many bytes.
+    pub(crate) fn wrote(&self, bytes: usize) {
+        self.step();
+        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
+        if self.streaming.is_set() {
+            self.drained.notify_one();
+        }
+    }
+
+    /// How many bytes it took so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it takes more.
+    pub(crate) async fn drained(&self) {
+        self.drained.notified().await;
+    }
+
+    /// Something moved: a request came, or the peer took a piece of its answer.
+    pub(crate) fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often something moved.
+    pub(crate) fn steps(&self) -> u32 {
+        self.steps.load(Ordering::Relaxed)
+    }
+}
+
+/// Whoever is at the other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerAddress(pub(crate) IpAddr);
+
+/// Who sent the request; the machine itself for one that came over no connection.
+pub(crate) fn peer_address<B>(request: &Request<B>) -> IpAddr {
+    request.extensions().get::<PeerAddress>().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0)
+}
+
+/// The clock of connections: real time, whatever the engine's clock says, because peers live in real time.
+pub(crate) fn wait(span: Duration) -> portico_kernel::Sleep {
+    portico_engine::clock::SystemClock.sleep(span)
+}
