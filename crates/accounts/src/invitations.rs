@@ -83,7 +83,7 @@ pub(crate) struct CreateInvitation {
     /// The team.
     org_id: AccountRef,
     /// The e-mail address.
-    #[schemars(example = "ada@example.com")]
+    #[schemars(example = &"ada@example.com")]
     email: String,
     /// The role that they will have: `owner`, `admin` or `member`, and none above your own.
     #[serde(default = "least")]

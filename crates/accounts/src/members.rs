@@ -101,7 +101,7 @@ pub(crate) struct UpdateMember {
     /// The person.
     user_id: PersonId,
     /// `owner`, `admin` or `member`.
-    #[schemars(example = "admin")]
+    #[schemars(example = &"admin")]
     role: Role,
 }
 

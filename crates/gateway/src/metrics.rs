@@ -10,9 +10,9 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
-use portico_engine::{Engine, Registry as Operations};
+use portico_engine::{Engine, Metric, MetricValue};
 use portico_kernel::{Code, Problem};
-use portico_metering::{Metrics as MeteringMetrics, RateLimitStatus};
+use portico_metering::RateLimitStatus;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -22,7 +22,6 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::connections::Connections;
 use crate::cors::Origins;
 use crate::incoming::IncomingRequest;
 use crate::response::Refusal;
@@ -73,71 +72,34 @@ struct OperationMetrics {
     seconds: Histogram,
 }
 
-fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
-    ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
-}
+/// What the areas and the queues count of themselves.
+struct AreaCollector(Arc<Engine>);
 
-fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
-    ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
-}
-
-/// What metering counts of itself.
-#[derive(Debug)]
-struct MeteringCollector(Arc<MeteringMetrics>);
-
-impl Collector for MeteringCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let numbers = &self.0;
-        counter(
-            &mut encoder,
-            "leases",
-            "Leases of units and of minutes that were asked for",
-            numbers.leases(),
-        )?;
-        counter(&mut encoder, "calls_lost", "Calls that ran and could not be recorded", numbers.lost())?;
-        let help = "Calls in the journal that the database does not have yet";
-        gauge(&mut encoder, "journal_waiting", help, i64::try_from(numbers.waiting()).unwrap_or(i64::MAX))
-    }
-}
-
-/// What the sender of webhooks counts of itself.
-#[derive(Debug)]
-struct DeliveryCollector(Arc<portico_webhooks::Metrics>);
-
-impl Collector for DeliveryCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let numbers = &self.0;
-        counter(
-            &mut encoder,
-            "deliveries_taken",
-            "Attempts at deliveries that were taken",
-            numbers.delivered(),
-        )?;
-        counter(&mut encoder, "deliveries_failed", "Attempts at deliveries that failed", numbers.failed())?;
-        gauge(
-            &mut encoder,
-            "deliveries_in_flight",
-            "Attempts at deliveries that are under way",
-            numbers.in_flight(),
-        )?;
-        let help = "Results of attempts that the database does not have yet";
-        gauge(&mut encoder, "deliveries_unwritten", help, numbers.unwritten())
-    }
-}
-
-/// The connections that stay.
-struct ConnectionCollector(Arc<Connections>);
-
-impl fmt::Debug for ConnectionCollector {
+impl fmt::Debug for AreaCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ConnectionCollector")
+        f.write_str("AreaCollector")
     }
 }
 
-impl Collector for ConnectionCollector {
+impl Collector for AreaCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Streams, sockets and MQTT connections that are open";
-        gauge(&mut encoder, "streams_open", help, i64::try_from(self.0.count()).unwrap_or(i64::MAX))
+        for of_one_name in self.0.registry.metrics().chunk_by(|one, next| one.name == next.name) {
+            let Metric { name, help, value, .. } = of_one_name[0];
+            let kind = match value {
+                MetricValue::Counter(_) => MetricType::Counter,
+                MetricValue::Gauge(_) => MetricType::Gauge,
+            };
+            let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
+            for Metric { label, value, .. } in of_one_name {
+                let labels: Vec<_> = label.iter().copied().collect();
+                let encoder = encoder.encode_family(&labels)?;
+                match value {
+                    MetricValue::Counter(value) => ConstCounter::new(*value).encode(encoder)?,
+                    MetricValue::Gauge(value) => ConstGauge::new(*value).encode(encoder)?,
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -147,13 +109,8 @@ fn buckets() -> Histogram {
 }
 
 impl Metrics {
-    /// Numbers of the gateway for these operations, and those that metering, webhooks and the connections keep of themselves.
-    pub fn new(
-        operations: &Operations,
-        numbers: &Arc<MeteringMetrics>,
-        sent: &Arc<portico_webhooks::Metrics>,
-        connections: &Arc<Connections>,
-    ) -> Self {
+    /// Numbers of the gateway for the engine's operations, and those that areas keep of themselves.
+    pub fn new(engine: &Arc<Engine>) -> Self {
         let mut registry = Registry::with_prefix("portico");
         let answers: Family<AnswerLabels, Counter> = Family::default();
         registry.register("answers", "Answers by operation and status", answers.clone());
@@ -174,15 +131,14 @@ impl Metrics {
             "How much of their minute's limit callers have used at each call",
             windows.clone(),
         );
-        registry.register_collector(Box::new(MeteringCollector(numbers.clone())));
-        registry.register_collector(Box::new(DeliveryCollector(sent.clone())));
-        registry.register_collector(Box::new(ConnectionCollector(connections.clone())));
+        registry.register_collector(Box::new(AreaCollector(engine.clone())));
         let of = |operation| OperationMetrics {
             ok: answers.get_or_create_owned(&AnswerLabels { operation, status: 200 }),
             seconds: seconds.get_or_create_owned(&OperationLabels { operation }),
         };
         Self {
-            operations: operations
+            operations: engine
+                .registry
                 .entries()
                 .iter()
                 .map(|entry| (entry.spec.name, of(entry.spec.name)))

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use portico_engine::{AccountRef, Answer, Area, Body, Ctx, Done, Engine, Operation, Output, Protocol, Spec};
+use portico_engine::{
+    AccountRef, Answer, Area, Body, Ctx, Done, Engine, Metric, Operation, Output, Protocol, Spec,
+};
 use portico_kernel::{Code, Problem, Timestamp};
 use portico_store::StoreError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -80,6 +82,17 @@ pub fn area(platform: &Arc<Platform>, connections: &Arc<Connections>) -> Area {
         .op::<GetAsyncApi>()
         .op::<PostMessage>()
         .service(connections.clone())
+        .metrics({
+            let connections = connections.clone();
+            move || {
+                let open = i64::try_from(connections.count()).unwrap_or(i64::MAX);
+                vec![Metric::gauge(
+                    "streams_open",
+                    "Streams, sockets and MQTT connections that are open",
+                    open,
+                )]
+            }
+        })
         .build()
 }
 

@@ -55,6 +55,10 @@ pub fn area(metering: &Arc<Metering>) -> Area {
         .job(jobs::Count(metering.clone()))
         .job(jobs::KeepLeases::new(metering))
         .job(jobs::Prune(metering.clone()))
+        .metrics({
+            let metrics = metering.metrics.clone();
+            move || metrics.shown()
+        })
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
         .build()

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use portico_engine::Metric;
+
 /// Counters of the area, and how far the database is behind the journal.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -45,6 +47,20 @@ impl Metrics {
     /// The number of the first record that may not be counted yet.
     pub(crate) fn counted(&self) -> u64 {
         self.counted.load(Ordering::Relaxed)
+    }
+
+    /// The numbers as an operator sees them.
+    pub(crate) fn shown(&self) -> Vec<Metric> {
+        let waiting = i64::try_from(self.waiting()).unwrap_or(i64::MAX);
+        vec![
+            Metric::counter("leases", "Leases of units and of minutes that were asked for", self.leases()),
+            Metric::counter("calls_lost", "Calls that ran and could not be recorded", self.lost()),
+            Metric::gauge(
+                "journal_waiting",
+                "Calls in the journal that the database does not have yet",
+                waiting,
+            ),
+        ]
     }
 
     /// How often a lease was requested from the database.

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use clap::Args;
+use portico_blobs::S3Settings;
 use portico_egress::Networks;
 use portico_gateway::Origins;
-use portico_blobs::S3Settings;
 use portico_kernel::{Plan, PlanTerms, Plans, Secret, Timestamp};
 use portico_mail::Smtp;
 use serde::Deserialize;

@@ -60,7 +60,9 @@ async fn blobs(config: &Config, db: &Db, keyring: Keyring) -> Finding {
             let what = format!("blob store ({blobs} blobs, {bytes} bytes, {orphans} objects to sweep)");
             finding(what, Ok::<_, String>(()))
         }
-        Ok(report) => finding("blob store", Err(format!("the objects of {} blobs are missing", report.missing))),
+        Ok(report) => {
+            finding("blob store", Err(format!("the objects of {} blobs are missing", report.missing)))
+        }
         Err(error) => finding("blob store", Err(error)),
     }
 }

@@ -22,13 +22,7 @@ pub struct Server {
 impl Server {
     /// The servers of `app`; pages of `origins` may call the API.
     pub fn new(app: &App, origins: Origins) -> Result<Self, RouteError> {
-        let metrics = Metrics::new(
-            &app.engine.registry,
-            &app.metering.metrics,
-            &app.webhooks.metrics,
-            &app.connections,
-        );
-        let (metrics, stopping) = (Arc::new(metrics), Stopping::default());
+        let (metrics, stopping) = (Arc::new(Metrics::new(&app.engine)), Stopping::default());
         let gateway = Gateway::new(
             app.engine.clone(),
             app.identity.clone(),

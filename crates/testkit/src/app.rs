@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::Request;
 use hyper::body::Body;
 use portico::admin::{self, Admin};
-use portico::{BlobSettings, App, AppParts, Environment, Server};
+use portico::{App, AppParts, BlobSettings, Environment, Server};
 use portico_engine::{Ctx, JobOutcome, OPERATION_TIME_MAX};
 use portico_gateway::{AuthServer, Gateway, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
@@ -224,7 +224,7 @@ impl TestApp {
 
     /// Sends a request to the API as it is.
     pub async fn send(&self, sent: TestRequest) -> Answer {
-        self.gateway.handle(sent.build()).await.into()
+        Answer::read(self.gateway.handle(sent.build()).await).await
     }
 
     /// Sends a request whose body is of any kind.
@@ -232,7 +232,7 @@ impl TestApp {
     where
         B: Body<Data = bytes::Bytes, Error: std::fmt::Display> + Unpin + Send,
     {
-        self.gateway.handle(request).await.into()
+        Answer::read(self.gateway.handle(request).await).await
     }
 
     /// Sends a request to the identity provider.

@@ -34,7 +34,7 @@ pub use mqtt::{MqttClient, MqttMessage, mqtt_text};
 pub use receiver::{ReceivedRequest, Receiver, ReceiverReply};
 pub use request::{Answer, TestRequest};
 pub use server::{Block, SocketClient, SseClient, TestServer, thing};
-pub use waiting::{Stall, soon, while_moving, until};
+pub use waiting::{Stall, soon, until, while_moving};
 
 /// Makes a test on SQLite and a test on PostgreSQL of each story: an `async fn` of that name, in the same module, that
 /// takes a [`TestApp`]. The tests are `name::sqlite` and `name::postgres`.

@@ -1,8 +1,9 @@
 //! Requests and answers, short enough for a story.
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, Method, Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Collected, Full};
 use portico_gateway::Outgoing;
 use portico_kernel::Code;
 use serde_json::Value;
@@ -82,9 +83,16 @@ impl From<Response<Bytes>> for Answer {
     }
 }
 
-impl From<Response<Outgoing>> for Answer {
-    fn from(response: Response<Outgoing>) -> Self {
-        response.map(Outgoing::into_bytes).into()
+impl Answer {
+    /// The answer with its whole body, where it says how long that is; of a stream that goes on, the head alone.
+    pub(crate) async fn read(response: Response<Outgoing>) -> Self {
+        let (parts, body) = response.into_parts();
+        let body = if parts.headers.contains_key(CONTENT_LENGTH) {
+            body.collect().await.map(Collected::to_bytes).unwrap_or_default()
+        } else {
+            body.into_bytes()
+        };
+        Response::from_parts(parts, body).into()
     }
 }
 

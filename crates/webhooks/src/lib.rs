@@ -88,6 +88,10 @@ pub fn area(webhooks: &Arc<Webhooks>) -> Area {
         .job(jobs::PruneHistory)
         .job(jobs::PruneInboxes)
         .service(webhooks.sender.clone())
+        .metrics({
+            let metrics = webhooks.metrics.clone();
+            move || metrics.shown()
+        })
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
         .build()

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use portico_engine::Metric;
+
 /// Metrics of this server's sender.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -36,23 +38,34 @@ impl Metrics {
         self.unwritten.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Attempts that were delivered.
-    pub fn delivered(&self) -> u64 {
-        self.delivered.load(Ordering::Relaxed)
+    /// Has everything that was begun ended, and been stored?
+    pub(crate) fn is_settled(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) == 0 && self.unwritten.load(Ordering::Relaxed) == 0
     }
 
-    /// Attempts that failed.
-    pub fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    /// Attempts in flight.
-    pub fn in_flight(&self) -> i64 {
-        self.in_flight.load(Ordering::Relaxed)
-    }
-
-    /// Results that are not stored yet.
-    pub fn unwritten(&self) -> i64 {
-        self.unwritten.load(Ordering::Relaxed)
+    /// The numbers as an operator sees them.
+    pub(crate) fn shown(&self) -> Vec<Metric> {
+        let (count, gauge) = (
+            |value: &AtomicU64| value.load(Ordering::Relaxed),
+            |value: &AtomicI64| value.load(Ordering::Relaxed),
+        );
+        vec![
+            Metric::counter(
+                "deliveries_taken",
+                "Attempts at deliveries that were taken",
+                count(&self.delivered),
+            ),
+            Metric::counter("deliveries_failed", "Attempts at deliveries that failed", count(&self.failed)),
+            Metric::gauge(
+                "deliveries_in_flight",
+                "Attempts at deliveries that are under way",
+                gauge(&self.in_flight),
+            ),
+            Metric::gauge(
+                "deliveries_unwritten",
+                "Results of attempts that the database does not have yet",
+                gauge(&self.unwritten),
+            ),
+        ]
     }
 }

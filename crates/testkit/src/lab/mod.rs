@@ -16,9 +16,9 @@ use portico_engine::{Area, AreaBuilder};
 use portico_store::Db;
 use tokio::sync::Notify;
 
-pub use sql::create_tables;
 pub use files::FILE_BYTES_MAX;
 pub use orders::ORDER_ID;
+pub use sql::create_tables;
 pub use things::Color;
 
 /// What the area holds.

@@ -58,7 +58,9 @@ async fn what_is_uploaded_can_be_read_in_ranges(app: TestApp) {
 }
 
 async fn an_upload_is_refused_like_any_request(app: TestApp) {
-    app.send(TestRequest::new("POST", &files(&app)).bytes(b"x".to_vec())).await.refused(Code::Unauthenticated);
+    app.send(TestRequest::new("POST", &files(&app)).bytes(b"x".to_vec()))
+        .await
+        .refused(Code::Unauthenticated);
     app.send(upload(&app, "?nope=1", b"x")).await.refused_field("nope");
     app.send(upload(&app, "?sealed=perhaps", b"x")).await.refused_field("sealed");
     let coded = upload(&app, "", b"x").header("content-encoding", "gzip");
@@ -161,7 +163,8 @@ async fn two_hundred_mebibytes_take_little_memory() {
     let setup = Setup::new().await;
     for query in ["", "?sealed=true"] {
         let mut id = String::new();
-        let taken = setup.peak(async { id = setup.upload(query, LARGE).await["id"].as_str().unwrap().to_owned() });
+        let taken =
+            setup.peak(async { id = setup.upload(query, LARGE).await["id"].as_str().unwrap().to_owned() });
         let taken = taken.await;
         let given = setup.peak(setup.download(&id)).await;
         println!("{query:?}: an upload added {} KiB, an answer {} KiB", taken >> 10, given >> 10);

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use portico_engine::{JobOutcome, MetricValue};
 use portico_store::{Db, Select, args};
-use portico_testkit::{Database, FakeClock, TestApp, TestAppOptions, TestDatabase, on_both_databases, turn, until};
+use portico_testkit::{
+    Database, FakeClock, TestApp, TestAppOptions, TestDatabase, on_both_databases, turn, until,
+};
 use serde_json::json;
 
 use crate::program::{Server, admin, call};
@@ -24,15 +26,15 @@ async fn attempts(db: &Db, id: &str) -> Vec<i64> {
 async fn items(db: &Db) -> (i64, i64) {
     let mut query = db.query();
     let waiting = "select count(*) as value from queue_items where queue = 'lab.work' and failed_at is null";
-    let failed = "select count(*) as value from queue_items where queue = 'lab.work' and failed_at is not null";
+    let failed =
+        "select count(*) as value from queue_items where queue = 'lab.work' and failed_at is not null";
     (query.value(waiting, args![]).await.unwrap(), query.value(failed, args![]).await.unwrap())
 }
 
 fn metric(app: &TestApp, name: &str) -> MetricValue {
     let metrics = app.app.engine.registry.metrics();
-    let of_queue = |metric: &&portico_engine::Metric| {
-        metric.name == name && metric.label == Some(("queue", "lab.work"))
-    };
+    let of_queue =
+        |metric: &&portico_engine::Metric| metric.name == name && metric.label == Some(("queue", "lab.work"));
     metrics.iter().find(of_queue).expect("a metric of that name").value
 }
 
@@ -74,7 +76,11 @@ async fn an_item_that_failed_is_tried_again_or_given_up(mut app: TestApp) {
     assert_eq!(items(db).await, (1, 1));
     app.clock.advance(Duration::from_secs(3));
     turn(&app, "lab.work").await;
-    assert_eq!((attempts(db, &panicking).await, items(db).await), (vec![1, 2], (0, 1)), "once its claim ran out");
+    assert_eq!(
+        (attempts(db, &panicking).await, items(db).await),
+        (vec![1, 2], (0, 1)),
+        "once its claim ran out"
+    );
     app.clock.advance(Duration::from_hours(31 * 24));
     turn(&app, "engine.prune_queues").await;
     assert_eq!(items(db).await, (0, 0), "and for a month");
@@ -86,7 +92,8 @@ async fn the_end_of_an_old_claim_is_refused(app: TestApp) {
     let clock = FakeClock::default();
     clock.advance(Duration::from_secs(10));
     let database = TestDatabase { url: app.database.url.clone(), folder: tempfile::tempdir().unwrap() };
-    std::fs::copy(app.database.folder.path().join("keyring"), database.folder.path().join("keyring")).unwrap();
+    std::fs::copy(app.database.folder.path().join("keyring"), database.folder.path().join("keyring"))
+        .unwrap();
     let other = TestApp::on(database, clock, TestAppOptions::default()).await;
     let old = async {
         turn(&app, "lab.work").await;

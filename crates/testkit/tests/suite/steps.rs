@@ -103,8 +103,13 @@ async fn killed_between_two_commits(kind: Database) {
     assert_eq!(audited(&db).await, (1, 1), "the first step was not repeated");
     let things: i64 = db.query().value("select count(*) as value from lab_things", args![]).await.unwrap();
     assert_eq!(things, 1);
-    let ids: Vec<_> = shop.received("/shop").iter().map(|request| request.header(ORDER_ID).to_owned()).collect();
-    assert_eq!(ids, vec![order["thing_id"].as_str().unwrap(); 2], "the shop can tell that it is the same order");
+    let ids: Vec<_> =
+        shop.received("/shop").iter().map(|request| request.header(ORDER_ID).to_owned()).collect();
+    assert_eq!(
+        ids,
+        vec![order["thing_id"].as_str().unwrap(); 2],
+        "the shop can tell that it is the same order"
+    );
     let again = call(&server.api, &head, &body).await.unwrap();
     assert_eq!(again.header("idempotency-replayed"), "true");
     assert_eq!((again.ok(), shop.received("/shop").len()), (order, 2));

@@ -21,7 +21,7 @@ const TAG_CHARACTERS: usize = 3;
 pub(crate) struct CreateEndpoint {
     /// A public `https://` address, or the address of the account's own test inbox.
     #[schemars(length(max = limits::URL_CHARACTERS_MAX))]
-    #[schemars(example = "https://hooks.example.com/")]
+    #[schemars(example = &"https://hooks.example.com/")]
     url: String,
     /// Anything its owner wants to know of it.
     #[serde(default)]

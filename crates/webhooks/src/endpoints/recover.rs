@@ -18,7 +18,7 @@ pub(crate) struct RecoverEndpoint {
     /// The endpoint.
     endpoint_id: EndpointId,
     /// Events from this time on, at most 30 days ago.
-    #[schemars(example = "2026-01-31T00:00:00Z")]
+    #[schemars(example = &"2026-01-31T00:00:00Z")]
     since: Timestamp,
     /// Events before this time; without it up to now.
     #[serde(default)]

@@ -167,7 +167,7 @@ impl Sender {
     fn is_idle(&self) -> bool {
         let metrics = self.webhooks.upgrade().map(|webhooks| webhooks.metrics.clone());
         lock(&self.unclaimed).is_empty()
-            && metrics.is_none_or(|metrics| metrics.in_flight() == 0 && metrics.unwritten() == 0)
+            && metrics.is_none_or(|metrics| metrics.is_settled())
             && lock(&self.workers).values().all(|worker| worker.is_waiting())
     }
 }
