@@ -2,7 +2,7 @@
 
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{ColumnIndex, Decode, Postgres, Row as _, Sqlite, Type};
+use sqlx::{ColumnIndex, Decode, Postgres, Row as _, Sqlite, Type, ValueRef as _};
 
 use crate::{StoreError, Value};
 
@@ -18,6 +18,13 @@ impl Row {
     /// The value of the column `name`.
     pub fn get<T: Value>(&self, name: &str) -> Result<T, StoreError> {
         T::read(self, name)
+    }
+
+    pub(crate) fn is_null(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(match &self.0 {
+            Inner::Sqlite(row) => row.try_get_raw(name)?.is_null(),
+            Inner::Postgres(row) => row.try_get_raw(name)?.is_null(),
+        })
     }
 
     pub(crate) fn column<T>(&self, name: &str) -> Result<T, StoreError>

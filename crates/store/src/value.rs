@@ -17,29 +17,35 @@ pub enum Arg {
     Bytes(Option<Vec<u8>>),
 }
 
-/// A type that is written to and read from one column.
+/// A type that is written to and read from one column. An [`Option`] of it is null when it is `None`.
 pub trait Value: Sized {
+    /// Null, in the form in which it is bound.
+    const NULL: Arg;
     /// The form in which it is bound.
     fn to_arg(&self) -> Arg;
-    /// Reads it from the column `name`.
+    /// Reads it from the column `name`, which is not null.
     fn read(row: &Row, name: &str) -> Result<Self, StoreError>;
+}
+
+impl<T: Value> Value for Option<T> {
+    const NULL: Arg = T::NULL;
+
+    fn to_arg(&self) -> Arg {
+        self.as_ref().map_or(T::NULL, T::to_arg)
+    }
+
+    fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
+        if row.is_null(name)? { Ok(None) } else { T::read(row, name).map(Some) }
+    }
 }
 
 macro_rules! plain {
     ($($type:ty => $form:ident),+) => {$(
         impl Value for $type {
+            const NULL: Arg = Arg::$form(None);
+
             fn to_arg(&self) -> Arg {
                 Arg::$form(Some(self.clone()))
-            }
-
-            fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
-                row.column(name)
-            }
-        }
-
-        impl Value for Option<$type> {
-            fn to_arg(&self) -> Arg {
-                Arg::$form(self.clone())
             }
 
             fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
@@ -52,6 +58,8 @@ macro_rules! plain {
 plain!(String => Text, i64 => Int, bool => Bool, Vec<u8> => Bytes);
 
 impl Value for Timestamp {
+    const NULL: Arg = Arg::Int(None);
+
     fn to_arg(&self) -> Arg {
         Arg::Int(Some(self.as_micros()))
     }
@@ -61,37 +69,16 @@ impl Value for Timestamp {
     }
 }
 
-impl Value for Option<Timestamp> {
-    fn to_arg(&self) -> Arg {
-        Arg::Int(self.map(Timestamp::as_micros))
-    }
-
-    fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
-        Ok(row.column::<Option<i64>>(name)?.map(Timestamp::from_micros))
-    }
-}
-
-fn id<K: Kind>(text: &str) -> Result<Id<K>, StoreError> {
-    text.parse().map_err(|error: String| StoreError::fault(format!("{text:?} {error}")))
-}
-
 impl<K: Kind> Value for Id<K> {
+    const NULL: Arg = Arg::Text(None);
+
     fn to_arg(&self) -> Arg {
         Arg::Text(Some(self.to_string()))
     }
 
     fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
-        id(&row.column::<String>(name)?)
-    }
-}
-
-impl<K: Kind> Value for Option<Id<K>> {
-    fn to_arg(&self) -> Arg {
-        Arg::Text(self.map(|id| id.to_string()))
-    }
-
-    fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
-        row.column::<Option<String>>(name)?.as_deref().map(id).transpose()
+        let text: String = row.column(name)?;
+        text.parse().map_err(|error: String| StoreError::fault(format!("{text:?} {error}")))
     }
 }
 
@@ -100,6 +87,8 @@ impl<K: Kind> Value for Option<Id<K>> {
 macro_rules! text_value {
     ($($type:ty),+ $(,)?) => {$(
         impl $crate::Value for $type {
+            const NULL: $crate::Arg = $crate::Arg::Text(None);
+
             fn to_arg(&self) -> $crate::Arg {
                 $crate::Arg::Text(Some(self.name().to_owned()))
             }
@@ -114,19 +103,6 @@ macro_rules! text_value {
 }
 
 text_value!(CallerKind, Role);
-
-impl Value for Option<Role> {
-    fn to_arg(&self) -> Arg {
-        Arg::Text(self.map(|role| role.name().to_owned()))
-    }
-
-    fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
-        match row.get::<Option<String>>(name)? {
-            Some(_) => row.get(name).map(Some),
-            None => Ok(None),
-        }
-    }
-}
 
 /// The arguments of a statement, in the order of its placeholders.
 #[macro_export]
