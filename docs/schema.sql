@@ -65,13 +65,17 @@ create index authorizations_by_person on authorizations (person_id, client_id);
 create index authorizations_by_session on authorizations (session_id) where session_id is not null;
 
 create table blobs (
+    -- Also the key of the object in the blob store. It holds the time at which the upload began.
     id text primary key,
     account_id text not null,
+    -- SHA-256 of the content, in hexadecimal.
     hash text not null,
     size bigint not null,
     media_type text not null,
+    -- Is the object encrypted? Then `data_key` is the key of its chunks, sealed by the keyring.
     sealed boolean not null,
     data_key bytea,
+    -- How many things of the account use it. The row is removed with the last of them, the object by the sweep.
     uses bigint not null,
     created_at bigint not null
 );
@@ -142,7 +146,7 @@ create table idempotency_records (
     claim text not null,
     state text not null,
     expires_at bigint not null,
-    answer bytea,
+    answer bytea, steps bytea, claimed_until bigint,
     primary key (account_id, caller, operation, key)
 );
 create index idempotency_records_by_end on idempotency_records (expires_at);
@@ -194,20 +198,6 @@ create table links (
     expires_at bigint not null
 );
 create index links_by_person on links (person_id, purpose);
-
-create table mails (
-    id text primary key,
-    -- Address, subject and text, since letters hold one-time links; empty once given up.
-    sealed bytea not null,
-    attempts bigint not null,
-    next_at bigint not null,
-    -- Whoever sends it now, and until when nobody else does.
-    claim text,
-    claimed_until bigint,
-    created_at bigint not null,
-    failed_at bigint
-);
-create index mails_by_next on mails (next_at) where failed_at is null;
 
 create table members (
     account_id text not null references accounts (id),
@@ -268,6 +258,25 @@ create table people (
     created_at bigint not null
 );
 create unique index people_by_email on people (email);
+
+create table queue_items (
+    id text primary key,
+    queue text not null,
+    -- Empty for the platform's own.
+    account_id text not null,
+    payload bytea not null,
+    attempts bigint not null,
+    due_at bigint not null,
+    created_at bigint not null,
+    -- Whoever works on it now, and until when nobody else does.
+    claim text,
+    claimed_until bigint,
+    -- When it was given up; its payload is empty then.
+    failed_at bigint
+);
+create index queue_items_by_account on queue_items (account_id);
+create index queue_items_by_due on queue_items (queue, due_at) where failed_at is null;
+create index queue_items_by_failed on queue_items (failed_at) where failed_at is not null;
 
 create table recovery_codes (
     person_id text not null references people (id),

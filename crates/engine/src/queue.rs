@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::sql::queue as sql;
+pub use crate::sql::queue::PROBE;
 use crate::{Engine, JobOutcome, Metric};
 
 /// How often a server looks for items that are due.
@@ -276,7 +277,7 @@ impl Claim {
                 Ok(false) => return,
                 // The database is away for everybody; the next renewal may come in time.
                 Err(error) => {
-                    tracing::warn!(%error, queue = self.queue.name, "Failed to renew the claim of a queue item")
+                    tracing::warn!(%error, queue = self.queue.name, "Failed to renew the claim of a queue item");
                 }
             }
         }

@@ -23,7 +23,7 @@ use futures_util::future::BoxFuture;
 use lettre::message::Mailbox;
 use lettre::{AsyncSmtpTransport, Tokio1Executor};
 use portico_engine::ports::{MailMessage, Mailer};
-use portico_engine::queue::{NewItem, enqueue};
+use portico_engine::queue::{NewItem, PROBE, enqueue};
 use portico_engine::{Area, Engine};
 use portico_kernel::{MailId, Problem};
 use portico_store::Tx;
@@ -94,9 +94,6 @@ impl SmtpClient {
         Ok(Self { transport, from })
     }
 }
-
-/// Runs when the area can serve.
-const PROBE: &str = "select id from queue_items limit 1";
 
 /// The area's queue.
 pub fn area(mail: &Arc<Mail>) -> Area {

@@ -36,11 +36,10 @@ impl Worker for SendMail {
             tracing::info!(id, attempts, "Sent mail");
             return result;
         };
-        match result {
-            WorkResult::RetryAt(next) => {
-                tracing::warn!(id, attempts, reason, code, %next, "Failed to send mail");
-            }
-            _ => tracing::warn!(id, attempts, reason, code, "Gave up sending mail"),
+        if let WorkResult::RetryAt(next) = result {
+            tracing::warn!(id, attempts, reason, code, %next, "Failed to send mail");
+        } else {
+            tracing::warn!(id, attempts, reason, code, "Gave up sending mail");
         }
         result
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_accounts::{Accounts, Members};
-use portico_blobs::{BlobError, BlobStore, Blobs, FileStore, S3Settings, S3Store};
+use portico_blobs::Blobs;
 use portico_egress::{Egress, Networks};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
@@ -22,6 +22,7 @@ use portico_metering::Metering;
 use portico_store::{Db, Keyring, KeyringError, StoreError};
 use portico_webhooks::Webhooks;
 
+use crate::BlobSettings;
 use crate::config::Config;
 
 /// The areas, wired to each other.
@@ -63,31 +64,6 @@ pub struct Environment {
     pub journal: PathBuf,
     /// Where blobs are kept.
     pub blobs: BlobSettings,
-}
-
-/// Where blobs are kept.
-#[derive(Debug, Clone)]
-pub enum BlobSettings {
-    /// In this folder.
-    Files(PathBuf),
-    /// At a service that speaks S3.
-    S3(S3Settings),
-}
-
-impl Default for BlobSettings {
-    fn default() -> Self {
-        Self::Files(PathBuf::from("blobs"))
-    }
-}
-
-impl BlobSettings {
-    /// The store that these settings name.
-    pub(crate) fn store(&self, clock: &Arc<dyn Clock>) -> Result<Arc<dyn BlobStore>, BlobError> {
-        Ok(match self {
-            Self::Files(folder) => Arc::new(FileStore::new(folder)),
-            Self::S3(settings) => Arc::new(S3Store::new(settings.clone(), clock.clone())?),
-        })
-    }
 }
 
 impl Environment {

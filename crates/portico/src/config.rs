@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use clap::Args;
-use portico_blobs::S3Settings;
 use portico_egress::Networks;
 use portico_gateway::Origins;
-use portico_kernel::{Plan, PlanTerms, Plans, Secret, Timestamp};
+use portico_kernel::{Plan, PlanTerms, Plans, Timestamp};
 use portico_mail::Smtp;
 use serde::Deserialize;
 
+use crate::blob_settings::S3Table;
 use crate::{BlobSettings, Environment};
 
 /// The keys. Each may stand in the file, the environment or a flag; without any of them the server runs.
@@ -105,29 +105,6 @@ pub struct Settings {
     pub plans: Option<BTreeMap<String, PlanTerms>>,
 }
 
-/// A service that speaks S3, as the file names it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct S3Table {
-    endpoint: String,
-    region: String,
-    bucket: String,
-    access_key_id: String,
-    secret_access_key: SecretText,
-    #[serde(default)]
-    path_style: bool,
-}
-
-/// A secret of the file, which is never shown.
-#[derive(Clone, Deserialize)]
-struct SecretText(String);
-
-impl fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -181,7 +158,7 @@ pub struct Mqtts {
 
 /// Why the configuration cannot be used.
 #[derive(Debug)]
-pub struct ConfigError(String);
+pub struct ConfigError(pub(crate) String);
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -213,7 +190,7 @@ impl Settings {
     }
 }
 
-fn url(name: &str, value: String) -> Result<String, ConfigError> {
+pub(crate) fn url(name: &str, value: String) -> Result<String, ConfigError> {
     let host = value.strip_prefix("https://").or_else(|| value.strip_prefix("http://")).unwrap_or_default();
     if host.is_empty()
         || host.ends_with('/')
@@ -244,25 +221,6 @@ fn smtp(url: Option<String>, from: Option<String>) -> Result<Option<Smtp>, Confi
         (None, None) => Ok(None),
         (Some(url), Some(from)) => Ok(Some(Smtp { url, from })),
         _ => Err(ConfigError("smtp_url and mail_from go together".to_owned())),
-    }
-}
-
-/// Where blobs are kept.
-fn blobs(kind: Option<&str>, s3: Option<S3Table>, data_dir: &Path) -> Result<BlobSettings, ConfigError> {
-    match (kind.unwrap_or("files"), s3) {
-        ("files", None) => Ok(BlobSettings::Files(data_dir.join("blobs"))),
-        ("s3", Some(table)) => Ok(BlobSettings::S3(S3Settings {
-            endpoint: url("s3.endpoint", table.endpoint)?,
-            region: table.region,
-            bucket: table.bucket,
-            access_key_id: table.access_key_id,
-            secret_access_key: Secret::new(table.secret_access_key.0),
-            path_style: table.path_style,
-        })),
-        ("files", Some(_)) | ("s3", None) => {
-            Err(ConfigError("`blobs = \"s3\"` and the table `[s3]` go together".to_owned()))
-        }
-        (other, _) => Err(ConfigError(format!("blobs must be files or s3, not {other:?}"))),
     }
 }
 
@@ -322,7 +280,7 @@ impl Config {
                 egress_name_servers: name_servers(&settings.egress_name_servers.unwrap_or_default())?,
                 smtp: smtp(settings.smtp_url, settings.mail_from)?,
                 journal: data_dir.join("journal"),
-                blobs: blobs(settings.blobs.as_deref(), settings.s3, &data_dir)?,
+                blobs: BlobSettings::read(settings.blobs.as_deref(), settings.s3, &data_dir)?,
             },
             allow_origins,
             listen_mqtt: listen("listen_mqtt", settings.listen_mqtt, "127.0.0.1:1883")?,
@@ -370,7 +328,7 @@ impl Config {
             ("mqtt_tls_certificate", file(self.mqtts.as_ref().map(|mqtts| &mqtts.certificate))),
             ("mqtt_tls_key", file(self.mqtts.as_ref().map(|mqtts| &mqtts.key))),
             ("listen_metrics", listen(&self.listen_metrics)),
-            ("blobs", describe_blobs(&environment.blobs)),
+            ("blobs", environment.blobs.to_string()),
             ("log", self.log.to_string().to_lowercase()),
             ("log_format", format!("{:?}", self.log_format).to_lowercase()),
         ]
@@ -435,14 +393,6 @@ fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let Some((user, host)) = rest.rsplit_once('@') else { return url.to_owned() };
     format!("{scheme}://{}@{host}", user.split(':').next().unwrap_or_default())
-}
-
-/// Where blobs are kept, without the secret.
-fn describe_blobs(settings: &BlobSettings) -> String {
-    match settings {
-        BlobSettings::Files(folder) => folder.display().to_string(),
-        BlobSettings::S3(settings) => format!("{} at {}", settings.bucket, settings.endpoint),
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 pub mod admin;
 mod api;
 mod app;
+mod blob_settings;
 pub mod cli;
 pub mod config;
 pub mod doctor;
@@ -16,6 +17,7 @@ mod server;
 mod trigger;
 
 pub(crate) use app::make_folder;
-pub use app::{App, AppParts, Areas, BlobSettings, Environment, OpenError};
+pub use app::{App, AppParts, Areas, Environment, OpenError};
+pub use blob_settings::BlobSettings;
 pub use serve::serve;
 pub use server::Server;

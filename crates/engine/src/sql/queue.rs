@@ -5,6 +5,9 @@ use portico_store::{Query, Select, StoreError, Tx, args, delete_some, from_row};
 
 use crate::queue::{NewItem, QueueItem};
 
+/// Runs when queues can be read: the probe of an area whose work is in one.
+pub const PROBE: &str = "select id from queue_items limit 1";
+
 from_row!(QueueItem { id, payload, attempts, created_at });
 
 /// How much of a queue is due.

@@ -219,7 +219,7 @@ async fn the_other_commands_answer() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(text(run(&database, &["migrate"])).contains("the database is at 8"));
+    assert!(text(run(&database, &["migrate"])).contains("the database is at 10"));
     assert!(text(run(&database, &["config", "check"])).contains("listen_api = \"127.0.0.1:0\""));
     let doctor = text(run(&database, &["doctor"]));
     assert!(doctor.lines().count() >= 7 && doctor.lines().all(|line| line.starts_with("ok ")), "{doctor}");
