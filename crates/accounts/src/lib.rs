@@ -158,6 +158,7 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .event::<events::MemberRemoved>()
         .job(jobs::EraseAccounts::new(accounts))
         .job(jobs::PruneInvitations)
+        .tool_subjects(&["events", "the audit log"])
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
         .build()

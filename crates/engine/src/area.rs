@@ -21,7 +21,7 @@ pub struct Area {
     pub(crate) services: Vec<Arc<dyn Service>>,
     pub(crate) queues: Vec<Queue>,
     pub(crate) metrics: Vec<Metrics>,
-    pub(crate) instructions: Option<&'static str>,
+    pub(crate) tool_subjects: &'static [&'static str],
     pub(crate) probe: Option<&'static str>,
     pub(crate) erasures: Vec<&'static str>,
     pub(crate) offers: Vec<Arc<dyn Offer>>,
@@ -38,7 +38,7 @@ impl Area {
             services: Vec::new(),
             queues: Vec::new(),
             metrics: Vec::new(),
-            instructions: None,
+            tool_subjects: &[],
             probe: None,
             erasures: Vec::new(),
             offers: Vec::new(),
@@ -90,10 +90,10 @@ impl<S: Send + Sync + 'static> AreaBuilder<S> {
         self
     }
 
-    /// Tells assistants what the area's tools are for, before they choose among them.
+    /// What the area's tools are about, in a word or two each: assistants are told before they choose among tools.
     #[must_use]
-    pub fn instructions(mut self, text: &'static str) -> Self {
-        self.area.instructions = Some(text);
+    pub fn tool_subjects(mut self, subjects: &'static [&'static str]) -> Self {
+        self.area.tool_subjects = subjects;
         self
     }
 

@@ -23,7 +23,7 @@ pub struct Registry {
     queues: Vec<Arc<Queue>>,
     metrics: Vec<Metrics>,
     areas: Vec<&'static str>,
-    instructions: Vec<&'static str>,
+    tool_subjects: Vec<&'static str>,
     probes: BTreeMap<&'static str, &'static str>,
     erasures: Vec<&'static str>,
     offers: Vec<Arc<dyn Offer>>,
@@ -60,7 +60,7 @@ impl Registry {
             queues: Vec::new(),
             metrics: Vec::new(),
             areas: Vec::new(),
-            instructions: Vec::new(),
+            tool_subjects: Vec::new(),
             probes: BTreeMap::new(),
             erasures: Vec::new(),
             offers: Vec::new(),
@@ -75,7 +75,7 @@ impl Registry {
             registry.services.extend(area.services);
             registry.queues.extend(area.queues.into_iter().map(Arc::new));
             registry.metrics.extend(area.metrics);
-            registry.instructions.extend(area.instructions);
+            registry.tool_subjects.extend(area.tool_subjects);
             registry.areas.push(area.name);
         }
         registry.entries.sort_by_key(|entry| (entry.spec.path, entry.spec.method));
@@ -141,9 +141,9 @@ impl Registry {
         &self.areas
     }
 
-    /// What areas tell assistants of their tools.
-    pub fn instructions(&self) -> &[&'static str] {
-        &self.instructions
+    /// What the tools of the areas are about.
+    pub fn tool_subjects(&self) -> &[&'static str] {
+        &self.tool_subjects
     }
 
     /// What the areas and the queues count of themselves, as it stands now. Numbers of one name follow each other.

@@ -59,6 +59,7 @@ pub fn area(metering: &Arc<Metering>) -> Area {
             let metrics = metering.metrics.clone();
             move || metrics.shown()
         })
+        .tool_subjects(&["usage", "requests"])
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
         .build()

@@ -92,6 +92,7 @@ pub fn area(webhooks: &Arc<Webhooks>) -> Area {
             let metrics = webhooks.metrics.clone();
             move || metrics.shown()
         })
+        .tool_subjects(&["webhooks"])
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
         .build()

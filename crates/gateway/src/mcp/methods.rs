@@ -22,8 +22,7 @@ use crate::response;
 /// may.
 const KEPT_MS: u32 = 60_000;
 
-const INSTRUCTIONS: &str = "Tools of an account at this platform: its usage, requests, events, audit log and webhooks. Every \
-    tool acts in the account of the token. Lists answer one page; go on with `page_token`. Repeat a write that got no answer \
+const INSTRUCTIONS: &str = "Every tool acts in the account of the token. Lists answer one page; go on with `page_token`. Repeat a write that got no answer \
     with the same `idempotency_key`. A refusal says which argument is wrong. Tools that are not shown need a \
     scope, which the person can allow when they connect again, or a role that the person does not have.";
 
@@ -90,7 +89,8 @@ impl Mcp {
 
     /// What a model should know of the server, and of the tools that it does not see.
     async fn instructions(&self, caller: &Arc<Caller>) -> Result<String, Problem> {
-        let mut instructions = INSTRUCTIONS.to_owned();
+        let subjects = self.calls.engine.registry.tool_subjects().join(", ");
+        let mut instructions = format!("Tools of an account at this platform: {subjects}. {INSTRUCTIONS}");
         for (needed, names) in self.tools.hidden(&self.calls.engine, caller).await? {
             let names = names.join(", ");
             let _ = write!(instructions, " Not shown, for want of {needed}: {names}.");

@@ -5,11 +5,11 @@ use portico_engine::input::{Fields, parse_object};
 use portico_kernel::{Code, Problem};
 
 use super::client::{CALLS_MAX, Client, RpcReply};
-use super::codec::PubackReasonCode as Puback;
 use super::encode::{self, PublishPacket};
 use super::filters::REPLIES;
-use super::packets::Publish;
 use crate::calls::{RpcAnswer, RpcCall, too_many_calls};
+use portico_mqtt::codec::PubackReasonCode as Puback;
+use portico_mqtt::packets::Publish;
 
 /// The topics of calls.
 const CALLS: &str = "rpc/";

@@ -11,16 +11,16 @@ use portico_kernel::{Sleep, Timestamp};
 use tokio::task::JoinSet;
 
 use super::AdmittedClient;
-use super::codec::DisconnectReasonCode as Reason;
 use super::encode::Connack;
 use super::filters::Filters;
-use super::packets::Version;
 use super::session::ActiveSession;
 use super::window::Window;
 use super::wire::Wire;
 use crate::calls::Calls;
 use crate::client_ids::ClientIdLease;
 use crate::connections::{Connection, EndReason};
+use portico_mqtt::codec::DisconnectReasonCode as Reason;
+use portico_mqtt::packets::Version;
 
 /// Calls of one client under way at once.
 pub(super) const CALLS_MAX: usize = 32;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use portico_events::limits::SESSION_LIFE_MAX;
 use portico_kernel::Problem;
 
-use super::codec::{ConnectReasonCode as Code, Properties, PropertyId, Reader, Value};
-use super::packets::Version;
+use portico_mqtt::codec::{ConnectReasonCode as Code, Properties, PropertyId, Reader, Value};
+use portico_mqtt::packets::Version;
 
 /// The longest name that a client may give itself.
 const CLIENT_ID_BYTES_MAX: usize = 128;

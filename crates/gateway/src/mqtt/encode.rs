@@ -4,12 +4,12 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use portico_events::{Frame, Shape};
 
-use super::codec::{
+use super::filters::EVENTS;
+use portico_mqtt::codec::{
     ConnectReasonCode, DisconnectReasonCode, PropertyId, PubackReasonCode, SubackReasonCode,
     UnsubackReasonCode,
 };
-use super::filters::EVENTS;
-use super::packets::Version;
+use portico_mqtt::packets::Version;
 
 const CONTENT_TYPE: &str = "application/json";
 
@@ -265,7 +265,7 @@ fn put_json(properties: &mut BytesMut) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mqtt::codec::{Reader, Value};
+    use portico_mqtt::codec::{Reader, Value};
 
     #[test]
     fn a_reply_reads_as_it_was_written() {
@@ -279,7 +279,7 @@ mod tests {
                 let mut out = BytesMut::new();
                 reply.put(&mut out, id, false);
                 assert_eq!(out.len(), reply.size(u8::from(id.is_some())));
-                let found = super::super::packets::find(&out, 1 << 20).unwrap().unwrap();
+                let found = portico_mqtt::packets::find(&out, 1 << 20).unwrap().unwrap();
                 assert_eq!(found.head, if id.is_some() { 0x32 } else { 0x30 });
                 let mut body = Reader::new(&out[found.body]);
                 assert_eq!(body.text(), Ok("rpc/reply/me"));

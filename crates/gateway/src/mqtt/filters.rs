@@ -4,7 +4,7 @@ use portico_events::Filter;
 use portico_events::limits::{TYPE_BYTES_MAX, TYPES_MAX};
 use portico_kernel::Problem;
 
-use super::codec::SubackReasonCode as Suback;
+use portico_mqtt::codec::SubackReasonCode as Suback;
 
 /// The topics of events: one level below it is the type, which holds dots.
 pub(super) const EVENTS: &str = "events/";

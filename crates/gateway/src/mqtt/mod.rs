@@ -6,11 +6,9 @@
 
 mod calls;
 mod client;
-mod codec;
 mod connect;
 mod encode;
 mod filters;
-mod packets;
 mod run;
 mod session;
 mod subscriptions;
@@ -36,9 +34,9 @@ use crate::incoming::new_request_id;
 use crate::preauth::Unauthenticated;
 use crate::transport::wait;
 
-use codec::ConnectReasonCode;
 use connect::{Connect, ConnectRefusal};
-use packets::find;
+use portico_mqtt::codec::ConnectReasonCode;
+use portico_mqtt::packets::find;
 use session::ActiveSession;
 pub use tls::Tls;
 pub(crate) use tls::serve_tcp;

@@ -13,14 +13,14 @@ use portico_store::StoreError;
 
 use super::AdmittedClient;
 use super::client::{Client, ClientEnd, RpcReply};
-use super::codec::DisconnectReasonCode as Reason;
 use super::encode;
-use super::packets::{self, Packet};
 use super::session::ActiveSession;
 use super::wire::{IoProgress, Wire};
 use crate::calls::Calls;
 use crate::connections::log_unreadable;
 use crate::websocket::FRAME_BYTES_MAX;
+use portico_mqtt::codec::DisconnectReasonCode as Reason;
+use portico_mqtt::packets::{self, Packet};
 
 /// Packets that are taken before anything else is looked at.
 const PACKETS_AT_ONCE: usize = 16;

@@ -4,8 +4,8 @@ use portico_events::{Feed, SessionState, Start};
 use portico_kernel::Problem;
 
 use super::client::{Client, ClientEnd};
-use super::codec::DisconnectReasonCode as Reason;
 use super::encode;
+use portico_mqtt::codec::DisconnectReasonCode as Reason;
 
 impl Client {
     pub(super) async fn subscribe(&mut self, id: u16, asked: Vec<(String, u8)>) -> Result<(), ClientEnd> {

@@ -28,7 +28,7 @@ pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
         operation["requestBody"] = match spec.body {
             RequestBody::Raw => anything(),
             RequestBody::Upload => upload(),
-            RequestBody::Json => body(spec, input),
+            RequestBody::Json => body(entry, input),
         };
     }
     if let Some(list) = spec.list {
@@ -177,8 +177,8 @@ fn paging() -> Vec<Value> {
 }
 
 /// The body. A field of a path variable's name may stand in it, whatever it holds: the path overrides it.
-fn body(spec: &Spec, mut input: Map<String, Value>) -> Value {
-    let variables: Vec<_> = spec.variables().collect();
+fn body(entry: &Entry, mut input: Map<String, Value>) -> Value {
+    let variables: Vec<_> = entry.spec.variables().collect();
     if let Some(properties) = input.get_mut("properties").and_then(Value::as_object_mut) {
         for (_, property) in properties.iter_mut().filter(|(name, _)| variables.contains(&name.as_str())) {
             *property = json!({ "description": "May be left out: the path overrides it." });
@@ -190,7 +190,8 @@ fn body(spec: &Spec, mut input: Map<String, Value>) -> Value {
     let required = input.get("required").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
     let mut schema = Value::Object(input);
     allow_null(&mut schema);
-    json!({ "required": required, "content": { "application/json": { "schema": schema } } })
+    let json = json!({ "schema": schema, "example": entry.example() });
+    json!({ "required": required, "content": { "application/json": json } })
 }
 
 /// A body of any kind.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 /// Why something cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReadError {
+pub enum ReadError {
     /// It is not what the specification calls a packet.
     Malformed,
     /// It can be read, but may not be said here.
@@ -34,7 +34,7 @@ impl From<ReadError> for ConnectReasonCode {
 
 /// Why a client is let in or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ConnectReasonCode {
+pub enum ConnectReasonCode {
     Success = 0x00,
     MalformedPacket = 0x81,
     ProtocolError = 0x82,
@@ -50,7 +50,7 @@ pub(super) enum ConnectReasonCode {
 
 /// Why a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DisconnectReasonCode {
+pub enum DisconnectReasonCode {
     MalformedPacket = 0x81,
     ProtocolError = 0x82,
     NotAuthorized = 0x87,
@@ -69,14 +69,14 @@ pub(super) enum DisconnectReasonCode {
 
 impl DisconnectReasonCode {
     /// Whether a DISCONNECT may say it (section 3.14.2.1).
-    pub(super) fn is_known(code: u8) -> bool {
+    pub fn is_known(code: u8) -> bool {
         matches!(code, 0x00 | 0x04 | 0x80..=0x83 | 0x87 | 0x89 | 0x8b | 0x8d..=0x90 | 0x93..=0xa2)
     }
 }
 
 /// What becomes of a PUBLISH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PubackReasonCode {
+pub enum PubackReasonCode {
     Success = 0x00,
     ImplementationSpecificError = 0x83,
     NotAuthorized = 0x87,
@@ -85,14 +85,14 @@ pub(super) enum PubackReasonCode {
 
 impl PubackReasonCode {
     /// Whether a PUBACK may say it (section 3.4.2.1).
-    pub(super) fn is_known(code: u8) -> bool {
+    pub fn is_known(code: u8) -> bool {
         matches!(code, 0x00 | 0x10 | 0x80 | 0x83 | 0x87 | 0x90 | 0x91 | 0x97 | 0x99)
     }
 }
 
 /// What becomes of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SubackReasonCode {
+pub enum SubackReasonCode {
     GrantedQos0 = 0x00,
     GrantedQos1 = 0x01,
     NotAuthorized = 0x87,
@@ -103,7 +103,7 @@ pub(super) enum SubackReasonCode {
 
 /// What becomes of a subscription that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UnsubackReasonCode {
+pub enum UnsubackReasonCode {
     Success = 0x00,
     NoSubscriptionExisted = 0x11,
 }
@@ -122,7 +122,7 @@ enum Encoding {
 
 /// A property's name (section 2.2.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum PropertyId {
+pub enum PropertyId {
     PayloadFormatIndicator = 0x01,
     MessageExpiryInterval = 0x02,
     ContentType = 0x03,
@@ -198,7 +198,7 @@ impl PropertyId {
 
 /// A property's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub enum Value<'a> {
     Number(u32),
     Text(&'a str),
     Binary(&'a [u8]),
@@ -207,20 +207,20 @@ pub(super) enum Value<'a> {
 
 /// The properties of a packet, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Properties<'a>(Vec<(PropertyId, Value<'a>)>);
+pub struct Properties<'a>(Vec<(PropertyId, Value<'a>)>);
 
 impl<'a> Properties<'a> {
-    pub(super) fn iter(&self) -> impl Iterator<Item = (PropertyId, Value<'a>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (PropertyId, Value<'a>)> {
         self.0.iter().copied()
     }
 
     /// Whether it has one of that name.
-    pub(super) fn has(&self, id: PropertyId) -> bool {
+    pub fn has(&self, id: PropertyId) -> bool {
         self.0.iter().any(|(each, _)| *each == id)
     }
 
     /// Checks that there are no others than these, each at most once; `UserProperty` may always come, and again.
-    pub(super) fn check(&self, allowed: &[PropertyId]) -> Result<(), ReadError> {
+    pub fn check(&self, allowed: &[PropertyId]) -> Result<(), ReadError> {
         let mut seen = HashSet::new();
         let mut named = self.0.iter().map(|(id, _)| id).filter(|id| **id != PropertyId::UserProperty);
         if named.all(|id| allowed.contains(id) && seen.insert(id)) {
@@ -233,24 +233,24 @@ impl<'a> Properties<'a> {
 
 /// Reads a packet from its beginning to its end.
 #[derive(Debug)]
-pub(super) struct Reader<'a>(&'a [u8]);
+pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(body: &'a [u8]) -> Self {
+    pub fn new(body: &'a [u8]) -> Self {
         Self(body)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// What was not read yet.
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub fn rest(&self) -> &'a [u8] {
         self.0
     }
 
     /// Nothing may follow what was read.
-    pub(super) fn end(&self) -> Result<(), ReadError> {
+    pub fn end(&self) -> Result<(), ReadError> {
         if self.is_empty() { Ok(()) } else { Err(ReadError::Malformed) }
     }
 
@@ -264,20 +264,20 @@ impl<'a> Reader<'a> {
         self.take(N)?.try_into().map_err(|_| ReadError::Malformed)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, ReadError> {
+    pub fn byte(&mut self) -> Result<u8, ReadError> {
         self.array().map(u8::from_be_bytes)
     }
 
-    pub(super) fn two_bytes(&mut self) -> Result<u16, ReadError> {
+    pub fn two_bytes(&mut self) -> Result<u16, ReadError> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(super) fn binary(&mut self) -> Result<&'a [u8], ReadError> {
+    pub fn binary(&mut self) -> Result<&'a [u8], ReadError> {
         let length = self.two_bytes()?;
         self.take(length.into())
     }
 
-    pub(super) fn text(&mut self) -> Result<&'a str, ReadError> {
+    pub fn text(&mut self) -> Result<&'a str, ReadError> {
         std::str::from_utf8(self.binary()?).map_err(|_| ReadError::Malformed)
     }
 
@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The properties, behind their length.
-    pub(super) fn properties(&mut self) -> Result<Properties<'a>, ReadError> {
+    pub fn properties(&mut self) -> Result<Properties<'a>, ReadError> {
         let length = usize::try_from(self.length()?).map_err(|_| ReadError::Malformed)?;
         let mut reader = Self(self.take(length)?);
         let mut properties = Properties::default();

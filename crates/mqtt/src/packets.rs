@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::codec::{
+use crate::codec::{
     DisconnectReasonCode as Reason, Properties, PropertyId, PubackReasonCode, ReadError, Reader, Value,
 };
 
@@ -21,7 +21,7 @@ const DISCONNECT_PROPERTIES: [PropertyId; 3] =
 
 /// The versions that are spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+pub enum Version {
     /// MQTT 3.1.1.
     V3,
     /// MQTT 5.
@@ -30,7 +30,7 @@ pub(super) enum Version {
 
 /// A packet that a client sends once it is known.
 #[derive(Debug)]
-pub(super) enum Packet {
+pub enum Packet {
     Publish(Box<Publish>),
     Puback(u16),
     Subscribe {
@@ -50,27 +50,27 @@ pub(super) enum Packet {
 
 /// What is published.
 #[derive(Debug)]
-pub(super) struct Publish {
-    pub(super) topic: String,
+pub struct Publish {
+    pub topic: String,
     /// The packet's number, with quality of service 1.
-    pub(super) id: Option<u16>,
-    pub(super) response_topic: Option<String>,
-    pub(super) correlation: Option<Bytes>,
-    pub(super) idempotency_key: Option<String>,
-    pub(super) payload: Bytes,
+    pub id: Option<u16>,
+    pub response_topic: Option<String>,
+    pub correlation: Option<Bytes>,
+    pub idempotency_key: Option<String>,
+    pub payload: Bytes,
 }
 
 /// A packet as it lies in what was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PacketSpan {
+pub struct PacketSpan {
     /// The first byte: its kind, and flags.
-    pub(super) head: u8,
+    pub head: u8,
     /// Where its body is.
-    pub(super) body: Range<usize>,
+    pub body: Range<usize>,
 }
 
 /// The first packet in `input`; `None` while it is not whole.
-pub(super) fn find(input: &[u8], bytes_max: usize) -> Result<Option<PacketSpan>, Reason> {
+pub fn find(input: &[u8], bytes_max: usize) -> Result<Option<PacketSpan>, Reason> {
     let Some((head, rest)) = input.split_first() else { return Ok(None) };
     let mut length = 0;
     for (place, byte) in rest.iter().take(4).enumerate() {
@@ -115,7 +115,7 @@ fn ending<'a>(
 }
 
 /// Reads a packet of a client that is known.
-pub(super) fn read(version: Version, head: u8, body: &[u8]) -> Result<Packet, Reason> {
+pub fn read(version: Version, head: u8, body: &[u8]) -> Result<Packet, Reason> {
     let flags = head & 0x0f;
     let fixed = |expected: u8| if flags == expected { Ok(()) } else { Err(Reason::MalformedPacket) };
     match head >> 4 {

@@ -1,0 +1,39 @@
+//! What events gives to the others: streams of what has happened.
+
+use std::sync::Arc;
+
+use portico_kernel::{AccountId, EndpointId, EventId, Timestamp};
+
+use crate::Engine;
+
+/// An event that was just written.
+#[derive(Debug, Clone)]
+pub struct StoredEvent {
+    /// Its number within the account.
+    pub sequence: i64,
+    /// Its id.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: &'static str,
+    /// Its data, as JSON.
+    pub data: String,
+    /// The one endpoint that it is for, whatever that subscribes.
+    pub only_to: Option<EndpointId>,
+}
+
+/// Streams of events to whoever listens. Kept by events.
+pub trait Streams: Send + Sync {
+    /// Is anybody listening here to the account's events?
+    fn is_watched(&self, account: AccountId) -> bool;
+
+    /// The account's events up to `last` are committed. `events` are the newest of them, in order, if anybody listens
+    /// here; should they not be given, or come late, the streams read them from the database.
+    fn committed(
+        &self,
+        engine: &Arc<Engine>,
+        account: AccountId,
+        last: i64,
+        now: Timestamp,
+        events: Vec<StoredEvent>,
+    );
+}

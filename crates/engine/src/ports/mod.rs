@@ -1,0 +1,18 @@
+//! What one area needs of another, as small traits that `portico` wires: a file for each area that gives it. An area never
+//! names another.
+
+mod accounts;
+mod events;
+mod gateway;
+mod identity;
+mod mail;
+mod metering;
+mod webhooks;
+
+pub use accounts::{Enrolment, Membership, Memberships, PendingInvitation, account_closed};
+pub use events::{StoredEvent, Streams};
+pub use gateway::Progress;
+pub use identity::{Directory, Key, PersonRecord};
+pub use mail::{MailMessage, Mailer};
+pub use metering::Charge;
+pub use webhooks::{AfterCommit, Outbox};
