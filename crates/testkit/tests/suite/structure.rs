@@ -95,3 +95,46 @@ fn statements_stand_in_their_own_room_and_files_are_short() {
         }
     }
 }
+
+/// Does a source file define this function or hold this constant, and name the type or module that it is of?
+fn is_defined(files: &[(PathBuf, String)], of: &str, name: &str) -> bool {
+    let is_function = name.starts_with(char::is_lowercase);
+    let forms =
+        if is_function { vec![format!("fn {name}("), format!("fn {name}<")] } else { vec![name.to_owned()] };
+    files.iter().any(|(path, text)| {
+        let names_it = text.contains(of) || path.with_extension("").iter().any(|part| part == of);
+        names_it && forms.iter().any(|form| text.contains(form.as_str()))
+    })
+}
+
+#[test]
+fn the_walkthroughs_name_what_exists() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(page.lines().count() <= 200, "ARCHITECTURE.md is long: tell of one module in that module");
+    let walkthroughs = page.lines().filter(|line| line.starts_with("## Walkthrough")).count();
+    assert_eq!(walkthroughs, 3, "every other walkthrough stands in the module that it tells of");
+    let mut paths = Vec::new();
+    for name in dependencies().keys() {
+        sources(&root().join("crates").join(name).join("src"), &mut paths);
+    }
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path, text)
+    };
+    let files: Vec<_> = paths.into_iter().map(read).collect();
+    // Every second piece stands between backticks.
+    let mut checked = 0;
+    for word in page.split('`').skip(1).step_by(2) {
+        let function = || word.strip_suffix("()").map(|name| ("", name));
+        if let Some((of, name)) = word.split_once("::").or_else(function) {
+            assert!(is_defined(&files, of, name), "ARCHITECTURE.md names `{word}`, which does not exist");
+            checked += 1;
+        }
+        if word.contains('/') && Path::new(word).extension().is_some_and(|extension| extension == "rs") {
+            let exists = root().join(word).exists() || root().join("crates").join(word).exists();
+            assert!(exists, "ARCHITECTURE.md names the file {word}, which does not exist");
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "the names were found");
+}
