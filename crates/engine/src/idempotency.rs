@@ -6,6 +6,20 @@
 //! An operation that commits more than once ([`Ctx::step`]) keeps the result of each step in the same record, in the
 //! step's own transaction. Should the server die after it, a repeat with the key is given the result instead of running
 //! the step again.
+//!
+//! The way of a call with a key:
+//!
+//! 1. `dispatch` reads the input first: a refusal of what was sent is not kept. `Claim::take` then inserts a running
+//!    record in a transaction of its own, under account, caller, operation and key, with a fingerprint of the fields
+//!    as they were sent, a claim id and a lease of 60 s. It takes over a record whose lease has ended.
+//! 2. When the record belongs to another call, `Claim::meet` answers: 409 while that call runs, 422 for another
+//!    fingerprint, otherwise the kept answer.
+//! 3. When the operation succeeds, `Claim::keep` writes the sealed answer into its transaction, fenced by the claim
+//!    id. If the lease was lost in between, nothing is committed, and the caller gets 409.
+//! 4. When it refuses with a status below 429, 403 excepted, its transaction is rolled back and the refusal is kept in
+//!    a transaction of its own. After any other failure `Claim::release` lets the key go, so that a repeat runs.
+//! 5. After a crash the record is still running. On SQLite the next server releases it at its start
+//!    (`release_stale_claims`); on PostgreSQL its lease ends. The job `PruneIdempotency` removes records after a day.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -10,6 +10,22 @@
 //! to their own area's crate, unchanged, when that area is built: a receiver can be written against them today.
 //!
 //! Absent on purpose: queues. An account's log is the only one.
+//!
+//! The way of an event to a stream:
+//!
+//! 1. Opening a stream is an operation like any other (`OpenStream`, `OpenSocket`, `OpenMqtt`): it is admitted,
+//!    counted and run, and answers with `StreamParams`, from which the gateway opens the connection. That takes a
+//!    slot, or is refused with 429.
+//! 2. `Feed::open` finds the cursor in the log. A position that is no longer there gives a resync.
+//! 3. An operation commits an event, and `Hub::committed` is called. If anybody listens here, the events are handed
+//!    over as they are, and the `Channel` of the account adds them to its tail in the order of their numbers. Other
+//!    servers are told by `NOTIFY`, and read what they miss; a poll finds what no notification told.
+//! 4. `Feed::next` wakes and returns the next frames that pass the filter. `Frame::shape` serialises an event once for
+//!    each protocol; every stream is sent the same bytes.
+//! 5. A peer that does not read blocks its own connection and nothing else. When it reads again, `TailRead::Behind`
+//!    makes its feed read pages from the database until it has caught up.
+//! 6. The gateway ends the connection when its credential is revoked or expires, after a day, or when the server
+//!    stops.
 
 mod channel;
 mod cursor;

@@ -8,6 +8,23 @@
 //! use beyond it. No 60 seconds hold more calls of one key than its limit, on all servers together.
 //!
 //! Absent on purpose: prices in money, invoices, and units that are carried over into the next month.
+//!
+//! How a call is counted:
+//!
+//! 1. The gateway knows the caller and makes a `MeteredCall`. `MeteredCall::admit` takes a slot of the caller's rate
+//!    limit. The first call of an account on a server also loads its plan and leases units (`Metering::take_units`).
+//! 2. Just before the operation runs, `Charge::pay` takes its price: a compare-and-swap on the units that are leased.
+//!    When they are too few it asks the database, and may be refused.
+//! 3. The operation ends. `Charge::settle` gives the units of a fault of ours back.
+//! 4. `MeteredCall::finish` appends one record to the journal, and the answer leaves. If nobody waits for the answer
+//!    any more, the call is recorded when the last `Arc` is dropped.
+//! 5. The job `Count` reads what is new in the journal (`flush.rs`), adds it up by account (`batch.rs`) and writes it
+//!    in one transaction with the journal's position. Crossing a threshold of the budget emits `usage.threshold` in
+//!    that commit.
+//! 6. A report reads one state of the database and adds the records of the journal that this state does not have yet
+//!    (`pending.rs`).
+//! 7. After a crash the next server finds the journal with its lock free, counts what is left (`Metering::take_over`),
+//!    fills the rate limits from the log of requests (`restart.rs`) and removes the files.
 
 mod account;
 mod batch;

@@ -1,4 +1,9 @@
 //! What a call tells: its events and audit entries, written with its transaction.
+//!
+//! An event and its audit entry share one number of the account's sequence. The row of the sequence stays locked until
+//! the commit, so numbers become visible in their order: whoever has read number 7 is never handed a 6 that was
+//! committed late. That is why every reader of the log (`ListAuditEntries`, `ListEvents`, the streams) can go on after
+//! the last number that it has seen, by a range of the primary key, at the same cost however long the log is.
 
 use std::sync::Arc;
 

@@ -4,6 +4,25 @@
 //! the token (`auth.rs`), the message (`message.rs`), the revision it speaks (`revision.rs`), then a method of the protocol or a
 //! tool (`call.rs`), whose operation runs as over REST. While it runs, something may be told or asked
 //! (`exchange.rs`); then the answer is a stream.
+//!
+//! How an assistant calls a tool:
+//!
+//! 1. `Tools::new` has read the registry at the start: every operation whose `SPEC` says `.tool(..)` is one. Its
+//!    description is the doc comment, its schemas are the types (`schema.rs`), its scopes follow from its method and
+//!    category.
+//! 2. `POST /mcp` is routed like any operation, and `Mcp::handle_mcp` (`handle.rs`) takes it from there. `auth.rs`
+//!    checks the origin of the page and the token. Without a token, 401 says where to get one.
+//! 3. The body is read by the strict reader of every other request, into a JSON-RPC message (`message.rs`). From here
+//!    on a refusal is an error of the protocol that holds the `Problem`. `Revision::of` finds the revision, and checks
+//!    that the headers agree with the body.
+//! 4. `Mcp::admit_tool` (`call.rs`) finds the tool. A missing scope is 403, and names every scope that the token would
+//!    need. Then the call is admitted as over REST (`Calls::admit_named`).
+//! 5. `request_approval` (`approval.rs`) asks the person first, if the call cannot be undone and the client can ask.
+//! 6. `Calls::run` runs the operation with the options of tools: pages of 20 items, a byte budget for each page,
+//!    progress, and a rollback if the client disconnects. If anything is sent before the answer, the answer becomes a
+//!    stream (`stream.rs`).
+//! 7. `ResultWriter` (`results.rs`) writes the answer as JSON and as text, shortens what is too long and says how to
+//!    go on. A refusal of the operation is a result too, so that the model can mend its call.
 
 mod approval;
 mod auth;

@@ -1,4 +1,23 @@
 //! What people see: plain forms that work without scripts, passkeys excepted.
+//!
+//! How a person lets an app in:
+//!
+//! 1. The app sends the browser to `/oauth2/auth`. `PageRequest::authorize` has `Identity::read_authorization` check
+//!    the client and its address first. Until both are known, a refusal is shown to the person and nobody is
+//!    redirected; after that it goes to the app.
+//! 2. If nobody is signed in, the browser goes to `/signin` and brings the request along. `PageRequest::signin` takes
+//!    an attempt from both limits (`attempts::take`), checks the password (`Passwords::matches`), and begins a
+//!    session, or asks for a code first.
+//! 3. Back at `/oauth2/auth`, `PageRequest::settled` decides whether the person must be asked. If so, the request is
+//!    sealed for this session and carried to `/consent`, which names the app, its host, the scopes and the accounts to
+//!    choose from.
+//! 4. *Allow* uses the sealed request up, and `Identity::authorize` writes an authorization and a code that lives a
+//!    minute. The browser goes back to the app with the code.
+//! 5. The app exchanges the code with its PKCE verifier (`Identity::exchange_code`). The code is used up by one
+//!    statement, and using it again ends the authorization. The app gets a token of 15 minutes and a refresh token.
+//! 6. The person disconnects the app in the settings, leaves the account or signs out. The authorization ends
+//!    (`people/ending.rs`), its id is added to the revocations, and within a second its tokens are refused on every
+//!    server.
 
 mod authorize;
 mod consent;

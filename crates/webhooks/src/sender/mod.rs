@@ -9,6 +9,26 @@
 //! is a retry, is found in the database: by the worker's own timer, and twice a second by the supervisor's poll for
 //! everything that is due. Workers pass the results of their attempts to one task that writes many at once
 //! ([`results`]).
+//!
+//! The way of a delivery:
+//!
+//! 1. `Outbox::fill` has inserted it in the commit of its event. `Sender::hand_over` then gives it to the account's
+//!    worker, or asks the supervisor to claim the account and start one. The worker puts it into the queue of its
+//!    endpoint (`EndpointQueue`).
+//! 2. `AccountWorker::start_attempts` starts as many attempts as the limits allow: first attempts before retries, an
+//!    endpoint that does not answer with one slot instead of sixteen (`ConcurrencyLimit`), and all slow endpoints
+//!    together with at most half of the server's slots.
+//! 3. `attempt`, while the server is sure of its claims, writes the envelope, signs it with the endpoint's keys (two
+//!    for a day after a rotation) and posts it through `Egress::post`, which checks the address and gives up after 15
+//!    seconds.
+//! 4. `transition` (`model/transition.rs`) says what becomes of the delivery: delivered, tried again later, or failed.
+//!    `results::write` stores up to 256 results in one transaction: each delivery whose claim is still valid, its
+//!    attempt, the health of its endpoint, and the statistics.
+//! 5. An answer of 410, or five days of failures, disables the endpoint in the same commit (`results::disable`), if it
+//!    is still the endpoint that was called. Its pending deliveries end as failed; once it is enabled again they can
+//!    be recovered.
+//! 6. After a crash the rows are due as they were, and the next server claims the account and sends them. A receiver
+//!    that got one twice knows it by its `webhook-id`.
 
 mod account_worker;
 mod attempt;
