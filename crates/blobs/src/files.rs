@@ -1,6 +1,6 @@
 //! Objects as files in the data folder.
 //!
-//! A file is written beside its place, under a name that ends in `.part`, and gets its own name once it is on the disk.
+//! A file is written in its folder, under a name that ends in `.part`, and gets its own name once it is on the disk.
 //! Keys begin with the time, so folders are made of their first characters: one holds what began within 17 minutes.
 
 use std::ffi::OsString;

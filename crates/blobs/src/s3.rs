@@ -95,7 +95,7 @@ fn element<'a>(xml: &'a str, tag: &str) -> Option<&'a str> {
     rest.split_once(&format!("</{tag}>")).map(|(text, _)| text)
 }
 
-/// What the service said, in words for an operator.
+/// What the service said, as a message for an operator.
 fn describe(status: StatusCode, body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let shown: String = match (element(&body, "Code"), element(&body, "Message")) {

@@ -21,7 +21,7 @@ use crate::{
 
 /// The longest that an operation may run. Shorter than the lease of an Idempotency-Key.
 pub const OPERATION_TIME_MAX: Duration = Duration::from_secs(30);
-/// What a call may take beyond that, to claim its key and to commit or take back.
+/// What a call may take beyond that, to claim its key and to commit or roll back.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// A call that was admitted.
@@ -110,13 +110,13 @@ impl Reply {
 /// Runs a call. What it writes is kept if and only if it succeeds; a panic is a refusal like any other.
 pub async fn dispatch(engine: &Arc<Engine>, entry: &Arc<Entry>, call: Call) -> Result<Reply, Problem> {
     // Beyond the operation's own time only a database that does not answer takes so long. What is dropped then is
-    // taken back by the database, and a claim ends with its lease.
+    // rolled back by the database, and a claim ends with its lease.
     let limit = engine.time_limit(&entry.spec) + SETTLE_TIME_MAX;
     if entry.spec.method == Method::Get {
         return within(limit, pin!(run(engine, entry, call))).await.unwrap_or_else(|| Err(timed_out()));
     }
-    // A caller that goes away does not stop a write half-way, nor leave its answer unkept. Where going away takes the
-    // call back, it is taken back in order.
+    // A caller that goes away does not stop a write half-way, nor leave its answer unkept. Where going away cancels
+    // the call, it is rolled back in order.
     let (engine, entry) = (engine.clone(), entry.clone());
     let task = tokio::spawn(async move { tokio::time::timeout(limit, run(&engine, &entry, call)).await });
     match task.await {
@@ -259,7 +259,7 @@ async fn keep_answer(
     Ok(Reply::new(output, ctx.queries()))
 }
 
-/// A refusal by the operation is an answer too. It is kept in a transaction of its own, since its own was taken back.
+/// A refusal by the operation is an answer too. It is kept in a transaction of its own, since its own was rolled back.
 async fn keep_refusal(
     engine: &Engine,
     ctx: &mut Ctx,

@@ -175,7 +175,7 @@ impl Claim {
         Err(taken_over())
     }
 
-    /// Lets the key go, so that a repeat runs.
+    /// Releases the key, so that a repeat runs. Steps that were committed stay.
     pub(crate) async fn release(&self, engine: &Engine) {
         let released = async {
             let mut tx = engine.db.write().await?;
@@ -183,7 +183,7 @@ impl Claim {
             tx.commit().await
         };
         if let Err(error) = released.await {
-            tracing::warn!(%error, "An Idempotency-Key could not be let go; its lease will end it");
+            tracing::warn!(%error, "Failed to release an Idempotency-Key; its lease will end it");
         }
     }
 }
@@ -194,12 +194,12 @@ fn taken_over() -> Problem {
 }
 
 /// Is a refusal kept? Not those that say nothing about the request: that the caller may not make it, that there are too
-/// many, that it was taken back, or that the fault is ours.
+/// many, that it was cancelled, or that the fault is ours.
 pub(crate) fn is_kept(code: Code) -> bool {
     code != Code::Forbidden && code.status() < 429
 }
 
-/// Lets go of every claim that a server before this one left behind. Right only for the one server of a database.
+/// Releases every claim that a server before this one left behind. Right only for the one server of a database.
 pub async fn release_stale_claims(engine: &Engine) -> Result<u64, StoreError> {
     let mut tx = engine.db.write().await?;
     let claims = sql::release_all_claims(&mut tx).await?;

@@ -13,7 +13,7 @@ pub trait Offer: Send + Sync {
     /// Its tools, as `tools/list` shows them.
     fn tools(&self) -> Vec<Value>;
 
-    /// Answers a request of the protocol; nothing when it knows no such method, or nothing of that name.
+    /// Answers a request of the protocol; `None` when it knows no such method, or no tool of that name.
     fn answer<'a>(&'a self, request: OfferRequest<'a>) -> BoxFuture<'a, Option<Result<Value, OfferFault>>>;
 }
 
@@ -58,7 +58,7 @@ pub trait Assistant: Send + Sync {
     /// Seals a state that the assistant brings back, for this caller and this use.
     fn seal(&self, purpose: &str, state: &[u8]) -> String;
 
-    /// Opens what was sealed; nothing when it is too old, damaged, or another's.
+    /// Opens what was sealed; `None` when it is too old, damaged, or another's.
     fn open(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>>;
 }
 

@@ -31,7 +31,7 @@ impl PageSize {
 pub struct PageRequest {
     /// The largest number of items.
     pub size: PageSize,
-    /// Where the page before ended; nothing for the first page.
+    /// Where the page before ended; `None` for the first page.
     pub after: Option<Cursor>,
 }
 

@@ -29,7 +29,7 @@ pub struct Registry {
     offers: Vec<Arc<dyn Offer>>,
 }
 
-/// Two things that claim one place.
+/// Two things of one name, route or type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryError(String);
 
@@ -172,7 +172,7 @@ impl Registry {
         tx.rollback().await
     }
 
-    /// Erases up to `most` rows of what the areas keep of `account`; answers how many. None left means all is erased.
+    /// Erases up to `most` rows of what the areas keep of `account`; returns how many. Zero means that all is erased.
     pub async fn erase_some(&self, tx: &mut Tx, account: AccountId, most: i64) -> Result<u64, StoreError> {
         for statement in &self.erasures {
             let erased = tx.execute(statement, args![account, most]).await?;

@@ -81,7 +81,7 @@ pub struct Spec {
     pub access: Access,
     /// The least role of a person in the account.
     pub role: Role,
-    /// What a call costs; nothing for health and documents.
+    /// What a call costs; `None` for health and documents, which are free.
     pub category: Option<Category>,
     /// Is an `Idempotency-Key` taken?
     pub idempotency_key: bool,

@@ -364,7 +364,7 @@ pub(crate) async fn release_claim(tx: &mut Tx, at: &RecordKey, claim: &str) -> R
     Ok(())
 }
 
-/// Lets go of every claim; right only where no other process can hold one.
+/// Releases every claim; right only where no other process can hold one.
 pub(crate) async fn release_all_claims(tx: &mut Tx) -> Result<u64, StoreError> {
     let paused =
         "update idempotency_records set claimed_until = 0 where state = 'running' and steps is not null";

@@ -184,7 +184,7 @@ impl Connections {
         }
     }
 
-    /// Ends the connections whose credentials do not stand any more.
+    /// Ends the connections whose credentials are no longer valid.
     async fn sweep(&self, engine: &Arc<Engine>) {
         let now = engine.clock.now();
         let before = self.swept.swap(now.as_micros(), Ordering::Relaxed);

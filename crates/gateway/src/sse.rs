@@ -118,7 +118,7 @@ pub(crate) async fn open(
     Ok(HttpAnswer { head, stream: Some(Box::new(begin)) })
 }
 
-/// The first block. Its `id` makes a client that is cut off before the first event come back to this very place.
+/// The first block. Its `id` makes a client that is cut off before the first event come back to this very position.
 fn beginning(start: &Start, told: i64, resync: Option<&Resync>) -> Bytes {
     let id = match (start, resync) {
         (Start::After(cursor), None) => cursor.to_string(),

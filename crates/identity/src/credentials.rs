@@ -216,7 +216,7 @@ impl Identity {
     pub async fn revoke(&self, ctx: &mut Ctx, id: &str) -> Result<Vec<String>, Problem> {
         let known = sql::credential(ctx.tx().await?, id).await?;
         let account = known.ok_or_else(|| Problem::not_found("key or API token", id))?.account_id;
-        // Held, so that no key can come to be below it meanwhile.
+        // Locked, so that no key can be made below it meanwhile.
         ctx.lock_account(account).await?;
         let now = ctx.now();
         let revoked = sql::revoke(ctx.tx().await?, id, now).await?;

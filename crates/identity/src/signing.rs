@@ -79,7 +79,7 @@ fn damaged(error: impl std::fmt::Display) -> Problem {
     Problem::internal(format!("a signing key is damaged: {error}"))
 }
 
-/// The place of the key that signs, among all by when they begin to: the last whose time has come.
+/// The index of the key that signs, among all by when they begin to: the last whose time has come.
 fn active(rows: &[SigningKeyRow], now: Timestamp) -> usize {
     rows.iter().rposition(|row| row.activates_at <= now).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 //! Values without I/O that every crate of Portico shares.
 //!
 //! Nothing here opens a socket, a file or a transaction. What an operation takes and answers is built from
-//! these types, so that a bound, a format or a status is said in one place and holds on every transport.
+//! these types, so that a limit, a format or a status is said in one place and holds on every transport.
 //!
 //! Invariant: this crate depends on no other crate of the workspace.
 

@@ -120,7 +120,7 @@ pub enum OpenError {
     Store(StoreError),
     /// The keyring cannot be used.
     Keyring(KeyringError),
-    /// Two areas claim one place.
+    /// Two areas have something of one name, route or type.
     Registry(RegistryError),
     /// Mail cannot be sent.
     Mail(MailError),

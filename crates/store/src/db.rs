@@ -146,7 +146,7 @@ impl Db {
         tx.rollback().await
     }
 
-    /// Finishes what is under way and lets go of the database.
+    /// Finishes what is under way and closes the database.
     pub async fn close(&self) {
         match &self.0 {
             Inner::Sqlite(db, _) => db.close().await,

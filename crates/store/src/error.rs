@@ -23,12 +23,12 @@ const SQLITE_NOT_USABLE: [i64; 7] = [5, 6, 8, 10, 13, 14, 15];
 const POSTGRES_NOT_USABLE: [&str; 6] = ["08", "53", "57", "58", "40", "25P03"];
 
 impl StoreError {
-    /// A fault in these words.
+    /// A fault with this message.
     pub fn fault(words: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Fault(Arc::from(words.into()))
     }
 
-    /// The database cannot be used, in these words.
+    /// The database cannot be used; the message says why.
     pub fn unavailable(words: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Unavailable(Arc::from(words.into()))
     }

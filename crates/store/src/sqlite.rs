@@ -88,7 +88,7 @@ impl SqliteDb {
         lane.settle().await;
         self.readers.close().await;
         if let Err(error) = lane.run("pragma wal_checkpoint(truncate)").await {
-            tracing::warn!(%error, "The write-ahead log could not be folded into the database; the next start will");
+            tracing::warn!(%error, "Failed to checkpoint the write-ahead log; the next start will");
         }
     }
 }

@@ -86,7 +86,7 @@ impl<'a> Browser<'a> {
         answer
     }
 
-    /// Signs in with a password; answers what came of it.
+    /// Signs in with a password; returns the answer.
     pub async fn sign_in(&mut self, email: &str, password: &str) -> Answer {
         let page = self.get("/signin").await;
         self.submit(&page, "/signin", &[("email", email), ("password", password)]).await

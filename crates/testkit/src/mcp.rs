@@ -30,7 +30,7 @@ pub fn rpc(token: &str, method: &str, params: Value) -> TestRequest {
     rpc_as(&json!({}), token, method, params)
 }
 
-/// A request of a client that shook hands.
+/// A request of a client with a handshake.
 pub fn old_rpc(token: &str, method: &str, params: &Value) -> TestRequest {
     TestRequest::new("POST", "/mcp")
         .bearer(token)

@@ -33,7 +33,7 @@ pub struct MqttMessage {
 }
 
 impl MqttClient {
-    /// Connects, and answers the body of the CONNACK too; nothing when the server has gone.
+    /// Connects, and returns the body of the CONNACK too; `None` when the server has gone.
     pub async fn open(
         address: SocketAddr,
         version: u8,
@@ -69,7 +69,7 @@ impl MqttClient {
         let _ = self.stream.write_all(&packet).await;
     }
 
-    /// The next packet; nothing when the server has closed.
+    /// The next packet; `None` when the server has closed.
     pub async fn next(&mut self) -> Option<(u8, Vec<u8>)> {
         let reading = async {
             let head = self.stream.read_u8().await.ok()?;
@@ -108,7 +108,7 @@ impl MqttClient {
         assert_eq!(self.next().await.unwrap().0, 0xd0);
     }
 
-    /// Subscribes, and answers the code.
+    /// Subscribes, and returns the code.
     pub async fn subscribe(&mut self, filter: &str, qos: u8) -> u8 {
         let properties: &[u8] = if self.version == 5 { &[0] } else { &[] };
         self.send(0x82, &[&[0, 9], properties, &mqtt_text(filter), &[qos]].concat()).await;
@@ -122,7 +122,7 @@ impl MqttClient {
         self.published_or_end().await.unwrap()
     }
 
-    /// The next message; nothing when the server ends the connection.
+    /// The next message; `None` when the server ends the connection.
     pub async fn published_or_end(&mut self) -> Option<MqttMessage> {
         let (head, body) = self.next().await.filter(|(head, _)| *head != 0xe0)?;
         assert_eq!(head & 0xf0, 0x30, "{head:x} {body:?}");

@@ -97,7 +97,7 @@ impl Answer {
 }
 
 impl Answer {
-    /// Reads an answer as it came over the wire; nothing when it is not whole.
+    /// Reads an answer as it came over the wire; `None` when it is not whole.
     pub fn from_wire(bytes: &[u8]) -> Option<Self> {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
         let head = str::from_utf8(&bytes[..end]).ok()?;

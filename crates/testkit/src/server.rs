@@ -326,7 +326,7 @@ impl SocketClient {
         self.answer("call").await
     }
 
-    /// Subscribes, and answers the cursor.
+    /// Subscribes, and returns the cursor.
     pub async fn subscribe(&mut self, types: &[&str], after: Option<&str>) -> String {
         self.send(json!({ "type": "subscribe", "id": "s", "types": types, "after": after })).await;
         self.answer("s").await["result"]["cursor"].as_str().unwrap().to_owned()
@@ -341,7 +341,7 @@ impl SocketClient {
         things
     }
 
-    /// Reads until the server closes; answers the frames before and the code.
+    /// Reads until the server closes; returns the frames before and the code.
     pub async fn closed(&mut self) -> (Vec<Value>, u16) {
         let mut frames = Vec::new();
         loop {

@@ -22,7 +22,7 @@ use crate::{AccountRef, Admission, Cursor, Engine, Event, Method, PageRequest, S
 pub(crate) use records::{AuditRecord, Record};
 use step::KeyedSteps;
 
-/// What the data of an event may take; with its envelope a delivery stays within 64 KiB.
+/// The limit of an event's data, in bytes; with its envelope a delivery stays within 64 KiB.
 const EVENT_BYTES_MAX: usize = 63 << 10;
 
 /// What an operation may use while it runs: the caller, the time, ids, and the transaction.
@@ -339,7 +339,7 @@ impl Ctx {
         self.queries += tx.queries();
         if let Err(error) = Box::pin(tx.rollback()).await {
             // The database forgets it all the same; only the connection is lost.
-            tracing::warn!(%error, operation = self.spec.name, "A transaction could not be taken back in order");
+            tracing::warn!(%error, operation = self.spec.name, "Failed to roll a transaction back");
         }
     }
 

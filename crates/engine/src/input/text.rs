@@ -1,4 +1,4 @@
-//! What a fault says, in words for a person.
+//! The message of an input error, for a person.
 
 use serde::de::{Expected, Unexpected};
 

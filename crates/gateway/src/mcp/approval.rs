@@ -60,7 +60,7 @@ impl IrreversibleCall {
     }
 }
 
-/// A value as a person reads it. A model wrote it: nothing in it may pass for our own words.
+/// A value as a person reads it. A model wrote it: nothing in it may pass for our own text.
 fn shown_value(node: &Node) -> String {
     let value = value(node.clone());
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -132,7 +132,7 @@ fn can_ask(exchange: &Exchange) -> bool {
     let elicitation = exchange.revision.capabilities.get("elicitation").and_then(Value::as_object);
     // One that names no mode means forms.
     let shows_forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
-    // One that shook hands is asked on the stream of the call.
+    // One with a handshake is asked on the stream of the call.
     shows_forms && (exchange.revision.is_stateless || exchange.hears())
 }
 

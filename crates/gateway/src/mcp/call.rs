@@ -136,7 +136,7 @@ pub(super) fn no_tool(name: Option<&Node>) -> RpcError {
     RpcError { status, ..RpcError::params(Problem::new(Code::NotFound, message)) }
 }
 
-/// Runs a call that was admitted. Dropped, it takes back what is not done yet.
+/// Runs a call that was admitted. Dropped, it rolls back what is not committed yet.
 pub(super) async fn run(exchange: Arc<Exchange>, call: ToolCall) -> RpcOutcome {
     let (id, request_id) = (call.id.clone(), call.call.request_id.clone());
     let is_stateless = exchange.revision.is_stateless;

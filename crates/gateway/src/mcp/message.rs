@@ -125,7 +125,7 @@ impl RpcError {
         Self::new(ErrorCode::METHOD_NOT_FOUND, Problem::new(Code::NotFound, message))
     }
 
-    /// The same for a client of that revision: one that shook hands reads an error of the protocol only where the status is 200.
+    /// The same for a client of that revision: one with a handshake reads a protocol error only if the status is 200.
     pub(crate) fn for_revision(mut self, is_stateless: bool) -> Self {
         let of_protocol = matches!(
             self.code,

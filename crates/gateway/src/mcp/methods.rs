@@ -60,7 +60,7 @@ impl Mcp {
         Ok(Some(response))
     }
 
-    /// Shakes hands with a client of an older revision.
+    /// Answers the handshake of a client of an older revision.
     async fn initialize(&self, request: &RpcRequest<'_>) -> Result<Response<Bytes>, RpcError> {
         let Some(Node::Text(wanted)) = request.params.get("protocolVersion") else {
             return Err(RpcError::params(Problem::field("params.protocolVersion", "must name a revision")));

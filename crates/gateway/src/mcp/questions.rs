@@ -1,4 +1,4 @@
-//! Questions that are on their way to clients that shook hands: they go out on the stream of a call, and the answer comes
+//! Questions on their way to clients with a handshake: they go out on the stream of a call, and the answer comes
 //! with a request of its own.
 
 use std::time::Duration;

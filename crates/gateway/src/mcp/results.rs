@@ -53,7 +53,7 @@ impl ResultWriter<'_> {
         self.refused(&Problem::new(Code::FailedPrecondition, message).to_json(""))
     }
 
-    /// The result of a call that was refused: in words for the model, and the `Problem` for a program.
+    /// The result of a call that was refused: as text for the model, and as the `Problem` for a program.
     pub(super) fn refused(self, problem: &[u8]) -> Result<String, Problem> {
         let body = str::from_utf8(problem).map_err(Problem::internal)?;
         let problem: Value = serde_json::from_str(body).map_err(Problem::internal)?;

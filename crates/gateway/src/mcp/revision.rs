@@ -1,6 +1,6 @@
 //! Which revision of the protocol a request speaks, and whether its headers say what its body says.
 //!
-//! Until 2025-11-25 a client shakes hands first; since 2026-07-28 every request says in `_meta` what it is, and in
+//! Until 2025-11-25 a client begins with a handshake; since 2026-07-28 every request says in `_meta` what it is, and in
 //! headers what it is about, so that those who pass it on need not read it.
 
 use base64::Engine as _;
@@ -26,7 +26,7 @@ pub(crate) const SUPPORTED: [ProtocolVersion; 3] =
 /// What a request says of whoever sends it.
 pub(crate) struct Revision {
     pub(crate) is_stateless: bool,
-    /// What the client can do; of one that shook hands it is not known here.
+    /// What the client can do; after a handshake it is not known here.
     pub(crate) capabilities: Map<String, Value>,
 }
 

@@ -1,5 +1,5 @@
-//! Calls under way, which go on as long as somebody waits for them: a client goes away, or, if it shook hands, takes its
-//! call back by a word.
+//! Calls under way, which go on as long as somebody waits for them: a client disconnects, or, in a revision with a
+//! handshake, cancels its call by a notification.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,14 +24,14 @@ type At = (String, Id);
 /// A call under way, until this is dropped.
 #[derive(Default)]
 pub(super) struct RunningCall {
-    /// Where it is known; one that cannot be taken back by a word is not.
+    /// `None` for a call that cannot be cancelled by a notification.
     known: Option<(Arc<RunningCalls>, At, u64)>,
     gone: Option<oneshot::Receiver<()>>,
     waiting: Option<oneshot::Sender<()>>,
 }
 
 impl RunningCalls {
-    /// A call begins that may be taken back by a word.
+    /// Begins a call that may be cancelled by a notification.
     pub(super) fn begin(self: &Arc<Self>, subject: &str, id: &Id) -> RunningCall {
         let (sender, receiver) = oneshot::channel();
         let (at, number) = ((subject.to_owned(), id.clone()), self.begun.fetch_add(1, Ordering::Relaxed));
@@ -39,14 +39,15 @@ impl RunningCalls {
         RunningCall { known: Some((self.clone(), at, number)), gone: Some(receiver), waiting: None }
     }
 
-    /// Takes a call back, if it is under way here. Where two have that id, nobody knows which is meant, and both go on.
+    /// Cancels a call, if it is under way here. Where two have that id, nobody knows which is meant, and both go on.
     pub(super) fn cancel(&self, subject: &str, id: &Id) {
         self.calls.remove_if(&(subject.to_owned(), id.clone()), |_, calls| calls.len() == 1);
     }
 }
 
 impl RunningCall {
-    /// The same, where that must be told: what only reads, and cannot be taken back by a word, ends with whoever waits.
+    /// Resolves when the client has gone; `None` for a call that only reads and cannot be cancelled by a notification,
+    /// which ends with its client anyway.
     pub(super) fn gone_from(&mut self, spec: &Spec) -> Option<oneshot::Receiver<()>> {
         (self.known.is_some() || !spec.only_reads()).then(|| self.gone())
     }

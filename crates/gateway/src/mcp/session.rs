@@ -1,4 +1,4 @@
-//! What a client said of itself when it shook hands, sealed and given back to it: no server keeps it.
+//! What a client said of itself in the handshake, sealed and given back to it: no server keeps it.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use portico_engine::Engine;
@@ -35,8 +35,8 @@ pub(super) fn begin(engine: &Engine, caller: &Caller, params: &Fields) -> Option
     HeaderValue::from_str(&sealed).ok()
 }
 
-/// What the client said when it shook hands, if it brings that back. A session that is over is told so by 404, and the
-/// client shakes hands again.
+/// What the client said in the handshake, if it brings that back. A session that is over is told so by 404, and the
+/// client repeats the handshake.
 pub(super) fn recall(
     engine: &Engine,
     caller: &Caller,

@@ -177,7 +177,7 @@ pub(super) fn pong(out: &mut BytesMut) {
     out.put_slice(&[0xd0, 0]);
 }
 
-/// Says why the connection ends; MQTT 3.1.1 has no words for it.
+/// Says why the connection ends; MQTT 3.1.1 has no code for it.
 pub(super) fn disconnect(out: &mut BytesMut, version: Version, reason: DisconnectReasonCode) {
     if version == Version::V5 {
         put_packet(out, 0xe0, &[reason as u8]);

@@ -1,8 +1,8 @@
 //! MQTT 3.1.1 and 5, over TCP, TLS and WebSocket.
 //!
 //! There is no broker: a connection reads its account's log, like any other stream. Its client may subscribe to events
-//! and, in MQTT 5, call operations; it reaches no other client. What a client left is a place in the log, so nothing is
-//! queued for it. The library reads packets; what is under way is counted in `window.rs`.
+//! and, in MQTT 5, call operations; it reaches no other client. What a client leaves is a position in the log, so
+//! nothing is queued for it. The library reads packets; what is under way is counted in `window.rs`.
 
 mod calls;
 mod client;

@@ -259,7 +259,7 @@ impl Client {
             ClientEnd::Gone => {}
             ClientEnd::Close(reason) => {
                 encode::disconnect(&mut out, version, reason);
-                // Whoever took the name waits for the place.
+                // Whoever took the client id waits for its session.
                 let rest = (reason != Reason::SessionTakenOver).then_some((connection, lease));
                 wire.close(out).await;
                 drop(rest);

@@ -66,7 +66,7 @@ pub fn document(registry: &Registry, base_url: &str, cut: &Cut) -> Value {
     })
 }
 
-/// Every place that `value` refers to.
+/// Every component that `value` refers to.
 fn references<'a>(value: &'a Value, into: &mut BTreeSet<&'a str>) {
     match value {
         Value::Object(object) => {

@@ -140,7 +140,7 @@ impl Socket {
         }
     }
 
-    /// Answers a call that has ended. One that was taken back has its answer already, and its id may be another's by now.
+    /// Answers a call that has ended. One that was cancelled has its answer already, and its id may be reused by now.
     async fn ended(&mut self, ended: FinishedCall) -> Result<(), SocketEnd> {
         let (task, frame) = match ended {
             Ok((task, frame)) => (task, Some(frame)),

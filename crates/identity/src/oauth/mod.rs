@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use portico_kernel::Problem;
 
-/// Why the provider refuses, in OAuth's own words (RFC 6749, section 5.2).
+/// Why the provider refuses, in OAuth's own terms (RFC 6749, section 5.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OAuthError {
     pub(crate) error: &'static str,

@@ -164,7 +164,7 @@ async fn a_call_that_takes_too_long_is_ended_on_postgres() {
     a_call_that_takes_too_long(Database::Postgres).await;
 }
 
-/// A statement that the database holds up cannot be taken back in order; the caller is answered all the same.
+/// A statement that the database holds up cannot be rolled back in order; the caller is answered all the same.
 #[tokio::test]
 async fn a_call_that_waits_for_a_lock_is_ended_on_postgres() {
     let options =

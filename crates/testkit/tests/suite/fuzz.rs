@@ -184,7 +184,7 @@ fn request() -> impl Strategy<Value = Request> {
 }
 
 impl Request {
-    /// The request, or nothing when it cannot even be written as HTTP.
+    /// The request; `None` when it cannot even be written as HTTP.
     fn sent(self, app: &TestApp) -> Option<TestRequest> {
         let target = format!("{}?{}", self.path.replace("ORG", &app.account.to_string()), self.query);
         let uri: http::Uri = target.parse().ok()?;
@@ -223,7 +223,7 @@ impl Schemas {
         Self(schemas)
     }
 
-    /// Asserts that a success is what the document says; answers whether the route stands in it.
+    /// Asserts that a success is what the document says; returns whether the route stands in it.
     fn check(&self, request: &Request, answer: &serde_json::Value) -> bool {
         let path = request.path.replace("ORG", "{org_id}");
         let path = path
@@ -235,7 +235,7 @@ impl Schemas {
     }
 }
 
-/// Asserts what must hold of every answer; answers whether it was a success that its schema was asked about.
+/// Asserts what must hold of every answer; returns whether it was a success that its schema was asked about.
 fn check(answer: &Answer, request: &Request, schemas: &Schemas) -> bool {
     assert!(!answer.header("x-request-id").is_empty(), "{request:?}");
     assert!(answer.status < 500, "{} to {request:?}: {answer:?}", answer.status);

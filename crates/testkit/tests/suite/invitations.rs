@@ -213,7 +213,7 @@ async fn where_mail_is_sent_the_link_goes_by_mail_alone() {
     let refused = invite(&app, &owner, &json!({ "email": "victim@example.com" })).await;
     refused.refused(Code::RateLimited);
     assert!(!refused.header("retry-after").is_empty());
-    // A forgotten password: one answer for everyone, a letter for those who are there, and not without end.
+    // A forgotten password: one answer for everyone, mail for those who are there, and not without end.
     app.new_person("ada@example.com", Some(PASSWORD)).await;
     for email in [
         "ada@example.com",
@@ -229,7 +229,7 @@ async fn where_mail_is_sent_the_link_goes_by_mail_alone() {
         let answer = browser.submit(&page, "/password/forgotten", &[("email", email)]).await;
         assert!(answer.status == 200 && answer.text().contains("If someone has an account"));
     }
-    // The letters are written beside the answers: five for Ada, since the sixth and seventh try were one address's.
+    // The mail is written beside the answers: five for Ada, since the sixth and seventh try were one address's.
     while letters(&app).await < 12 {
         tokio::task::yield_now().await;
     }

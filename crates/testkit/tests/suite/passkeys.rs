@@ -118,7 +118,7 @@ async fn add(browser: &mut Browser<'_>, device: &mut Authenticator, password: &s
     post(browser, "/settings/passkeys", &body).await
 }
 
-/// Begins a sign-in; answers what to send at its end.
+/// Begins a sign-in; returns what to send at its end.
 async fn begin(browser: &mut Browser<'_>, device: &Authenticator) -> Value {
     let csrf = csrf(&browser.get("/signin").await);
     let begun = post(browser, "/signin/passkey/begin", &json!({ "csrf": csrf })).await.ok();

@@ -100,7 +100,7 @@ impl Drop for Server {
     }
 }
 
-/// One request on a connection of its own; nothing when the server went away.
+/// One request on a connection of its own; `None` when the server went away.
 pub(crate) async fn call(address: &str, head: &str, body: &str) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let length = body.len();

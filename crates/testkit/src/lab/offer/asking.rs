@@ -20,7 +20,7 @@ fn one_string(name: &str, description: &str) -> Value {
     json!({ "type": "object", "properties": { name: property }, "required": [name] })
 }
 
-/// Asks, and answers what the client said; nothing for another's name.
+/// Asks, and returns what the client said; `None` for another's name.
 pub(super) async fn call(name: &str, request: OfferRequest<'_>) -> Option<Result<Value, OfferFault>> {
     let asked = match name {
         "test_sampling" => argument(request, "prompt").map(|prompt| ask_model(prompt, 100)),

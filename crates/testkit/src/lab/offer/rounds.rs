@@ -31,7 +31,7 @@ pub(super) fn list() -> Vec<Value> {
     TOOLS.into_iter().map(tool).collect()
 }
 
-/// Asks until it knows enough; nothing for another's name.
+/// Asks until it knows enough; `None` for another's name.
 pub(super) fn call(name: &str, request: OfferRequest<'_>) -> Option<Result<Value, OfferFault>> {
     let confirm = || vec![("confirm", field("Please confirm.", "ok", "boolean"))];
     let (questions, remembers) = match name {

@@ -64,7 +64,7 @@ fn with_a_rich_schema() -> Value {
     })
 }
 
-/// The result of the tool; nothing for another's name.
+/// The result of the tool; `None` for another's name.
 pub(super) async fn call(name: &str, request: OfferRequest<'_>) -> Option<Value> {
     let content = match name {
         "test_simple_text" => vec![text_part("This is a simple text response for testing.")],

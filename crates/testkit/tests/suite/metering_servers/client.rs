@@ -78,7 +78,7 @@ impl Client {
         self.stream.write_all(request.as_bytes()).await.ok()
     }
 
-    /// The whole answer; nothing when the server went away before.
+    /// The whole answer; `None` when the server went away before.
     pub(crate) async fn receive(&mut self) -> Option<Answer> {
         self.bytes.clear();
         loop {

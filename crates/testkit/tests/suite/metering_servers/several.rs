@@ -214,7 +214,7 @@ async fn a_limit_can_be_used_at_one_of_three_servers() {
     one_limit(1).await;
 }
 
-/// Calls one after the other until it is refused; answers how many were admitted.
+/// Calls one after the other until it is refused; returns how many were admitted.
 async fn admitted_until_refused(server: &Server, target: &Target) -> usize {
     let mut client = Client::connect(&server.api, target).await.unwrap();
     for number in 0..=PER_MINUTE {

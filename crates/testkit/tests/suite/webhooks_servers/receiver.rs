@@ -257,7 +257,7 @@ impl Receiver {
         }
     }
 
-    /// The first request in `bytes`, its body, and how long both are; nothing when it is not whole yet.
+    /// The first request in `bytes`, its body, and how long both are; `None` when it is not whole yet.
     fn parse(&self, bytes: &[u8]) -> Result<Option<(Request, Vec<u8>, usize)>, String> {
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
         let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
