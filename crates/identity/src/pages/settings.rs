@@ -83,7 +83,7 @@ impl PageRequest<'_> {
         let own = person.id.to_string();
         let limits = [(MAIL_TO, email.as_str()), (MAIL_FROM, own.as_str())];
         if attempts::take(self.context.engine, self.context.now, &limits).await?.is_some() {
-            return Err(refused("Too many letters were sent. Wait an hour, then try again."));
+            return Err(refused("Too many messages were sent. Wait an hour, then try again."));
         }
         let token = links::create(ctx, Purpose::Email, &own, &email).await?;
         let mail = MailMessage {

@@ -35,7 +35,7 @@ fn metric(app: &TestApp, name: &str) -> MetricValue {
     let metrics = app.app.engine.registry.metrics();
     let of_queue =
         |metric: &&portico_engine::Metric| metric.name == name && metric.label == Some(("queue", "lab.work"));
-    metrics.iter().find(of_queue).expect("a metric of that name").value
+    metrics.iter().find(of_queue).unwrap().value
 }
 
 on_both_databases! {
