@@ -98,6 +98,9 @@ impl Entry {
     }
 }
 
+/// How often a shared job that finds more work is run before its item goes back to the queue.
+const RUNS_MAX: usize = 20;
+
 /// Puts every shared job into its queue, due at once, unless it is there already.
 pub(crate) async fn enqueue(engine: &Engine, jobs: &[Arc<Entry>]) -> Result<(), StoreError> {
     let now = engine.clock.now();
@@ -105,6 +108,8 @@ pub(crate) async fn enqueue(engine: &Engine, jobs: &[Arc<Entry>]) -> Result<(), 
     for job in jobs {
         let item = NewItem { id: format!("job:{}", job.name), account: None, payload: &[], due_at: now };
         sql::queue::insert(&mut tx, job.name, &item, now).await?;
+        // A server whose clock was ahead, or a release with longer waits, may have put it off for too long.
+        sql::queue::pull_forward(&mut tx, &item.id, now, now + job.every).await?;
     }
     tx.commit().await
 }
@@ -114,7 +119,13 @@ pub(crate) fn queue(job: Arc<Entry>) -> Arc<Queue> {
     Arc::new(Queue::repeating(job.name, move |engine| {
         let job = job.clone();
         async move {
-            let wait = job.run_and_log(&engine).await;
+            let mut wait = job.run_and_log(&engine).await;
+            for _ in 1..RUNS_MAX {
+                if !wait.is_zero() {
+                    break;
+                }
+                wait = job.run_and_log(&engine).await;
+            }
             WorkResult::RepeatAt(engine.clock.now() + wait)
         }
         .boxed()

@@ -7,7 +7,7 @@
 //!
 //! Shared jobs are items too (`jobs.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,6 +28,9 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a claim lasts without being renewed, unless the worker says otherwise.
 const LEASE: Duration = Duration::from_secs(30);
+
+/// An item that was tried so often without an end, because its worker panicked or its server died each time, is given up.
+const ATTEMPTS_MAX: i64 = 50;
 
 /// Does the items of one queue.
 pub trait Worker: Send + Sync + 'static {
@@ -102,6 +105,8 @@ pub(crate) struct Queue {
     pub(crate) name: &'static str,
     parallel: usize,
     lease: Duration,
+    /// Is it a job, which is due again and again?
+    repeats: bool,
     is_ready: Box<dyn Fn() -> bool + Send + Sync>,
     run: Run,
     numbers: Numbers,
@@ -123,6 +128,7 @@ impl Queue {
             name: W::QUEUE,
             parallel: W::PARALLEL,
             lease: W::LEASE,
+            repeats: false,
             is_ready: Box::new(move || ready.is_ready()),
             run: Box::new(move |engine, item| {
                 let worker = worker.clone();
@@ -141,6 +147,7 @@ impl Queue {
             name,
             parallel: 1,
             lease: LEASE,
+            repeats: true,
             is_ready: Box::new(|| true),
             run: Box::new(move |engine, _| run(engine)),
             numbers: Numbers::default(),
@@ -173,7 +180,7 @@ impl Queue {
 
     fn room(&self) -> i64 {
         let in_flight = self.numbers.in_flight.load(Ordering::Relaxed);
-        i64::try_from(self.parallel).unwrap_or(i64::MAX) - in_flight
+        (i64::try_from(self.parallel).unwrap_or(i64::MAX) - in_flight).max(0)
     }
 
     /// Claims up to `limit` items that are due.
@@ -231,7 +238,10 @@ impl Claim {
             let _in_flight = in_flight;
             let (queue, item) = (self.queue.name, self.item.id.as_str());
             let running = std::panic::AssertUnwindSafe((self.queue.run)(engine.clone(), self.item.clone()));
+            let worn_out = !self.queue.repeats && self.item.attempts > ATTEMPTS_MAX;
             let result = tokio::select! {
+                biased;
+                () = std::future::ready(()), if worn_out => Ok(WorkResult::GiveUp),
                 result = running.catch_unwind() => result,
                 () = self.renew(&engine) => return self.lost(),
             };
@@ -301,39 +311,60 @@ impl Claim {
 
 /// Works on the queues until `stop` turns true; then lets the items under way end.
 pub(crate) async fn run(engine: Arc<Engine>, queues: Vec<Arc<Queue>>, mut stop: watch::Receiver<bool>) {
-    let mut tasks = JoinSet::new();
+    let (mut tasks, mut due) = (JoinSet::new(), BTreeSet::new());
+    let mut poll = engine.clock.sleep(Duration::ZERO);
     while !*stop.borrow() {
-        if let Err(problem) = begin_due(&engine, &queues, &mut tasks).await {
-            tracing::error!(%problem, cause = ?problem.cause(), "Failed to claim queue items");
-        }
-        tokio::select! {
-            () = engine.clock.sleep(POLL_EVERY) => {}
+        let looked = tokio::select! {
+            () = &mut poll => {
+                poll = engine.clock.sleep(POLL_EVERY);
+                look(&engine, &queues).await.map(|found| due = found)
+            }
             // A queue that was full may go on at once.
-            Some(_) = tasks.join_next() => {}
-            _ = stop.changed() => {}
+            Some(_) = tasks.join_next() => Ok(()),
+            _ = stop.changed() => continue,
+        };
+        let begun = match looked {
+            Ok(()) => begin_due(&engine, &queues, &mut due, &mut tasks).await,
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = begun {
+            tracing::error!(%problem, cause = ?problem.cause(), "Failed to claim queue items");
         }
     }
     while tasks.join_next().await.is_some() {}
 }
 
-/// Claims what is due and begins to work on it, as far as there is room.
-async fn begin_due(
-    engine: &Arc<Engine>,
-    queues: &[Arc<Queue>],
-    tasks: &mut JoinSet<()>,
-) -> Result<(), Problem> {
+/// Returns the names of the queues of which something is due, and notes how much.
+async fn look(engine: &Engine, queues: &[Arc<Queue>]) -> Result<BTreeSet<String>, Problem> {
     let now = engine.clock.now();
-    let due = sql::due(engine.db.query(), now).await?;
-    let due: BTreeMap<_, _> = due.into_iter().map(|row| (row.queue.clone(), row)).collect();
+    let rows = sql::due(engine.db.query(), now).await?;
     for queue in queues {
-        let row = due.get(queue.name);
+        let row = rows.iter().find(|row| row.queue == queue.name);
         let oldest = row.map_or(0, |row| i64::try_from(now.since(row.oldest).as_secs()).unwrap_or(i64::MAX));
         queue.numbers.due.store(row.map_or(0, |row| row.items), Ordering::Relaxed);
         queue.numbers.oldest_seconds.store(oldest, Ordering::Relaxed);
-        if row.is_none() || queue.room() < 1 || !(queue.is_ready)() {
+    }
+    Ok(rows.into_iter().map(|row| row.queue).collect())
+}
+
+/// Claims what is due and begins to work on it, as far as there is room. A queue of which less was found than there was
+/// room for has nothing more that is due.
+async fn begin_due(
+    engine: &Arc<Engine>,
+    queues: &[Arc<Queue>],
+    due: &mut BTreeSet<String>,
+    tasks: &mut JoinSet<()>,
+) -> Result<(), Problem> {
+    for queue in queues {
+        let room = queue.room();
+        if !due.contains(queue.name) || room == 0 || !(queue.is_ready)() {
             continue;
         }
-        for claim in queue.claim(engine, queue.room()).await? {
+        let claims = queue.claim(engine, room).await?;
+        if i64::try_from(claims.len()).unwrap_or(i64::MAX) < room {
+            due.remove(queue.name);
+        }
+        for claim in claims {
             tasks.spawn(claim.work(engine.clone()));
         }
     }

@@ -381,7 +381,12 @@ pub(crate) async fn prune_events(tx: &mut Tx, before: EventId, limit: i64) -> Re
 /// Removes up to `limit` records whose time is up.
 pub(crate) async fn prune_records(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
-        delete_some!("idempotency_records", "account_id, caller, operation, key", "expires_at <= $1", also "expires_at <= $1"),
+        delete_some!(
+            "idempotency_records",
+            "account_id, caller, operation, key",
+            "expires_at <= $1 and coalesce(claimed_until, 0) <= $1",
+            also "expires_at <= $1 and coalesce(claimed_until, 0) <= $1"
+        ),
         args![now, limit],
     )
     .await

@@ -9,11 +9,13 @@ use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE,
     RANGE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use portico_engine::BytesAnswer;
 
 use crate::outgoing::{BodyStream, HttpAnswer};
 use crate::scope::CallScope;
+use crate::transport::Transport;
 
 /// Keeps a browser from taking bytes for another type than they are said to be.
 const NO_SNIFF: (HeaderName, HeaderValue) =
@@ -33,10 +35,13 @@ enum Selection {
 }
 
 /// The answer, whose body is read as the client takes it.
-pub(crate) fn response(answer: BytesAnswer, asked: &HeaderMap) -> HttpAnswer {
+pub(crate) fn response(answer: BytesAnswer, request: &Parts) -> HttpAnswer {
     let BytesAnswer { media_type, length, etag, source } = answer;
     let etag = etag.and_then(|etag| HeaderValue::from_str(&format!("\"{etag}\"")).ok());
-    let (status, range) = match select(asked, etag.as_ref(), length) {
+    let is_head = request.method == Method::HEAD;
+    let (status, range) = match select(&request.headers, etag.as_ref(), length) {
+        // A range is asked for with GET alone.
+        Selection::Part(_) | Selection::Unsatisfiable if is_head => (StatusCode::OK, Some(0..length)),
         Selection::NotModified => (StatusCode::NOT_MODIFIED, None),
         Selection::All => (StatusCode::OK, Some(0..length)),
         Selection::Part(range) => (StatusCode::PARTIAL_CONTENT, Some(range)),
@@ -61,6 +66,9 @@ pub(crate) fn response(answer: BytesAnswer, asked: &HeaderMap) -> HttpAnswer {
     let media_type = HeaderValue::from_str(&media_type);
     headers.insert(CONTENT_TYPE, media_type.unwrap_or(HeaderValue::from_static("application/octet-stream")));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
+    if let Some(transport) = request.extensions.get::<Transport>().filter(|_| !is_head) {
+        transport.expect_body(range.end - range.start);
+    }
     let pieces = source.read(range).scan((), |(), piece| {
         // The head is gone, so all that is left is to cut the connection short of the length that was promised.
         let piece =

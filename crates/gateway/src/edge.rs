@@ -35,6 +35,8 @@ pub(crate) struct EdgeIo<T> {
     instead: Vec<u8>,
     /// Does the next write begin where the one before ended, in the middle?
     midway: bool,
+    /// What is still to come of an answer whose body may look like anything, even like an answer.
+    opaque_left: u64,
     /// Resolves when the peer has taken nothing for too long.
     patience: Option<Sleep>,
     linger: Option<Linger>,
@@ -54,7 +56,16 @@ impl<T> EdgeIo<T> {
 
 impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
     pub(crate) fn new(inner: T, engine: Arc<Engine>, transport: Transport) -> Self {
-        Self { inner, engine, transport, instead: Vec::new(), midway: false, patience: None, linger: None }
+        Self {
+            inner,
+            engine,
+            transport,
+            instead: Vec::new(),
+            midway: false,
+            opaque_left: 0,
+            patience: None,
+            linger: None,
+        }
     }
 
     /// The envelope in place of the library's bare answer.
@@ -115,6 +126,12 @@ fn bare_refusal(bytes: &[u8]) -> Option<u16> {
     (status >= 400 && !ours()).then_some(status)
 }
 
+/// The length of an answer that begins here with its head, if its body of so many bytes may look like anything.
+fn opaque_bytes(bytes: &[u8], body: u64) -> u64 {
+    let head = bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes.len(), |end| end + 4);
+    if body == 0 { 0 } else { head as u64 + body }
+}
+
 fn problem(status: u16) -> Problem {
     match status {
         413 => Problem::new(Code::PayloadTooLarge, "The body is too large."),
@@ -138,7 +155,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for EdgeIo<T> {
 impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_instead(cx))?;
-        if let Some(status) = bare_refusal(bytes).filter(|_| !self.midway) {
+        let begins = !self.midway && self.opaque_left == 0;
+        if let Some(status) = bare_refusal(bytes).filter(|_| begins) {
             self.replace(status);
             // What does not go out now goes out with the flush that always follows.
             if let Poll::Ready(Err(error)) = self.poll_instead(cx) {
@@ -147,6 +165,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
             return Poll::Ready(Ok(bytes.len()));
         }
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(count)) = written {
+            if begins {
+                self.opaque_left = opaque_bytes(bytes, self.transport.take_expected_body());
+            }
+            self.opaque_left = self.opaque_left.saturating_sub(count as u64);
+        }
         self.midway = !matches!(written, Poll::Ready(Ok(count)) if count == bytes.len());
         self.transport.blocked.set(written.is_pending());
         if let Poll::Ready(result) = &written {

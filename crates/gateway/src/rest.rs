@@ -126,7 +126,7 @@ impl Gateway {
                 Ok(answer.inspect_err(|_| scope.refund())?)
             }
             _ => match reply.body {
-                Body::Bytes(answer) => Ok(bytes_answer::response(answer, &incoming.parts.headers)),
+                Body::Bytes(answer) => Ok(bytes_answer::response(answer, &incoming.parts)),
                 body => {
                     let reply = Reply { body, ..reply };
                     Ok(response::from_reply(entry, &incoming.parts, reply, sent)?.into())

@@ -50,6 +50,8 @@ pub(crate) struct TransportState {
     pub(crate) streaming: Flag,
     /// Told when it is to be cut off, whatever its peer does.
     pub(crate) cut: Notify,
+    /// How long the body of the next answer is, where it may be bytes of any kind.
+    expected_body: AtomicU64,
     /// Bytes that the peer's system has taken, and told when a stream's moves.
     written: AtomicU64,
     drained: Notify,
@@ -61,6 +63,16 @@ impl TransportState {
     /// A stopping server waits for this; not for a request that is still coming in.
     pub(crate) fn is_working(&self) -> bool {
         self.working.is_set() || self.streaming.is_set()
+    }
+
+    /// The next answer has a body of so many bytes, which may look like anything.
+    pub(crate) fn expect_body(&self, bytes: u64) {
+        self.expected_body.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What was expected, once.
+    pub(crate) fn take_expected_body(&self) -> u64 {
+        self.expected_body.swap(0, Ordering::Relaxed)
     }
 
     /// The peer took so many bytes.

@@ -120,7 +120,10 @@ impl PublicKey {
                 parse(&ECDSA_P384_SHA384_ASN1, &point(x, y, 48)?)
             }
             (Algorithm::EdDsa, KeyMaterial::Okp { x }) if x.0.len() == 32 => parse(&ED25519, &x.0),
-            (Algorithm::Rs256, KeyMaterial::Rsa { n, e }) if RSA_BYTES.contains(&n.0.len()) => {
+            // Every authenticator uses this exponent; another could be of any length, and would be stored.
+            (Algorithm::Rs256, KeyMaterial::Rsa { n, e })
+                if RSA_BYTES.contains(&n.0.len()) && *e == [1, 0, 1] =>
+            {
                 let components = RsaPublicKeyComponents { n: &n.0, e };
                 components.to_parsed_public_key(&RSA_PKCS1_2048_8192_SHA256).map_err(refused)
             }

@@ -38,6 +38,8 @@ pub struct Ctx {
     attachment: Option<Attachment>,
     /// With an Idempotency-Key, what has been committed of the call.
     steps: Option<Box<KeyedSteps>>,
+    /// The steps that were begun in this run.
+    step_names: Vec<&'static str>,
     tx: Option<Tx>,
     records: Vec<Record>,
     after_commit: Vec<AfterCommit>,
@@ -82,6 +84,7 @@ impl Ctx {
             progress: None,
             attachment: None,
             steps: None,
+            step_names: Vec::new(),
             tx: None,
             records: Vec::new(),
             after_commit: Vec::new(),

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use portico_egress::Egress;
-use portico_kernel::Problem;
-use serde::Serialize;
+use portico_kernel::{AccountId, Problem};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::Ctx;
 use crate::Method;
@@ -18,6 +18,13 @@ use crate::idempotency::{Claim, StepResults};
 pub(crate) struct KeyedSteps {
     claim: Arc<Claim>,
     results: StepResults,
+}
+
+/// What is kept of a step: what it returned, and the account that the call acted in by then.
+#[derive(Serialize, Deserialize)]
+struct SavedStep<T> {
+    account: Option<AccountId>,
+    result: T,
 }
 
 impl Ctx {
@@ -53,23 +60,46 @@ impl Ctx {
         name: &'static str,
         work: impl AsyncFnOnce(&mut Self) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        if let Some(result) = self.steps.as_ref().and_then(|steps| steps.results.get(name)) {
-            return serde_json::from_value(result.clone()).map_err(Problem::internal);
+        if self.step_names.contains(&name) {
+            return Err(Problem::internal(format!("two steps of one call are named {name}")));
         }
+        self.step_names.push(name);
+        if let Some(saved) = self.steps.as_ref().and_then(|steps| steps.results.get(name)).cloned() {
+            // What the operation wrote before the step was committed with it, the first time.
+            self.rollback().await;
+            let saved: SavedStep<T> = serde_json::from_value(saved).map_err(Problem::internal)?;
+            self.account = saved.account;
+            return Ok(saved.result);
+        }
+        let result = self.run_step(name, work).await;
+        if result.is_err() {
+            // So that nothing of it is committed by a step that comes after it.
+            self.rollback().await;
+        }
+        result
+    }
+
+    async fn run_step<T: Serialize>(
+        &mut self,
+        name: &'static str,
+        work: impl AsyncFnOnce(&mut Self) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         let result = work(self).await?;
-        if let Some(mut steps) = self.steps.take() {
-            let value = serde_json::to_value(&result).map_err(Problem::internal)?;
-            if steps.results.insert(name.to_owned(), value).is_some() {
-                return Err(Problem::internal(format!("two steps of one call are named {name}")));
-            }
-            let saved = steps.claim.save_steps(self, &steps.results).await;
-            self.steps = Some(steps);
-            saved?;
+        let mut saved = None;
+        if let Some(steps) = &self.steps {
+            let (claim, mut results) = (steps.claim.clone(), steps.results.clone());
+            let step = SavedStep { account: self.account, result: &result };
+            results.insert(name.to_owned(), serde_json::to_value(step).map_err(Problem::internal)?);
+            claim.save_steps(self, &results).await?;
+            saved = Some(results);
         }
         if self.spec.method != Method::Get {
             self.write_records().await?;
         }
         self.commit().await?;
+        if let (Some(steps), Some(results)) = (&mut self.steps, saved) {
+            steps.results = results;
+        }
         Ok(result)
     }
 }

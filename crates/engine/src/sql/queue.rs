@@ -99,6 +99,17 @@ pub(crate) async fn give_up(tx: &mut Tx, id: &str, claim: &str, now: Timestamp) 
     Ok(tx.execute(give_up, args![id.to_owned(), claim.to_owned(), now, Vec::<u8>::new()]).await? == 1)
 }
 
+/// Makes an item that nobody works on due at `now`, if it is due only after `latest`.
+pub(crate) async fn pull_forward(
+    tx: &mut Tx,
+    id: &str,
+    now: Timestamp,
+    latest: Timestamp,
+) -> Result<(), StoreError> {
+    let pull = "update queue_items set due_at = $2 where id = $1 and claim is null and due_at > $3";
+    tx.run(pull, args![id.to_owned(), now, latest]).await
+}
+
 /// Removes up to `limit` items that were given up before `before`.
 pub(crate) async fn prune_failed(tx: &mut Tx, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(delete_some!("queue_items", "id", "failed_at < $1"), args![before, limit]).await

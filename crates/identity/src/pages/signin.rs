@@ -233,7 +233,7 @@ impl PageRequest<'_> {
             csrf: String,
         }
         self.check_csrf(&self.json::<CsrfToken>()?.csrf)?;
-        let browser = session::browser(self.context, None).unwrap_or_default();
+        let browser = self.browser()?;
         let begun = passkeys::begin_sign_in(self.context, self.webauthn()?, &browser)?;
         Ok(response::private_json(StatusCode::OK, &begun))
     }
@@ -241,7 +241,7 @@ impl PageRequest<'_> {
     pub(crate) async fn passkey_signin(&self) -> Result<AuthResponse, Problem> {
         let finished: passkeys::PasskeyResponse<_> = self.json()?;
         self.check_csrf(&finished.csrf)?;
-        let browser = session::browser(self.context, None).unwrap_or_default();
+        let browser = self.browser()?;
         let found = passkeys::finish_sign_in(self.context, self.webauthn()?, &browser, &finished).await?;
         let unknown = || Problem::new(Code::Unauthenticated, "This passkey is not known here.");
         let person = found.ok_or_else(unknown)?;
@@ -249,6 +249,12 @@ impl PageRequest<'_> {
         let with_session = self.identity.begin_session(&mut ctx, self.context, person.id, "passkey").await?;
         ctx.finish().await?;
         Ok(with_session(response::private_json(StatusCode::OK, &json!({ "signed_in": true }))))
+    }
+
+    /// The browser that a sealed state is for: by its session, or by its form cookie while nobody is signed in.
+    fn browser(&self) -> Result<String, Problem> {
+        let none = || Problem::new(Code::Forbidden, "The form is out of date. Load the page again.");
+        session::browser(self.context, self.session.as_ref()).ok_or_else(none)
     }
 
     pub(super) fn webauthn(&self) -> Result<&RelyingParty, Problem> {

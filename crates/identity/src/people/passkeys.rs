@@ -81,6 +81,9 @@ pub(crate) async fn finish_adding(
     if registered.len() >= limits::PASSKEYS_MAX || registered.iter().any(|known| known.id == row.id) {
         return Ok(None);
     }
+    let until = ctx.now() + limits::STEP_LIFE;
+    let used = || Problem::new(Code::AlreadyExists, "This passkey was added already.");
+    links::use_once(ctx.tx().await?, "passkey added", &finished.state, until).await.on_conflict(used)?;
     let known = || Problem::new(Code::AlreadyExists, "This passkey is known already.");
     sql::insert_passkey(ctx.tx().await?, &row).await.on_conflict(known)?;
     ctx.audit("person.passkey_added", &person.id)?;
@@ -114,9 +117,8 @@ pub(crate) async fn finish_sign_in(
     let credential = hex(finished.credential.credential_id());
     let mut tx = context.engine.db.write().await?;
     let row = sql::passkeys(&mut tx, person).await?.into_iter().find(|row| row.id == credential);
-    let Some(mut passkey) = row.and_then(|row| serde_json::from_str::<Passkey>(&row.passkey).ok()) else {
-        return Ok(None);
-    };
+    let Some(row) = row else { return Ok(None) };
+    let Ok(mut passkey) = serde_json::from_str::<Passkey>(&row.passkey) else { return Ok(None) };
     let verified = relying_party.authenticate(&finished.credential, &challenge, &mut passkey);
     if verified.inspect_err(|why| log_refusal(*why)).is_err() {
         return Ok(None);
@@ -125,7 +127,10 @@ pub(crate) async fn finish_sign_in(
     let used = || Problem::new(Code::Unauthenticated, "This sign-in was finished already.");
     links::use_once(&mut tx, "passkey used", &finished.state, until).await.on_conflict(used)?;
     let kept = serde_json::to_string(&passkey).map_err(Problem::internal)?;
-    sql::use_passkey(&mut tx, &credential, &kept, context.now).await?;
+    // It may have been used or removed meanwhile: then what was compared is not what is stored.
+    if !sql::use_passkey(&mut tx, &row, &kept, context.now).await? {
+        return Ok(None);
+    }
     let person = sql::person(&mut tx, &person.to_string()).await?;
     tx.commit().await?;
     Ok(person)

@@ -221,17 +221,20 @@ pub(crate) async fn insert_passkey(tx: &mut Tx, row: &PasskeyRow) -> Result<(), 
     .await
 }
 
+/// Stores the passkey as a sign-in left it; false when it is not `row` any more that is stored.
 pub(crate) async fn use_passkey(
     tx: &mut Tx,
-    id: &str,
+    row: &PasskeyRow,
     passkey: &str,
     now: Timestamp,
-) -> Result<(), StoreError> {
-    tx.run(
-        "update passkeys set passkey = $2, last_used_at = $3 where id = $1",
-        args![id.to_owned(), passkey.to_owned(), now],
-    )
-    .await
+) -> Result<bool, StoreError> {
+    let rows = tx
+        .execute(
+            "update passkeys set passkey = $2, last_used_at = $3 where id = $1 and passkey = $4",
+            args![row.id, passkey.to_owned(), now, row.passkey],
+        )
+        .await?;
+    Ok(rows == 1)
 }
 
 pub(crate) async fn delete_passkey(tx: &mut Tx, person: PersonId, id: &str) -> Result<bool, StoreError> {

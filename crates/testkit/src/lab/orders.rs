@@ -47,7 +47,8 @@ impl Operation for CreateOrder {
     type Answer = Order;
 
     async fn run(self, lab: &Lab, ctx: &mut Ctx) -> Result<Order, Problem> {
-        let account = ctx.account(Some(self.org_id)).await?;
+        // A transaction is open from here, which the step commits; a repeat that is given the step's result ends it too.
+        let account = ctx.lock_account(self.org_id).await?.active()?;
         if self.careless {
             reserve(lab, ctx, account).await?;
             ctx.egress()?;

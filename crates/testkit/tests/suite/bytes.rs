@@ -173,6 +173,23 @@ async fn two_hundred_mebibytes_take_little_memory() {
     }
 }
 
+/// A file may look like an answer, also where a piece of it is written by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_looks_like_a_refusal_is_sent_as_it_is() {
+    let setup = Setup::new().await;
+    let content = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+    let mut stream = setup.begin_upload("", content.len() as u64).await;
+    stream.write_all(content).await.unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await.unwrap();
+    let file = portico_testkit::Answer::from_wire(&bytes).unwrap().ok();
+    let head = format!("GET {}/{} HTTP/1.1\r\n{}", setup.path, file["id"].as_str().unwrap(), setup.bearer);
+    let whole = call(&setup.server.api, &head, "").await.unwrap();
+    assert_eq!((whole.status, &whole.body[..]), (200, &content[..]));
+    let part = call(&setup.server.api, &format!("{head}\r\nrange: bytes=0-11"), "").await.unwrap();
+    assert_eq!((part.status, &part.body[..]), (206, &content[..12]));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_upload_leaves_nothing() {
     let setup = Setup::new().await;
