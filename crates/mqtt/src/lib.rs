@@ -1,5 +1,5 @@
 //! Packets of MQTT 3.1.1 and 5, as a server reads them: [`packets`] finds and reads whole packets, with what [`codec`] knows of
-//! texts, lengths, properties and reason codes.
+//! texts, lengths, properties and reason codes. [`window`] numbers the packets that wait to be acknowledged.
 //!
 //! Invariant: it does no I/O, and knows nothing of the platform.
 
@@ -10,3 +10,4 @@
 
 pub mod codec;
 pub mod packets;
+pub mod window;

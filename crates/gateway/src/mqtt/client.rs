@@ -14,13 +14,13 @@ use super::AdmittedClient;
 use super::encode::Connack;
 use super::filters::Filters;
 use super::session::ActiveSession;
-use super::window::Window;
 use super::wire::Wire;
 use crate::calls::Calls;
 use crate::client_ids::ClientIdLease;
 use crate::connections::{Connection, EndReason};
 use portico_mqtt::codec::DisconnectReasonCode as Reason;
 use portico_mqtt::packets::Version;
+use portico_mqtt::window::Window;
 
 /// Calls of one client under way at once.
 pub(super) const CALLS_MAX: usize = 32;

@@ -2,7 +2,7 @@
 //!
 //! There is no broker: a connection reads its account's log, like any other stream. Its client may subscribe to events
 //! and, in MQTT 5, call operations; it reaches no other client. What a client leaves is a position in the log, so
-//! nothing is queued for it. The library reads packets; what is under way is counted in `window.rs`.
+//! nothing is queued for it. The crate `mqtt` reads packets, and counts what is under way (`Window`).
 
 mod calls;
 mod client;
@@ -13,7 +13,6 @@ mod run;
 mod session;
 mod subscriptions;
 mod tls;
-mod window;
 mod wire;
 
 use std::sync::Arc;

@@ -12,7 +12,7 @@ const BYTES_MAX: usize = 32 << 10;
 
 /// The packets under way, in the order in which they were sent.
 #[derive(Debug)]
-pub(super) struct Window {
+pub struct Window {
     sent: VecDeque<InFlight>,
     packets_max: usize,
     /// Not yet acknowledged.
@@ -32,23 +32,23 @@ struct InFlight {
 
 impl Window {
     /// A window for a client that takes so many packets at once.
-    pub(super) fn new(receive_max: u16) -> Self {
+    pub fn new(receive_max: u16) -> Self {
         let packets_max = usize::from(receive_max.min(PACKETS_MAX));
         Self { sent: VecDeque::new(), packets_max, packets: 0, bytes: 0, last_id: 0 }
     }
 
     /// May another packet be sent?
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.has_room_for_answer() && self.bytes < BYTES_MAX
     }
 
     /// May the answer to a call be sent? The bytes of events do not keep it.
-    pub(super) fn has_room_for_answer(&self) -> bool {
+    pub fn has_room_for_answer(&self) -> bool {
         self.packets < self.packets_max && self.sent.len() < SPAN_MAX
     }
 
     /// Gives a packet its number.
-    pub(super) fn send(&mut self, sequence: Option<i64>, bytes: usize) -> u16 {
+    pub fn send(&mut self, sequence: Option<i64>, bytes: usize) -> u16 {
         let bytes = sequence.map_or(0, |_| bytes);
         loop {
             self.last_id = self.last_id.checked_add(1).unwrap_or(1);
@@ -64,7 +64,7 @@ impl Window {
     }
 
     /// The client has taken that packet. A number that is not under way is none of ours, and does no harm.
-    pub(super) fn acknowledge(&mut self, id: u16) {
+    pub fn acknowledge(&mut self, id: u16) {
         let Some(sent) = self.sent.iter_mut().find(|sent| sent.id == id && !sent.acknowledged) else {
             return;
         };
@@ -80,7 +80,7 @@ impl Window {
     }
 
     /// The number of the first event that is not acknowledged.
-    pub(super) fn first(&self) -> Option<i64> {
+    pub fn first(&self) -> Option<i64> {
         self.sent.iter().filter(|sent| !sent.acknowledged).find_map(|sent| sent.sequence)
     }
 }
