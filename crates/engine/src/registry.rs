@@ -22,7 +22,6 @@ pub struct Registry {
     services: Vec<Arc<dyn Service>>,
     queues: Vec<Arc<Queue>>,
     metrics: Vec<Metrics>,
-    areas: Vec<&'static str>,
     tool_subjects: Vec<&'static str>,
     probes: BTreeMap<&'static str, &'static str>,
     erasures: Vec<&'static str>,
@@ -59,7 +58,6 @@ impl Registry {
             services: Vec::new(),
             queues: Vec::new(),
             metrics: Vec::new(),
-            areas: Vec::new(),
             tool_subjects: Vec::new(),
             probes: BTreeMap::new(),
             erasures: Vec::new(),
@@ -76,7 +74,6 @@ impl Registry {
             registry.queues.extend(area.queues.into_iter().map(Arc::new));
             registry.metrics.extend(area.metrics);
             registry.tool_subjects.extend(area.tool_subjects);
-            registry.areas.push(area.name);
         }
         registry.entries.sort_by_key(|entry| (entry.spec.path, entry.spec.method));
         registry.events.sort_by_key(|event| event.r#type);
@@ -134,11 +131,6 @@ impl Registry {
     /// Every event type, by name.
     pub fn events(&self) -> &[EventType] {
         &self.events
-    }
-
-    /// The names of the areas, the engine's own first.
-    pub fn areas(&self) -> &[&'static str] {
-        &self.areas
     }
 
     /// What the tools of the areas are about.
