@@ -10,7 +10,6 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use portico_engine::clock::Stopwatch;
-use portico_kernel::ScopeSet;
 use portico_testkit::{Database, TestApp};
 
 use crate::report::Report;
@@ -40,7 +39,7 @@ async fn signatures() -> f64 {
 async fn requests(app: &TestApp) -> Vec<Request<Full<Bytes>>> {
     let mut requests = Vec::new();
     for _ in 0..10 {
-        let key = app.new_key(app.account, ScopeSet::all()).await;
+        let key = app.new_key(app.account, app.all_scopes()).await;
         let pair =
             format!("{}:{}", key["client_id"].as_str().unwrap(), key["client_secret"].as_str().unwrap());
         let request = Request::post("/oauth2/token")

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use portico_engine::clock::Stopwatch;
-use portico_kernel::ScopeSet;
 use portico_testkit::{Database, TestApp, TestRequest};
 
 use crate::report::Report;
@@ -62,7 +61,7 @@ pub(crate) async fn measure(report: &mut Report, database: Database) {
     let mut app = TestApp::new(database).await;
     let mut tokens = Vec::new();
     for _ in 0..TOKENS {
-        let made = app.new_token(app.account, ScopeSet::all(), 90).await;
+        let made = app.new_token(app.account, app.all_scopes(), 90).await;
         tokens.push(made["token"].as_str().unwrap().to_owned());
     }
     app.token.clone_from(&tokens[0]);

@@ -13,7 +13,7 @@ use portico::cli::Cli;
 use portico::config::Config;
 use portico_engine::clock::SystemClock;
 use portico_engine::{AccountRef, Area, Ctx, Done, Operation, Spec, events};
-use portico_kernel::{Category, Clock as _, Problem, Scope};
+use portico_kernel::{Category, Clock as _, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -48,7 +48,7 @@ struct MakeEvents {
 
 impl Operation for MakeEvents {
     const SPEC: Spec = Spec::post("bench.events.make", "/v1/bench/orgs/{org_id}/events")
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write);
     type Area = Commits;
     type Answer = Done;

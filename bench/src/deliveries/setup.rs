@@ -7,7 +7,7 @@ use std::sync::Arc;
 use portico::App;
 use portico::admin::{self, AccountCommand, Admin, TokenCommand};
 use portico::config::{Config, Settings};
-use portico_kernel::{AccountId, Plans, ScopeSet, Timestamp};
+use portico_kernel::{AccountId, Plans, Timestamp};
 use portico_store::{Db, Select, args};
 use portico_testkit::{Database, TestDatabase};
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ pub(crate) async fn open(database: &TestDatabase) -> Arc<App> {
 
 /// An API token that may do everything.
 pub(crate) async fn new_token(app: &Arc<App>, account: AccountId) -> String {
-    let (scopes, name) = (ScopeSet::all(), "a bench".to_owned());
+    let (scopes, name) = (app.engine.registry.scopes().all(), "a bench".to_owned());
     let command = Admin::Token(TokenCommand::Create { account, scopes, days: 7, name });
     let made = admin::run(app, command).await.unwrap();
     made["token"].as_str().unwrap().to_owned()

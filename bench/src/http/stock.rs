@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use portico::App;
 use portico::admin::{self, AccountCommand, Admin, TokenCommand};
 use portico::config::{Config, Settings};
-use portico_kernel::{AccountId, Plans, ScopeSet};
+use portico_kernel::{AccountId, Plans};
 use serde_json::Value;
 
 use crate::writes::rate;
@@ -76,9 +76,10 @@ pub(crate) async fn fill(folder: &Path, accounts: u32, tokens: u32) -> Vec<Strin
     });
     let accounts: Vec<AccountId> = accounts.await.iter().map(|id| id.parse().unwrap()).collect();
     let holders = tokens.div_ceil(TOKENS_EACH);
+    let all = app.engine.registry.scopes().all();
     let tokens = make(&app, tokens, "token", move |number| {
         let account = accounts[(number % holders) as usize];
-        let (scopes, name) = (ScopeSet::all(), "a bench".to_owned());
+        let (scopes, name) = (all.clone(), "a bench".to_owned());
         Admin::Token(TokenCommand::Create { account, scopes, days: 7, name })
     });
     let tokens = tokens.await;

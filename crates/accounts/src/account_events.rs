@@ -3,7 +3,7 @@
 use portico_engine::{
     AccountRef, Ctx, Cursor, Envelope, EventQuery, Operation, Page, Spec, Tool, event_sequence, events_before,
 };
-use portico_kernel::{Category, EventId, Problem, Scope};
+use portico_kernel::{Category, EventId, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,7 +30,7 @@ impl Operation for ListEvents {
             Tool::new("accounts_list_events", "List events of the account")
                 .hint("Use this to see what happened lately; `events_list_types` says what the types mean."),
         )
-        .scope(Scope::EventsRead)
+        .scope("events:read")
         .category(Category::List)
         .list("events");
     type Area = Accounts;

@@ -1,7 +1,7 @@
 //! The audit log.
 
 use portico_engine::{AccountRef, Ctx, Cursor, Operation, Page, Spec, Tool, audit_after, audit_sequence};
-use portico_kernel::{AuditId, Category, Problem, Role, Scope, Timestamp};
+use portico_kernel::{AuditId, Category, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,7 +48,7 @@ impl Operation for ListAuditEntries {
             Tool::new("accounts_list_audit", "Read the audit log")
                 .hint("Use this to find out who changed something, and when."),
         )
-        .scope(Scope::AccountAudit)
+        .scope("account:audit")
         .role(Role::Admin)
         .category(Category::List)
         .list("entries");

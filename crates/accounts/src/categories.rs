@@ -1,7 +1,7 @@
 //! The price list.
 
 use portico_engine::{Ctx, Operation, Page, Spec};
-use portico_kernel::{Category, Int64, Problem, Scope};
+use portico_kernel::{Category, Int64, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub(crate) struct UnitCategory {
 
 impl Operation for ListCategories {
     const SPEC: Spec = Spec::get("accounts.categories.list", "/v1/accounts/units/categories")
-        .scope(Scope::UsageRead)
+        .scope("usage:read")
         .category(Category::List)
         .list("categories");
     type Area = Accounts;

@@ -1,7 +1,7 @@
 //! What an account's plan lets it use.
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
-use portico_kernel::{AccountId, Category, Problem, Scope};
+use portico_kernel::{AccountId, Category, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ pub(crate) struct Entitlements {
 
 impl Operation for GetEntitlements {
     const SPEC: Spec = Spec::get("accounts.entitlements.get", "/v1/accounts/orgs/{org_id}/entitlements")
-        .scope(Scope::AccountRead)
+        .scope("account:read")
         .category(Category::Read);
     type Area = Accounts;
     type Answer = Entitlements;

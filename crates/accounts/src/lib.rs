@@ -137,6 +137,10 @@ fn check_plan(ctx: &Ctx, plan: &str) -> Result<(), Problem> {
 /// The area's operations and events.
 pub fn area(accounts: &Arc<Accounts>) -> Area {
     Area::builder("accounts", accounts.clone())
+        .scope("identity:read", "See who calls: the id, the name and the e-mail address.")
+        .scope("account:read", "Read the account and its entitlements.")
+        .scope("account:audit", "Read the audit log.")
+        .scope("account:keys", "Make and revoke keys below the caller's own.")
         .op::<me::GetAccountMe>()
         .op::<categories::ListCategories>()
         .op::<audit::ListAuditEntries>()

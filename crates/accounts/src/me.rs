@@ -2,7 +2,7 @@
 
 use portico_engine::ports::Key;
 use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{CallerKind, Category, Problem, Scope};
+use portico_kernel::{CallerKind, Category, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub(crate) struct AccountMe {
 impl Operation for GetAccountMe {
     const SPEC: Spec = Spec::get("accounts.me.get", "/v1/accounts/me")
         .tool(Tool::new("accounts_get_account", "See the account and its plan"))
-        .scope(Scope::AccountRead)
+        .scope("account:read")
         .category(Category::Read);
     type Area = Accounts;
     type Answer = AccountMe;

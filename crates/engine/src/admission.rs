@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portico_kernel::{AccountId, Caller, CallerKind, Code, Problem, Role, Scope};
+use portico_kernel::{AccountId, Caller, CallerKind, Code, Problem, Role};
 use portico_store::Tx;
 
 use crate::input::{Fields, InputError, Node};
@@ -43,10 +43,10 @@ pub enum EntryPoint {
 
 impl EntryPoint {
     /// The scopes that it asks for.
-    pub fn scopes(self, spec: &Spec) -> &'static [Scope] {
-        match (self, spec.access) {
+    pub fn scopes(self, spec: &Spec) -> &[&'static str] {
+        match (self, &spec.access) {
             (Self::Tool, _) => spec.tool_scopes(),
-            (Self::Api, Access::Scope(scope)) => scope.alone(),
+            (Self::Api, Access::Scope(scope)) => std::slice::from_ref(scope),
             (Self::Api, Access::Open | Access::AnyToken | Access::Person) => &[],
         }
     }
@@ -61,12 +61,9 @@ impl Engine {
         caller: Arc<Caller>,
         path: &Fields,
     ) -> Result<Admission, Problem> {
-        if let Some(scope) = entry_point.scopes(spec).iter().find(|scope| !caller.holds(**scope)) {
-            return Err(Problem::new(
-                Code::Forbidden,
-                format!("The token lacks the scope `{}`.", scope.name()),
-            )
-            .with_info("SCOPE_REQUIRED", "gateway", [("scope", scope.name().to_owned())]));
+        if let Some(scope) = entry_point.scopes(spec).iter().find(|scope| !caller.holds(scope)) {
+            return Err(Problem::new(Code::Forbidden, format!("The token lacks the scope `{scope}`."))
+                .with_info("SCOPE_REQUIRED", "gateway", [("scope", (*scope).to_owned())]));
         }
         if spec.access == Access::Person && !caller.is_person() {
             let words = "Only a person may do this, signed in to the console.";

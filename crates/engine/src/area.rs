@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::queue::{Queue, Worker};
-use crate::{Entry, Event, EventType, Job, Metric, Metrics, Offer, Operation, Service, jobs};
+use crate::{Entry, Event, EventType, Job, Metric, Metrics, Offer, Operation, Scope, Service, jobs};
 
 /// Lists what an area has, one line each.
 pub struct AreaBuilder<S> {
@@ -15,6 +15,7 @@ pub struct AreaBuilder<S> {
 pub struct Area {
     /// The area's name.
     pub name: &'static str,
+    pub(crate) scopes: Vec<Scope>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) events: Vec<EventType>,
     pub(crate) jobs: Vec<jobs::Entry>,
@@ -32,6 +33,7 @@ impl Area {
     pub fn builder<S: Send + Sync + 'static>(name: &'static str, state: Arc<S>) -> AreaBuilder<S> {
         let area = Self {
             name,
+            scopes: Vec::new(),
             entries: Vec::new(),
             events: Vec::new(),
             jobs: Vec::new(),
@@ -48,6 +50,13 @@ impl Area {
 }
 
 impl<S: Send + Sync + 'static> AreaBuilder<S> {
+    /// Adds a scope, `noun:verb`, and what it lets a token do.
+    #[must_use]
+    pub fn scope(mut self, name: &'static str, description: &'static str) -> Self {
+        self.area.scopes.push(Scope { name, description });
+        self
+    }
+
     /// Adds an operation.
     #[must_use]
     pub fn op<O: Operation<Area = S>>(mut self) -> Self {

@@ -31,6 +31,7 @@ mod paging;
 pub mod ports;
 pub mod queue;
 mod registry;
+mod scope;
 mod spec;
 mod sql;
 mod tool;
@@ -56,6 +57,7 @@ pub use operation::{Entry, Operation};
 pub use page::{Cursor, Page, PageRequest, PageSize};
 pub use paging::{PAGE_FIELDS, next_query};
 pub use registry::{Registry, RegistryError};
+pub use scope::{Scope, Scopes};
 pub use spec::{ACCOUNT_VARIABLE, Access, Method, Protocol, RequestBody, Spec};
 pub use sql::{
     AuditRow, EventQuery, EventRow, audit_after, audit_sequence, event_sequence, events_after, events_before,

@@ -103,11 +103,16 @@ impl Entry {
         (self.input_schema)(generator)
     }
 
-    /// An example of the input without the variables of the path: what a request body or a query could hold.
-    pub fn example(&self) -> Value {
+    /// An example of the whole input, path variables included: what a call by name could hold.
+    pub fn call_example(&self) -> Value {
         let mut generator: SchemaGenerator =
             SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into();
-        let mut example = example::of(self.input_schema(&mut generator).as_value());
+        example::of(self.input_schema(&mut generator).as_value())
+    }
+
+    /// An example of the input without the variables of the path: what a request body or a query could hold.
+    pub fn example(&self) -> Value {
+        let mut example = self.call_example();
         if let Some(fields) = example.as_object_mut() {
             fields.retain(|name, _| !self.spec.variables().any(|variable| variable == name));
         }

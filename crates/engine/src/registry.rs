@@ -12,10 +12,15 @@ use tokio::task::JoinSet;
 use crate::event::AuditWritten;
 use crate::jobs::{PruneEvents, PruneIdempotency, PruneQueues};
 use crate::queue::{self, Queue};
-use crate::{Area, Engine, Entry, EventType, JobOutcome, Method, Metric, Metrics, Offer, Service, jobs, sql};
+use crate::{
+    Area, Engine, Entry, EntryPoint, EventType, JobOutcome, Method, Metric, Metrics, Offer, Scopes, Service,
+    Spec, jobs, sql,
+};
 
 /// Every operation, event and job there is. All transports and documents walk it.
 pub struct Registry {
+    areas: Vec<&'static str>,
+    scopes: Scopes,
     entries: Vec<Arc<Entry>>,
     events: Vec<EventType>,
     jobs: Vec<Arc<jobs::Entry>>,
@@ -28,7 +33,7 @@ pub struct Registry {
     offers: Vec<Arc<dyn Offer>>,
 }
 
-/// Two things of one name, route or type.
+/// Two things of one name, route or type, or a name that stands for nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryError(String);
 
@@ -41,7 +46,7 @@ impl fmt::Display for RegistryError {
 impl std::error::Error for RegistryError {}
 
 impl Registry {
-    /// The registry of these areas; refuses two that claim one name, route or event type.
+    /// The registry of these areas; refuses two that claim one name, route, scope or event type.
     pub fn new(areas: impl IntoIterator<Item = Area>) -> Result<Self, RegistryError> {
         let own = Area::builder("engine", Arc::new(()))
             .event::<AuditWritten>()
@@ -52,6 +57,8 @@ impl Registry {
             .erases(&sql::ERASE)
             .build();
         let mut registry = Self {
+            areas: Vec::new(),
+            scopes: Scopes::default(),
             entries: Vec::new(),
             events: Vec::new(),
             jobs: Vec::new(),
@@ -64,6 +71,8 @@ impl Registry {
             offers: Vec::new(),
         };
         for area in std::iter::once(own).chain(areas) {
+            registry.areas.push(area.name);
+            registry.scopes.extend(area.scopes);
             registry.probes.extend(area.probe.map(|probe| (area.name, probe)));
             registry.erasures.extend(area.erasures);
             registry.offers.extend(area.offers);
@@ -82,6 +91,10 @@ impl Registry {
     }
 
     fn check(&self) -> Result<(), RegistryError> {
+        let mut scopes = BTreeSet::new();
+        if let Some(twice) = self.scopes.iter().find(|scope| !scopes.insert(scope.name)) {
+            return Err(RegistryError(format!("two areas bring the scope {}", twice.name)));
+        }
         let mut names = BTreeSet::new();
         let mut routes = BTreeSet::new();
         let mut tools = BTreeSet::new();
@@ -95,6 +108,12 @@ impl Registry {
                     "two operations serve {} {}",
                     spec.method.name(),
                     spec.path
+                )));
+            }
+            if let Some(unknown) = asked_scopes(spec).find(|name| !scopes.contains(name)) {
+                return Err(RegistryError(format!(
+                    "{} asks for the scope {unknown}, which no area brings",
+                    spec.name
                 )));
             }
             if let Some(error) = spec.tool_error() {
@@ -121,6 +140,16 @@ impl Registry {
             Some(twice) => Err(RegistryError(format!("two events are of type {}", twice.r#type))),
             None => Ok(()),
         }
+    }
+
+    /// The names of the areas.
+    pub fn areas(&self) -> &[&'static str] {
+        &self.areas
+    }
+
+    /// Every scope there is.
+    pub fn scopes(&self) -> &Scopes {
+        &self.scopes
     }
 
     /// Every operation, by path and method.
@@ -217,4 +246,10 @@ impl Registry {
             tasks.spawn(async move { service.run(engine, stop).await });
         }
     }
+}
+
+/// The scopes that an operation asks for, of its own callers and of assistants.
+fn asked_scopes(spec: &Spec) -> impl Iterator<Item = &'static str> {
+    let of_tool = spec.tool.is_some().then(|| EntryPoint::Tool.scopes(spec)).into_iter().flatten();
+    EntryPoint::Api.scopes(spec).iter().chain(of_tool).copied()
 }

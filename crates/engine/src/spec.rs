@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::{Category, Role, Scope, text_enum};
+use portico_kernel::{Category, Role, text_enum};
 
 use crate::Tool;
 
@@ -37,8 +37,8 @@ pub enum Access {
     Open,
     /// Any valid token.
     AnyToken,
-    /// Keys, API tokens and apps that hold the scope, and persons.
-    Scope(Scope),
+    /// Keys, API tokens and apps that hold the scope of this name, and persons.
+    Scope(&'static str),
     /// Persons alone, by their role.
     Person,
 }
@@ -155,9 +155,9 @@ impl Spec {
         Self::new(Method::Delete, name, path)
     }
 
-    /// For tokens that hold `scope`.
+    /// For tokens that hold the scope of that name, which an area must bring.
     #[must_use]
-    pub const fn scope(mut self, scope: Scope) -> Self {
+    pub const fn scope(mut self, scope: &'static str) -> Self {
         self.access = Access::Scope(scope);
         self
     }
@@ -261,7 +261,7 @@ impl Spec {
     }
 
     /// The scope that a key must hold.
-    pub const fn required_scope(&self) -> Option<Scope> {
+    pub const fn required_scope(&self) -> Option<&'static str> {
         match self.access {
             Access::Scope(scope) => Some(scope),
             Access::Open | Access::AnyToken | Access::Person => None,

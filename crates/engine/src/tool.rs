@@ -1,6 +1,6 @@
 //! What an operation is to assistants: a tool.
 
-use portico_kernel::{Category, Scope};
+use portico_kernel::Category;
 
 use crate::{Access, Method, Spec};
 
@@ -69,12 +69,12 @@ impl Spec {
     }
 
     /// The scopes that its tool asks for: by what it does, whatever its area asks for elsewhere.
-    pub const fn tool_scopes(&self) -> &'static [Scope] {
+    pub const fn tool_scopes(&self) -> &'static [&'static str] {
         match self.category {
-            Some(Category::Generate | Category::Narrate) => &[Scope::McpGenerate],
-            Some(Category::Action) => &[Scope::McpWrite, Scope::ConnectionsUse],
-            _ if self.only_reads() => &[Scope::McpRead],
-            _ => &[Scope::McpWrite],
+            Some(Category::Generate | Category::Narrate) => &["mcp:generate"],
+            Some(Category::Action) => &["mcp:write", "connections:use"],
+            _ if self.only_reads() => &["mcp:read"],
+            _ => &["mcp:write"],
         }
     }
 

@@ -90,6 +90,7 @@ impl Service for Events {
 /// The area's operations, and the event types that have no area yet.
 pub fn area(events: &Arc<Events>) -> Area {
     Area::builder("events", events.clone())
+        .scope("events:read", "Read the event catalogue and the account's events.")
         .op::<types::ListEventTypes>()
         .op::<open::OpenStream>()
         .op::<open::OpenSocket>()

@@ -2,7 +2,7 @@
 //! and charged like a call, and then serves the stream that they return.
 
 use portico_engine::{AccountRef, Answer, AnswerKind, Body, Ctx, Operation, Output, Protocol, Spec};
-use portico_kernel::{AccountId, Category, Problem, Scope};
+use portico_kernel::{AccountId, Category, Problem};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
@@ -60,7 +60,7 @@ pub(crate) struct OpenStream {
 
 impl Operation for OpenStream {
     const SPEC: Spec = Spec::get("events.stream.open", "/v1/events/stream")
-        .scope(Scope::EventsRead)
+        .scope("events:read")
         .category(Category::Read)
         .opens(Protocol::Sse);
     type Area = Events;
@@ -89,7 +89,7 @@ pub(crate) struct OpenSocket {
 
 impl Operation for OpenSocket {
     const SPEC: Spec = Spec::get("events.socket.open", "/v1/socket")
-        .scope(Scope::EventsRead)
+        .scope("events:read")
         .category(Category::Read)
         .opens(Protocol::Socket)
         .undocumented();
@@ -109,7 +109,7 @@ pub(crate) struct OpenMqtt {}
 
 impl Operation for OpenMqtt {
     const SPEC: Spec = Spec::get("events.mqtt.open", "/mqtt")
-        .scope(Scope::EventsRead)
+        .scope("events:read")
         .category(Category::Read)
         .opens(Protocol::Mqtt)
         .undocumented();

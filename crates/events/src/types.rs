@@ -1,7 +1,7 @@
 //! The event catalogue.
 
 use portico_engine::{Ctx, EventType, Operation, Page, Spec, Tool};
-use portico_kernel::{Category, Problem, Scope};
+use portico_kernel::{Category, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,7 +19,7 @@ impl Operation for ListEventTypes {
             Tool::new("events_list_types", "List event types")
                 .hint("Use this before subscribing an endpoint to types."),
         )
-        .scope(Scope::EventsRead)
+        .scope("events:read")
         .category(Category::List)
         .list("types");
     type Area = Events;

@@ -159,6 +159,14 @@ fn messages(registry: &Registry) -> Value {
         let payload = json!({ "$ref": format!("{OF_COMPONENTS}{}", schema_name(kind)) });
         messages.insert(format!("frame.{kind}"), json!({ "name": kind, "payload": payload }));
     }
+    let callable = || registry.entries().iter().filter(|entry| entry.is_callable());
+    messages["frame.call"]["examples"] = callable()
+        .map(|entry| {
+            let (method, params) = (entry.spec.name, entry.call_example());
+            let frame = json!({ "type": "call", "id": "1", "method": method, "params": params });
+            json!({ "name": method, "payload": frame })
+        })
+        .collect();
     for event in registry.events() {
         let examples = json!([{ "payload": event.example }]);
         let mut schema = event.schema.clone();
@@ -176,7 +184,9 @@ fn messages(registry: &Registry) -> Value {
     messages.insert("problem".into(), json!({ "name": "error", "payload": reference("Problem") }));
     let params =
         json!({ "type": "object", "description": "The operation's fields, path variables included." });
-    messages.insert("call".into(), json!({ "name": "call", "payload": params }));
+    let examples: Vec<_> =
+        callable().map(|entry| json!({ "name": entry.spec.name, "payload": entry.call_example() })).collect();
+    messages.insert("call".into(), json!({ "name": "call", "payload": params, "examples": examples }));
     let result = json!({ "description": "What the operation answers over REST, or a Problem; the user property \
                                          `outcome` says which: `answer` or `error`." });
     messages.insert("reply".into(), json!({ "name": "reply", "payload": result }));

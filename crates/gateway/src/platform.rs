@@ -74,6 +74,9 @@ async fn within_time(probe: impl Future<Output = Result<(), StoreError>>) -> Bac
 /// The area's operations.
 pub fn area(platform: &Arc<Platform>, connections: &Arc<Connections>) -> Area {
     Area::builder("platform", platform.clone())
+        .scope("mcp:read", "Use assistant tools that only read.")
+        .scope("mcp:write", "Use assistant tools that change something.")
+        .scope("mcp:generate", "Use assistant tools that run a model, counted against the account's budget.")
         .op::<GetHealth>()
         .op::<GetReady>()
         .op::<GetOpenApi>()
@@ -261,7 +264,7 @@ impl Operation for GetDocument {
     async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Document, Problem> {
         let account = ctx.account(self.account).await?;
         let plan = ctx.plan(account).await?;
-        let scopes = ctx.caller().scopes;
+        let scopes = ctx.caller().scopes.clone();
         let cut = Cut { plan, account: account.to_string(), scopes };
         Ok(Document(platform.documents.get(&ctx.engine().registry, &cut)?))
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::{AccountId, Caller, CallerKey, CallerKind, Role, Timestamp};
+use portico_kernel::{AccountId, Caller, CallerKey, CallerKind, Role, ScopeSet, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The audience of the API.
@@ -118,8 +118,7 @@ impl Claims {
     /// The caller that the token is of; `None` when the claims do not fit together.
     pub fn caller(self) -> Option<Caller> {
         let kind = CallerKind::parse(&self.kind)?;
-        // A name that is no scope any more (a retired one) grants nothing; the others still do.
-        let scopes = self.scope.map(|scope| scope.split(' ').filter_map(|name| name.parse().ok()).collect());
+        let scopes = self.scope.as_deref().map(ScopeSet::from);
         if scopes.is_none() && kind != CallerKind::Person {
             return None;
         }

@@ -3,8 +3,8 @@
 use portico_engine::ports::Key;
 use portico_engine::{Ctx, Cursor, Page};
 use portico_kernel::{
-    AccountId, CallerKind, KeyId, Problem, Scope, ScopeSet, Secret, Timestamp, TokenId, is_short_text,
-    seconds, text_enum,
+    AccountId, CallerKind, KeyId, Problem, ScopeSet, Secret, Timestamp, TokenId, is_short_text, seconds,
+    text_enum,
 };
 use portico_store::text_value;
 
@@ -76,10 +76,11 @@ impl NewCredential {
         Self { account, name, scopes, parent, ends_at: None }
     }
 
-    fn check(&self) -> Result<(), Problem> {
+    fn check(&self, ctx: &Ctx) -> Result<(), Problem> {
         if self.scopes.is_empty() {
             return Err(Problem::field("scopes", "must name at least one scope"));
         }
+        ctx.engine().registry.scopes().check(&self.scopes)?;
         if !is_short_text(&self.name, limits::NAME_CHARACTERS_MAX) {
             let message = format!("must have at most {} printable characters", limits::NAME_CHARACTERS_MAX);
             return Err(Problem::field("name", message));
@@ -109,14 +110,14 @@ impl NewCredential {
                 })?;
                 // What is below another ends with it, at the latest.
                 self.ends_at = parent.expires_at;
-                Some(parent.scope_set()?)
+                Some(parent.scope_set())
             }
         };
-        let bounds = [of_parent, caller.scopes];
-        if bounds.iter().flatten().any(|held| !self.scopes.is_within(*held)) {
+        let bounds = [of_parent, caller.scopes.clone()];
+        if bounds.iter().flatten().any(|held| !self.scopes.is_within(held)) {
             return Err(Problem::field("scopes", "must not go beyond those of the parent"));
         }
-        if bounds.iter().any(Option::is_some) && self.scopes.contains(Scope::AccountKeys) {
+        if bounds.iter().any(Option::is_some) && self.scopes.contains("account:keys") {
             return Err(Problem::field(
                 "scopes",
                 "must not hold `account:keys`, since it is below another key",
@@ -132,7 +133,7 @@ impl NewCredential {
         kind: CredentialKind,
         id: String,
     ) -> Result<CredentialRow, Problem> {
-        self.check()?;
+        self.check(ctx)?;
         ctx.lock_account(self.account).await?.active()?;
         self.place(ctx).await?;
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
@@ -172,7 +173,7 @@ impl Identity {
         ctx.audit("key.created", &id)?;
         let actor = ctx.caller().subject.clone();
         ctx.emit(&KeyCreated { key_id: id.to_string(), actor })?;
-        Ok(CreatedKey { key: row.into_key()?, secret })
+        Ok(CreatedKey { key: row.into_key(), secret })
     }
 
     /// Makes an API token that lives `days`.
@@ -209,7 +210,7 @@ impl Identity {
         ctx.audit("token.created", &id)?;
         let actor = ctx.caller().subject.clone();
         ctx.emit(&TokenCreated { token_id: id.to_string(), actor })?;
-        Ok(CreatedToken { key: row.into_key()?, token: Secret::new(signed.token) })
+        Ok(CreatedToken { key: row.into_key(), token: Secret::new(signed.token) })
     }
 
     /// Revokes a key or API token, and the keys below it; returns what was revoked. A second time changes nothing.
@@ -263,7 +264,7 @@ impl Identity {
         let before = page.after.as_ref().map(|cursor| cursor.0.clone());
         let rows =
             sql::credentials_before(ctx.tx().await?, account, kind, parent, before, page.rows()).await?;
-        let keys = rows.into_iter().map(CredentialRow::into_key).collect::<Result<Vec<_>, _>>()?;
+        let keys = rows.into_iter().map(CredentialRow::into_key).collect();
         Ok(page.page(keys, |key| Cursor(key.id.clone()), |key| key))
     }
 }

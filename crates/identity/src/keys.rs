@@ -2,7 +2,7 @@
 
 use portico_engine::ports::Key;
 use portico_engine::{AccountRef, Ctx, Done, Operation, Page, Spec};
-use portico_kernel::{Category, KeyId, Problem, Role, Scope, ScopeSet, TokenId};
+use portico_kernel::{Category, KeyId, Problem, Role, ScopeSet, TokenId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::credentials::{CredentialKind, NewCredential};
 use crate::{Identity, limits};
 
 const fn of_keys(spec: Spec) -> Spec {
-    spec.scope(Scope::AccountKeys).role(Role::Admin)
+    spec.scope("account:keys").role(Role::Admin)
 }
 
 const fn of_tokens(spec: Spec) -> Spec {
@@ -111,8 +111,8 @@ pub(crate) struct CreateKey {
     #[schemars(length(max = limits::NAME_CHARACTERS_MAX))]
     name: String,
     /// What it may call; at least one scope, for its whole life.
-    #[schemars(length(min = 1))]
-    scopes: ScopeSet,
+    #[schemars(with = "ScopeSet", length(min = 1), example = ["identity:read"])]
+    scopes: Vec<String>,
     /// The key or API token that it is to be below: it holds no more than that one, and ends with it.
     #[serde(default)]
     parent: Option<String>,
@@ -135,7 +135,8 @@ impl Operation for CreateKey {
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewKey, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
-        let new = NewCredential::new(account, self.name, self.scopes, self.parent);
+        let scopes = ctx.engine().registry.scopes().read(&self.scopes)?;
+        let new = NewCredential::new(account, self.name, scopes, self.parent);
         let made = identity.create_key(ctx, new).await?;
         Ok(NewKey { key: made.key, client_secret: made.secret.expose().clone() })
     }
@@ -152,8 +153,8 @@ pub(crate) struct CreateToken {
     #[schemars(length(max = limits::NAME_CHARACTERS_MAX))]
     name: String,
     /// What it may call; at least one scope, for its whole life.
-    #[schemars(length(min = 1))]
-    scopes: ScopeSet,
+    #[schemars(with = "ScopeSet", length(min = 1), example = ["identity:read"])]
+    scopes: Vec<String>,
     /// How many days it lives: 7, 30, 90 or 365.
     #[schemars(extend("enum" = limits::TOKEN_DAYS))]
     #[serde(default = "shortest")]
@@ -181,7 +182,8 @@ impl Operation for CreateToken {
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewToken, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
-        let new = NewCredential::new(account, self.name, self.scopes, None);
+        let scopes = ctx.engine().registry.scopes().read(&self.scopes)?;
+        let new = NewCredential::new(account, self.name, scopes, None);
         let made = identity.create_token(ctx, new, self.days).await?;
         Ok(NewToken { key: made.key, token: made.token.expose().clone() })
     }

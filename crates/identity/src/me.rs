@@ -1,7 +1,7 @@
 //! Who the caller is.
 
 use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{Caller, Category, Problem, Scope};
+use portico_kernel::{Caller, Category, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ pub(crate) struct GetMe {}
 impl Operation for GetMe {
     const SPEC: Spec = Spec::get("identity.me.get", "/v1/me")
         .tool(Tool::new("identity_get_me", "See who the token is"))
-        .scope(Scope::IdentityRead)
+        .scope("identity:read")
         .category(Category::Read);
     type Area = Identity;
     type Answer = Caller;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::Identity;
-use crate::oauth::target::assistant_scopes;
+use crate::oauth::target::ASSISTANT_SCOPES;
 
 /// Where the document lies. The path of the resource comes after the well-known part (RFC 9728, section 3.1).
 const PATH: &str = "/.well-known/oauth-protected-resource/mcp";
@@ -27,7 +27,7 @@ impl Identity {
         Metadata {
             resource: self.mcp_audience(),
             authorization_servers: vec![self.issuer.clone()],
-            scopes_supported: assistant_scopes().names(),
+            scopes_supported: ASSISTANT_SCOPES.to_vec(),
             bearer_methods_supported: ["header"],
             resource_name: "Portico",
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::{AccountId, PersonId, Role, Scope, ScopeSet, text_enum};
+use crate::{AccountId, PersonId, Role, ScopeSet, text_enum};
 
 text_enum! {
     /// What kind of caller it is.
@@ -59,7 +59,7 @@ pub struct Caller {
 
 #[expect(clippy::ref_option, reason = "serde passes the field as it is")]
 fn granted<S: Serializer>(scopes: &Option<ScopeSet>, serializer: S) -> Result<S::Ok, S::Error> {
-    scopes.unwrap_or_default().serialize(serializer)
+    scopes.clone().unwrap_or_default().serialize(serializer)
 }
 
 impl Caller {
@@ -110,8 +110,8 @@ impl Caller {
         }
     }
 
-    /// May the caller use `scope`? A person without scopes may: roles bind persons.
-    pub fn holds(&self, scope: Scope) -> bool {
-        self.scopes.is_none_or(|scopes| scopes.contains(scope))
+    /// May the caller use the scope of that name? A person without scopes may: roles bind persons.
+    pub fn holds(&self, scope: &str) -> bool {
+        self.scopes.as_ref().is_none_or(|scopes| scopes.contains(scope))
     }
 }

@@ -35,7 +35,7 @@ pub use int64::Int64;
 pub use plan::{AtZero, Plan, PlanError, PlanTerms, Plans};
 pub use problem::{Code, Detail, Problem};
 pub use role::Role;
-pub use scope::{Scope, ScopeSet, UnknownScope};
+pub use scope::ScopeSet;
 pub use secret::Secret;
 pub use text::{is_printable, is_short_text};
 pub use timestamp::{Timestamp, seconds};

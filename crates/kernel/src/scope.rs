@@ -1,196 +1,125 @@
-//! What a token may call.
+//! What a token may call: the names of scopes.
+//!
+//! Which scopes there are is not said here: areas bring them to the registry, each with its words.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::str::FromStr;
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-macro_rules! scopes {
-    ($($(#[doc = $meaning:literal])+ $variant:ident = $name:literal;)+) => {
-        /// One scope. A token holds only those given when it was made.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Scope {
-            $($(#[doc = $meaning])+ $variant,)+
-        }
+/// The scopes that a key, a token or an app holds, by name. A name that no area brings lets nobody do anything.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ScopeSet(Arc<Names>);
 
-        impl Scope {
-            /// Every scope.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// The name on the wire.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-
-            /// It and no other.
-            pub const fn alone(self) -> &'static [Self] {
-                match self { $(Self::$variant => &[Self::$variant]),+ }
-            }
-
-            /// What it lets a token do, for a person.
-            pub const fn description(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($meaning),+).trim_ascii()),+ }
-            }
-        }
-    };
+/// Sorted names, each once. They are one text, as they are stored and signed, so that reading one costs little.
+#[derive(Debug, PartialEq, Eq, Hash, Default)]
+struct Names {
+    /// The names with a space between two.
+    text: String,
+    /// Where each name begins in the text.
+    starts: Vec<usize>,
 }
 
-scopes! {
-    /// See who calls: the id, the name and the e-mail address.
-    IdentityRead = "identity:read";
-    /// Read the account and its entitlements.
-    AccountRead = "account:read";
-    /// Read the audit log.
-    AccountAudit = "account:audit";
-    /// Make and revoke keys below the caller's own.
-    AccountKeys = "account:keys";
-    /// Read units, usage and the price list.
-    UsageRead = "usage:read";
-    /// Read radar digests and items.
-    RadarRead = "radar:read";
-    /// Read the event catalogue and the account's events.
-    EventsRead = "events:read";
-    /// Read webhook endpoints, deliveries, stats and inboxes.
-    WebhooksRead = "webhooks:read";
-    /// Make, change, test, rotate and delete webhook endpoints and the inbox; resend a delivery.
-    WebhooksWrite = "webhooks:write";
-    /// List and read domains.
-    DomainsRead = "domains:read";
-    /// Add, check, confirm and remove domains.
-    DomainsWrite = "domains:write";
-    /// Read trail recordings and error groups.
-    TrailRead = "trail:read";
-    /// Upload and delete trail recordings.
-    TrailWrite = "trail:write";
-    /// Read connection kinds, connections, grants, history and tools.
-    ConnectionsRead = "connections:read";
-    /// Add, change, pause, test and delete connections; revoke a grant.
-    ConnectionsWrite = "connections:write";
-    /// Call a connection action that a grant gives the token.
-    ConnectionsUse = "connections:use";
-    /// Use assistant tools that only read.
-    McpRead = "mcp:read";
-    /// Use assistant tools that change something.
-    McpWrite = "mcp:write";
-    /// Use assistant tools that run a model, counted against the account's budget.
-    McpGenerate = "mcp:generate";
-    /// Read the catalogue of extensions.
-    ExtensionsRead = "extensions:read";
-    /// Read decisions and corrections.
-    DecisionsRead = "decisions:read";
-    /// Write decisions and corrections.
-    DecisionsWrite = "decisions:write";
-    /// Turn text into audio.
-    NarrationWrite = "narration:write";
-}
+impl Names {
+    fn push(&mut self, name: &str) {
+        if !self.text.is_empty() {
+            self.text.push(' ');
+        }
+        self.starts.push(self.text.len());
+        self.text.push_str(name);
+    }
 
-/// A name that is no scope.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownScope(pub String);
-
-impl fmt::Display for UnknownScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a scope", self.0)
+    /// The name that begins at `start`.
+    fn at(&self, start: usize) -> &str {
+        let rest = &self.text[start..];
+        rest.split_once(' ').map_or(rest, |(name, _)| name)
     }
 }
-
-impl std::error::Error for UnknownScope {}
-
-impl FromStr for Scope {
-    type Err = UnknownScope;
-
-    fn from_str(name: &str) -> Result<Self, UnknownScope> {
-        let known = Self::ALL.iter().find(|scope| scope.name() == name);
-        known.copied().ok_or_else(|| UnknownScope(name.to_owned()))
-    }
-}
-
-/// A set of scopes, one bit each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct ScopeSet(u64);
 
 impl ScopeSet {
-    /// Every scope there is.
-    pub fn all() -> Self {
-        Scope::ALL.iter().copied().collect()
-    }
+    /// The `format` of a scope's name in a schema. What publishes a schema puts the list of names in its place.
+    pub const SCHEMA_FORMAT: &str = "scope";
 
-    /// Is `scope` in the set?
-    pub const fn contains(self, scope: Scope) -> bool {
-        self.0 & (1 << scope as u64) != 0
+    /// Is the scope of that name in the set?
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.starts.binary_search_by(|start| self.0.at(*start).cmp(name)).is_ok()
     }
 
     /// Is every scope of this set in `other`?
-    pub const fn is_within(self, other: Self) -> bool {
-        self.0 & !other.0 == 0
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.names().all(|name| other.contains(name))
     }
 
     /// Is there no scope in it?
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
+    pub fn is_empty(&self) -> bool {
+        self.0.starts.is_empty()
     }
 
     /// The scopes that are in both.
     #[must_use]
-    pub const fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.names().filter(|name| other.contains(name)).collect()
     }
 
-    /// This set without `scope`.
+    /// This set without the scope of that name.
     #[must_use]
-    pub const fn without(self, scope: Scope) -> Self {
-        Self(self.0 & !(1 << scope as u64))
+    pub fn without(&self, name: &str) -> Self {
+        self.names().filter(|held| *held != name).collect()
     }
 
     /// The names, sorted.
-    pub fn names(self) -> Vec<&'static str> {
-        self.sorted().collect()
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.starts.iter().map(|start| self.0.at(*start))
     }
 
-    fn sorted(self) -> impl Iterator<Item = &'static str> {
-        static SORTED: LazyLock<Vec<Scope>> = LazyLock::new(|| {
-            let mut scopes = Scope::ALL.to_vec();
-            scopes.sort_unstable_by_key(|scope| scope.name());
-            scopes
-        });
-        SORTED.iter().filter(move |scope| self.contains(**scope)).map(|scope| scope.name())
+    /// The names with a space between two, as OAuth writes them.
+    pub fn as_str(&self) -> &str {
+        &self.0.text
     }
 }
 
-impl FromIterator<Scope> for ScopeSet {
-    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
-        Self(scopes.into_iter().fold(0, |bits, scope| bits | 1 << scope as u64))
+/// A space ends a name, so that a name with one in it is two.
+impl<N: AsRef<str>> FromIterator<N> for ScopeSet {
+    fn from_iter<I: IntoIterator<Item = N>>(names: I) -> Self {
+        let given: Vec<N> = names.into_iter().collect();
+        let mut sorted: Vec<&str> = given.iter().flat_map(|name| name.as_ref().split(' ')).collect();
+        sorted.retain(|name| !name.is_empty());
+        if !sorted.is_sorted() {
+            sorted.sort_unstable();
+        }
+        sorted.dedup();
+        let mut names = Names::default();
+        for name in sorted {
+            names.push(name);
+        }
+        Self(Arc::new(names))
     }
 }
 
-/// Names with spaces between them, as OAuth writes them.
 impl fmt::Display for ScopeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.names().join(" "))
+        f.write_str(self.as_str())
     }
 }
 
-impl FromStr for ScopeSet {
-    type Err = UnknownScope;
-
-    fn from_str(names: &str) -> Result<Self, UnknownScope> {
-        names.split(' ').filter(|name| !name.is_empty()).map(str::parse).collect()
+/// Reads what [`ScopeSet::as_str`] gives.
+impl From<&str> for ScopeSet {
+    fn from(names: &str) -> Self {
+        std::iter::once(names).collect()
     }
 }
 
 impl Serialize for ScopeSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.sorted())
+        serializer.collect_seq(self.names())
     }
 }
 
 impl<'de> Deserialize<'de> for ScopeSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let names = Vec::<String>::deserialize(deserializer)?;
-        names.iter().map(|name| name.parse::<Scope>().map_err(de::Error::custom)).collect()
+        Ok(Vec::<String>::deserialize(deserializer)?.into_iter().collect())
     }
 }
 
@@ -204,7 +133,28 @@ impl JsonSchema for ScopeSet {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
-        json_schema!({ "type": "array", "items": { "type": "string", "enum": names } })
+        json_schema!({ "type": "array", "items": { "type": "string", "format": Self::SCHEMA_FORMAT } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_sorted_and_holds_each_name_once() {
+        let set = ScopeSet::from("usage:read  account:read usage:read ");
+        assert_eq!(set.to_string(), "account:read usage:read");
+        assert_eq!(set, ["usage:read", "account:read"].into_iter().collect());
+        assert!(set.contains("usage:read") && !set.contains("usage") && !set.contains(""));
+        assert_eq!(set.without("usage:read").to_string(), "account:read");
+    }
+
+    #[test]
+    fn a_set_is_within_another_when_that_one_holds_it_all() {
+        let (few, many) = (ScopeSet::from("b:read"), ScopeSet::from("a:read b:read c:read"));
+        assert!(few.is_within(&many) && !many.is_within(&few));
+        assert!(ScopeSet::default().is_within(&few) && ScopeSet::default().is_empty());
+        assert_eq!(many.intersection(&ScopeSet::from("d:read c:read b:read")).to_string(), "b:read c:read");
     }
 }

@@ -64,6 +64,7 @@ pub use window::RateLimitStatus;
 /// The area's operations, events and jobs.
 pub fn area(metering: &Arc<Metering>) -> Area {
     Area::builder("metering", metering.clone())
+        .scope("usage:read", "Read units, usage and the price list.")
         .op::<units::GetUnits>()
         .op::<usage::GetUsage>()
         .op::<series::GetSeries>()

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use portico_engine::{AccountRef, Ctx, Cursor, Operation, Page, Spec, Tool};
-use portico_kernel::{Category, Int64, Problem, Scope, Timestamp};
+use portico_kernel::{Category, Int64, Problem, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -170,7 +170,7 @@ impl Operation for ListRequests {
             Tool::new("metering_list_requests", "List recent API requests")
                 .hint("Use this to look into calls that failed."),
         )
-        .scope(Scope::UsageRead)
+        .scope("usage:read")
         .category(Category::List)
         .list("requests");
     type Area = Metering;

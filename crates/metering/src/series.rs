@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
-use portico_kernel::{Category, Day, Hour, Int64, Month, Problem, Scope, Timestamp};
+use portico_kernel::{Category, Day, Hour, Int64, Month, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +102,7 @@ impl By {
 
 impl Operation for GetSeries {
     const SPEC: Spec = Spec::get("metering.series.get", "/v1/accounts/orgs/{org_id}/units/series")
-        .scope(Scope::UsageRead)
+        .scope("usage:read")
         .category(Category::Read);
     type Area = Metering;
     type Answer = Series;

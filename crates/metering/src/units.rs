@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
-use portico_kernel::{AccountId, Category, Day, Int64, Month, Plan, Problem, Scope, Timestamp};
+use portico_kernel::{AccountId, Category, Day, Int64, Month, Plan, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ impl Operation for GetUnits {
             Tool::new("metering_get_units", "See the units that are left")
                 .hint("Use this for the budget of the month."),
         )
-        .scope(Scope::UsageRead)
+        .scope("usage:read")
         .category(Category::Read);
     type Area = Metering;
     type Answer = Units;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
-use portico_kernel::{AccountId, Category, Histogram, Int64, Month, Problem, Scope};
+use portico_kernel::{AccountId, Category, Histogram, Int64, Month, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ impl Operation for GetUsage {
             Tool::new("metering_get_usage", "See usage by operation and key")
                 .hint("Use this to find out what uses up units."),
         )
-        .scope(Scope::UsageRead)
+        .scope("usage:read")
         .category(Category::Read);
     type Area = Metering;
     type Answer = Usage;

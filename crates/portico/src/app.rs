@@ -22,8 +22,8 @@ use portico_metering::Metering;
 use portico_store::{Db, Keyring, KeyringError, StoreError};
 use portico_webhooks::Webhooks;
 
-use crate::BlobSettings;
 use crate::config::Config;
+use crate::{BlobSettings, planned};
 
 /// The areas, wired to each other.
 pub struct Areas {
@@ -200,15 +200,23 @@ impl Areas {
 
     /// Every area of the platform; `more` are those that only tests have.
     pub fn registry(&self, base_url: &str, more: Vec<Area>) -> Result<Registry, RegistryError> {
-        // In this order an account is erased: who belongs to it goes before who there is.
+        // In this order an account is erased: who belongs to it goes before who there is. In this order also the
+        // documents list the scopes, which the hash of a cut depends on.
         let areas = [
             portico_accounts::area(&self.accounts),
             portico_identity::area(&self.identity),
+            portico_metering::area(&self.metering),
+            planned::radar(),
             portico_events::area(&self.events),
             portico_mail::area(&self.mail),
-            portico_metering::area(&self.metering),
             portico_webhooks::area(&self.webhooks),
+            planned::domains(),
+            planned::trail(),
+            planned::connections(),
             portico_gateway::area(&Arc::new(Platform::new(base_url)), &self.connections),
+            planned::extensions(),
+            planned::decisions(),
+            planned::narration(),
         ];
         Registry::new(areas.into_iter().chain(more))
     }

@@ -12,6 +12,7 @@ pub mod config;
 pub mod doctor;
 mod listen;
 mod log;
+mod planned;
 mod serve;
 mod server;
 mod trigger;

@@ -12,7 +12,7 @@ use portico::{App, AppParts, BlobSettings, Environment, Server};
 use portico_engine::{Ctx, JobOutcome, OPERATION_TIME_MAX};
 use portico_gateway::{AuthServer, Gateway, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
-use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, Scope, ScopeSet, Secret, SystemEntropy};
+use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, ScopeSet, Secret, SystemEntropy};
 use portico_store::{Db, Keyring, Select, args};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -148,7 +148,7 @@ impl TestApp {
             stop,
         };
         app.account = app.new_account("Acme").await;
-        app.token = app.token_with(app.account, ScopeSet::all()).await;
+        app.token = app.token_with(app.account, app.all_scopes()).await;
         app
     }
 
@@ -176,9 +176,14 @@ impl TestApp {
         self.admin(Admin::Token(admin::TokenCommand::Create { account, scopes, days, name })).await
     }
 
+    /// Every scope there is.
+    pub fn all_scopes(&self) -> ScopeSet {
+        self.app.engine.registry.scopes().all()
+    }
+
     /// An API token of the account with every scope but one.
-    pub async fn token_without(&self, scope: Scope) -> String {
-        self.token_with(self.account, ScopeSet::all().without(scope)).await
+    pub async fn token_without(&self, scope: &str) -> String {
+        self.token_with(self.account, self.all_scopes().without(scope)).await
     }
 
     /// Another key.

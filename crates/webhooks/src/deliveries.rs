@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use portico_engine::{Ctx, Cursor, Operation, Page, PageRequest, Spec, Tool, event_sequence};
-use portico_kernel::{AttemptId, Category, DeliveryId, EndpointId, EventId, Problem, Scope, Timestamp};
+use portico_kernel::{AttemptId, Category, DeliveryId, EndpointId, EventId, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -136,7 +136,7 @@ impl Operation for ListDeliveries {
                 Tool::new("webhooks_list_deliveries", "List deliveries of an endpoint")
                     .hint("Use this to see why an endpoint did not get something."),
             )
-            .scope(Scope::WebhooksRead)
+            .scope("webhooks:read")
             .category(Category::List)
             .list("deliveries");
     type Area = Webhooks;
@@ -198,7 +198,7 @@ pub(crate) struct RetryResult {
 impl Operation for RetryDelivery {
     const SPEC: Spec = Spec::post("webhooks.deliveries.retry", "/v1/webhooks/deliveries/{delivery_id}/retry")
         .tool(Tool::new("webhooks_retry_delivery", "Send a delivery again"))
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Send)
         .accepts_idempotency_key();
     type Area = Webhooks;

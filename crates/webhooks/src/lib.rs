@@ -68,6 +68,11 @@ impl Webhooks {
 /// The area's operations, events, jobs and its sender.
 pub fn area(webhooks: &Arc<Webhooks>) -> Area {
     Area::builder("webhooks", webhooks.clone())
+        .scope("webhooks:read", "Read webhook endpoints, deliveries, stats and inboxes.")
+        .scope(
+            "webhooks:write",
+            "Make, change, test, rotate and delete webhook endpoints and the inbox; resend a delivery.",
+        )
         .op::<endpoints::ListEndpoints>()
         .op::<endpoints::create::CreateEndpoint>()
         .op::<endpoints::GetEndpoint>()

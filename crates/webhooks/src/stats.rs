@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
-use portico_kernel::{Category, EndpointId, Hour, Problem, Scope, Timestamp};
+use portico_kernel::{Category, EndpointId, Hour, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +122,7 @@ impl GetStats {
 impl Operation for GetStats {
     const SPEC: Spec = Spec::get("webhooks.stats.get", "/v1/webhooks/stats")
         .tool(Tool::new("webhooks_get_stats", "See how deliveries fare"))
-        .scope(Scope::WebhooksRead)
+        .scope("webhooks:read")
         .category(Category::Read);
     type Area = Webhooks;
     type Answer = Stats;

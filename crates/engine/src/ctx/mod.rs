@@ -287,7 +287,7 @@ impl Ctx {
         let mut metadata = metadata;
         // What an app did in a person's name says so.
         if let (CallerKind::Person, Some(_), Some(client)) =
-            (self.caller.kind, self.caller.scopes, &self.caller.client_id)
+            (self.caller.kind, &self.caller.scopes, &self.caller.client_id)
         {
             metadata["client_id"] = json!(client);
         }

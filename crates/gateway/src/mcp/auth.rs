@@ -2,14 +2,14 @@
 
 use http::header::{AUTHORIZATION, ORIGIN};
 use http::{HeaderMap, HeaderValue};
-use portico_kernel::{Caller, Code, Problem, Scope, ScopeSet};
+use portico_kernel::{Caller, Code, Problem, ScopeSet};
 
 use super::Mcp;
 use crate::credential::Credential;
 use crate::response::Refusal;
 
 /// Any of them lets a caller in; which more it needs, each tool says.
-const TOOL_SCOPES: [Scope; 3] = [Scope::McpRead, Scope::McpWrite, Scope::McpGenerate];
+const TOOL_SCOPES: [&str; 3] = ["mcp:read", "mcp:write", "mcp:generate"];
 /// What an assistant is told to ask for. It lists its tools once and never asks for one that is not listed, so it would
 /// never learn to ask for what changes something; the person sees both on the consent page.
 const DEFAULT_SCOPES: &str = "mcp:read mcp:write";
@@ -43,10 +43,10 @@ impl Mcp {
 
     /// Refuses a caller who holds no scope of tools at all.
     pub(super) fn require_any_scope(&self, caller: &Caller) -> Result<(), Refusal> {
-        if TOOL_SCOPES.iter().any(|scope| caller.holds(*scope)) {
+        if TOOL_SCOPES.iter().any(|scope| caller.holds(scope)) {
             return Ok(());
         }
-        let needed = &[Scope::McpRead];
+        let needed = &["mcp:read"];
         Err(Refusal { challenge: self.step_up(caller, needed), ..missing_scopes(needed).into() })
     }
 
@@ -55,17 +55,13 @@ impl Mcp {
     }
 
     /// Tells an assistant what to ask for: all that it has, and what it lacks.
-    pub(super) fn step_up(&self, caller: &Caller, needed: &[Scope]) -> Option<HeaderValue> {
-        let held = caller.scopes.unwrap_or_default();
-        let all: ScopeSet = Scope::ALL
-            .iter()
-            .copied()
-            .filter(|scope| held.contains(*scope) || needed.contains(scope))
-            .collect();
+    pub(super) fn step_up(&self, caller: &Caller, needed: &[&str]) -> Option<HeaderValue> {
+        let held = caller.scopes.iter().flat_map(ScopeSet::names);
+        let all: ScopeSet = held.chain(needed.iter().copied()).collect();
         let problem = missing_scopes(needed);
         header(&format!(
             "Bearer error=\"insufficient_scope\", scope=\"{}\", {}, error_description=\"{}\"",
-            all.names().join(" "),
+            all,
             self.resource_metadata(),
             problem.error().replace('`', ""),
         ))
@@ -73,13 +69,12 @@ impl Mcp {
 }
 
 /// 403: the token lacks scopes.
-pub(super) fn missing_scopes(needed: &[Scope]) -> Problem {
-    let names = needed.iter().map(|scope| scope.name()).collect::<Vec<_>>();
-    let listed = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+pub(super) fn missing_scopes(needed: &[&str]) -> Problem {
+    let listed = needed.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
     Problem::new(Code::Forbidden, format!("The token lacks {listed}.")).with_info(
         "SCOPE_REQUIRED",
         "gateway",
-        [("scope", names.join(" "))],
+        [("scope", needed.join(" "))],
     )
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use portico_engine::input::{Fields, Node};
 use portico_engine::{Engine, Entry, EntryPoint, Registry, Spec};
-use portico_kernel::{Caller, Code, Problem, Role, Scope};
+use portico_kernel::{Caller, Code, Problem, Role};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::json;
 
@@ -27,7 +27,8 @@ pub(super) struct Tools {
 
 impl Tools {
     pub(super) fn new(registry: &Registry) -> Self {
-        let tool = |entry: &Arc<Entry>| entry.spec.tool.map(|tool| ToolEntry::new(entry.clone(), tool));
+        let tool =
+            |entry: &Arc<Entry>| entry.spec.tool.map(|tool| ToolEntry::new(registry, entry.clone(), tool));
         let mut all: Vec<_> = registry.entries().iter().filter_map(tool).collect();
         all.sort_by_key(|tool| tool.tool.name);
         let names = all.iter().enumerate().map(|(at, tool)| (tool.tool.name, at)).collect();
@@ -60,7 +61,7 @@ impl Tools {
         let mut hidden: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
         for tool in &self.all {
             let (spec, missing) = (&tool.entry.spec, tool.missing(caller));
-            let mut needed: Vec<_> = missing.iter().map(|scope| scope.name().to_owned()).collect();
+            let mut needed: Vec<_> = missing.iter().map(|scope| (*scope).to_owned()).collect();
             if missing.is_empty() && !roles.allow(engine, spec, caller).await? {
                 needed.push(format!("the role {}", spec.role.name()));
             }
@@ -93,7 +94,7 @@ impl Roles {
 }
 
 impl ToolEntry {
-    fn new(entry: Arc<Entry>, tool: portico_engine::Tool) -> Self {
+    fn new(registry: &Registry, entry: Arc<Entry>, tool: portico_engine::Tool) -> Self {
         let spec = &entry.spec;
         let (description, input) = schema::input(&entry);
         let description = [description.as_str(), tool.hint].join(" ").trim().to_owned();
@@ -106,14 +107,15 @@ impl ToolEntry {
             .with_title(tool.title)
             .with_raw_output_schema(Arc::new(schema::output(&entry)))
             .with_annotations(annotations);
-        let listed = json!(listed).to_string();
-        Self { entry, tool, listed }
+        let mut listed = json!(listed);
+        registry.scopes().list_in_schema(&mut listed);
+        Self { entry, tool, listed: listed.to_string() }
     }
 
     /// The scopes of the tool that the caller lacks.
-    pub(super) fn missing(&self, caller: &Caller) -> Vec<Scope> {
+    pub(super) fn missing(&self, caller: &Caller) -> Vec<&'static str> {
         let scopes = EntryPoint::Tool.scopes(&self.entry.spec).iter().copied();
-        scopes.filter(|scope| !caller.holds(*scope)).collect()
+        scopes.filter(|scope| !caller.holds(scope)).collect()
     }
 
     /// Would the operation take this message?

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use portico_engine::Registry;
-use portico_kernel::Scope;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -44,12 +43,13 @@ pub fn document(registry: &Registry, base_url: &str, cut: &Cut) -> Value {
         "headers": problem::headers(),
         "securitySchemes": { "bearer": {
             "type": "http", "scheme": "bearer", "bearerFormat": "JWT",
-            "description": format!("An API token, or a token that a key was exchanged for. {}", scopes()),
+            "description": format!("An API token, or a token that a key was exchanged for. {}", scopes(registry)),
         } },
     });
-    let components = prune(components, &paths);
+    let mut components = prune(components, &paths);
+    registry.scopes().list_in_schema(&mut components);
+    paths.values_mut().for_each(|path| registry.scopes().list_in_schema(path));
     let hash = hash::of(&paths, &components);
-    let scopes = cut.scopes.map(portico_kernel::ScopeSet::names).unwrap_or_default();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -57,7 +57,7 @@ pub fn document(registry: &Registry, base_url: &str, cut: &Cut) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "description": INTRODUCTION,
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
-            "x-platform-cut": { "plan": cut.plan, "account": cut.account, "scopes": scopes, "hash": hash },
+            "x-platform-cut": { "plan": cut.plan, "account": cut.account, "scopes": cut.scopes.clone().unwrap_or_default(), "hash": hash },
         },
         "servers": [{ "url": base_url, "description": "This server." }],
         "tags": areas.into_iter().map(|area| json!({ "name": area, "description": tag(area) })).collect::<Vec<_>>(),
@@ -101,7 +101,7 @@ fn tag(area: &str) -> String {
 }
 
 /// What each scope lets a token do.
-fn scopes() -> String {
-    let lines = Scope::ALL.iter().map(|scope| format!("`{}`: {}", scope.name(), scope.description()));
+fn scopes(registry: &Registry) -> String {
+    let lines = registry.scopes().iter().map(|scope| format!("`{}`: {}", scope.name, scope.description));
     format!("Scopes: {}", lines.collect::<Vec<_>>().join(" "))
 }

@@ -66,7 +66,7 @@ impl Cut {
     /// Does the operation stand in it?
     fn holds(&self, entry: &Entry) -> bool {
         let spec = &entry.spec;
-        let granted = match (self.scopes, spec.access) {
+        let granted = match (&self.scopes, spec.access) {
             (Some(scopes), Access::Scope(scope)) => scopes.contains(scope),
             (Some(_), Access::Person) => false,
             (None, Access::Person) => !self.account.is_empty(),

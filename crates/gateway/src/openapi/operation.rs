@@ -1,7 +1,6 @@
 //! One operation in a document.
 
 use portico_engine::{Access, AnswerKind, Entry, PAGE_FIELDS, PageSize, Protocol, RequestBody, Spec};
-use portico_kernel::Scope;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
@@ -56,7 +55,7 @@ fn security(spec: &Spec) -> Value {
     match spec.access {
         Access::Open => json!([]),
         Access::AnyToken | Access::Person => json!([{ "bearer": [] }]),
-        Access::Scope(scope) => json!([{ "bearer": [Scope::name(scope)] }]),
+        Access::Scope(scope) => json!([{ "bearer": [scope] }]),
     }
 }
 

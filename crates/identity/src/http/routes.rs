@@ -140,8 +140,8 @@ fn at_once<E: Send + 'static>(response: AuthResponse) -> BoxFuture<'static, Resu
 /// Every route.
 pub static ROUTES: &[Route] = &[
     program(GET, "/.well-known/jwks.json", |i, _| at_once(document(&i.keys.jwks()))),
-    program(GET, "/.well-known/oauth-authorization-server", |i, _| at_once(document(&i.metadata()))),
-    program(GET, "/.well-known/openid-configuration", |i, _| at_once(document(&i.metadata()))),
+    program(GET, "/.well-known/oauth-authorization-server", |i, c| at_once(document(&i.metadata(c.engine)))),
+    program(GET, "/.well-known/openid-configuration", |i, c| at_once(document(&i.metadata(c.engine)))),
     program(POST, "/oauth2/token", |i, c| i.token(c).boxed()),
     program(POST, "/oauth2/register", |i, c| i.register(c).boxed()),
     program(POST, "/oauth2/revoke", |i, c| i.revoke_token(c).boxed()),

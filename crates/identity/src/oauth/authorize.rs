@@ -1,5 +1,6 @@
 //! The authorization request: read, checked, and carried through sign-in and consent.
 
+use portico_engine::Engine;
 use portico_kernel::{Code, Problem, ScopeSet, SessionId};
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +88,7 @@ impl Identity {
         let message = "The address that the app wants you sent back to is not one that it registered.";
         let redirect_uri = redirect_uri.ok_or_else(|| refused(message.to_owned()))?.to_owned();
         let state = params.get("state").map(str::to_owned);
-        match self.check_authorization(&client, params) {
+        match self.check_authorization(context.engine, &client, params) {
             Ok((audience, scopes, challenge)) => {
                 let params = AuthorizationParams { redirect_uri, state, audience, scopes, challenge };
                 Ok(AuthorizationRequest { client, params })
@@ -101,6 +102,7 @@ impl Identity {
 
     fn check_authorization(
         &self,
+        engine: &Engine,
         client: &Client,
         params: &Params,
     ) -> Result<(String, Option<ScopeSet>, String), OAuthError> {
@@ -124,7 +126,7 @@ impl Identity {
             return Err(OAuthError::invalid_request("PKCE is needed: code_challenge with the method S256."));
         }
         let audience = self.audience(client, params)?;
-        let scopes = target::scopes(client, params)?;
+        let scopes = target::scopes(engine, client, params)?;
         Ok((audience, scopes, challenge.to_owned()))
     }
 

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::AUTHORIZATION;
 use portico_engine::input::decode_form;
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AppId, KeyId, Problem, Scope, ScopeSet, Secret, is_short_text, text_enum};
+use portico_kernel::{AppId, KeyId, Problem, ScopeSet, Secret, is_short_text, text_enum};
 use portico_store::{StoreError, text_value};
 
 use super::{EndpointError, OAuthError, document, redirect};
@@ -60,7 +60,7 @@ impl Client {
         Ok(Self {
             origin: row.origin,
             redirect_uris: serde_json::from_str(&row.redirect_uris).map_err(|_| fault("addresses"))?,
-            scopes: row.scopes.parse().map_err(|_| fault("scopes"))?,
+            scopes: ScopeSet::from(&*row.scopes),
             id: row.id,
             name: row.name,
             secret_hash: row.secret_hash,
@@ -161,9 +161,10 @@ impl Identity {
             let message = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
             return Err(Problem::field("name", message));
         }
-        if new.scopes.contains(Scope::AccountKeys) {
+        if new.scopes.contains("account:keys") {
             return Err(Problem::field("scopes", "must not hold `account:keys`: an app makes no keys"));
         }
+        engine.registry.scopes().check(&new.scopes)?;
         for address in &new.redirect_uris {
             redirect::check(address).map_err(|why| Problem::field("redirect_uri", why))?;
         }

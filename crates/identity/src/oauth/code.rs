@@ -41,7 +41,7 @@ impl Identity {
             // Whoever signs out of the browser signs out of the console.
             session_id: is_console.then_some(session),
             audience: request.params.audience.clone(),
-            scopes: request.params.scopes.map(|scopes| scopes.to_string()),
+            scopes: request.params.scopes.as_ref().map(ToString::to_string),
             role: (!is_console).then_some(choice.role),
             sealed_secret: refresh::new_family(&engine, id),
             generation: 0,

@@ -3,6 +3,7 @@
 use portico_engine::Engine;
 use portico_kernel::{CallerKind, ScopeSet, hex};
 
+use super::target::unknown_scope;
 use super::token::TokenResponse;
 use super::{EndpointError, OAuthError};
 use crate::claims::{AUDIENCE, Claims, Issue};
@@ -21,10 +22,10 @@ impl Identity {
         if self.named_audience(form)?.is_some_and(|audience| audience != AUDIENCE) {
             return Err(OAuthError::new("invalid_target", format!("The audience must be {AUDIENCE}.")).into());
         }
-        let held = key.scope_set()?;
+        let held = key.scope_set();
         let scopes = match form.get("scope").filter(|scope| !scope.trim().is_empty()) {
             None => held,
-            Some(context) => granted(context, held)?,
+            Some(context) => granted(engine, context, &held)?,
         };
         let now = engine.clock.now();
         let issue = Issue {
@@ -51,13 +52,12 @@ impl Identity {
 }
 
 /// The scopes that were asked for, if the key holds them all.
-fn granted(asked: &str, held: ScopeSet) -> Result<ScopeSet, OAuthError> {
-    let asked: ScopeSet = asked
-        .parse()
-        .map_err(|_| OAuthError::new("invalid_scope", "A scope that was asked for is not known."))?;
+fn granted(engine: &Engine, asked: &str, held: &ScopeSet) -> Result<ScopeSet, OAuthError> {
+    let asked = ScopeSet::from(asked);
     if asked.is_within(held) {
         return Ok(asked);
     }
-    let missing = asked.names().into_iter().filter(|name| !held.names().contains(name)).collect::<Vec<_>>();
+    engine.registry.scopes().check(&asked).map_err(|_| unknown_scope())?;
+    let missing = asked.names().filter(|name| !held.contains(name)).collect::<Vec<_>>();
     Err(OAuthError::new("invalid_scope", format!("The key does not hold: {}.", missing.join(" "))))
 }

@@ -1,6 +1,6 @@
 //! What the provider can do (RFC 8414).
 
-use portico_kernel::ScopeSet;
+use portico_engine::Engine;
 use serde_json::{Value, json};
 
 use crate::Identity;
@@ -10,10 +10,10 @@ pub(crate) const OFFLINE_ACCESS: &str = "offline_access";
 
 impl Identity {
     /// The metadata document.
-    pub(crate) fn metadata(&self) -> Value {
+    pub(crate) fn metadata(&self, engine: &Engine) -> Value {
         let at = |path: &str| format!("{}{path}", self.issuer);
-        let mut scopes = ScopeSet::all().names();
-        scopes.push(OFFLINE_ACCESS);
+        let known = engine.registry.scopes().all();
+        let scopes: Vec<_> = known.names().chain([OFFLINE_ACCESS]).collect();
         json!({
             "issuer": self.issuer,
             "authorization_endpoint": at("/oauth2/auth"),

@@ -181,9 +181,8 @@ fn narrowed(form: &Params, row: &AuthorizationRow) -> Result<Option<String>, OAu
         _ if asked.is_empty() => Ok(row.scopes.clone()),
         None => Err(beyond()),
         Some(held) => {
-            let (asked, held): (ScopeSet, ScopeSet) =
-                (asked.parse().map_err(|_| beyond())?, held.parse().map_err(|_| beyond())?);
-            if asked.is_within(held) { Ok(Some(asked.to_string())) } else { Err(beyond()) }
+            let (asked, held) = (ScopeSet::from(&*asked), ScopeSet::from(&**held));
+            if asked.is_within(&held) { Ok(Some(asked.to_string())) } else { Err(beyond()) }
         }
     }
 }

@@ -69,9 +69,8 @@ impl ClientMetadata {
 
     /// The scopes that it may ask for: those it names, as far as assistants have them.
     pub(crate) fn granted_scopes(&self) -> ScopeSet {
-        let named = self.scope.as_deref().unwrap_or_default().split(' ');
-        let named: ScopeSet = named.filter_map(|name| name.parse().ok()).collect();
-        let granted = named.intersection(assistant_scopes());
+        let named = ScopeSet::from(self.scope.as_deref().unwrap_or_default());
+        let granted = named.intersection(&assistant_scopes());
         if granted.is_empty() { assistant_scopes() } else { granted }
     }
 

@@ -1,6 +1,7 @@
 //! What a token is asked for: the audience and the scopes.
 
-use portico_kernel::{Scope, ScopeSet};
+use portico_engine::Engine;
+use portico_kernel::ScopeSet;
 use url::Url;
 
 use super::OAuthError;
@@ -11,8 +12,10 @@ use crate::claims::AUDIENCE;
 use crate::http::Params;
 
 /// All that an app may hold that the operator does not know: assistants' tools, and the connections they use.
+pub(crate) const ASSISTANT_SCOPES: [&str; 4] = ["connections:use", "mcp:generate", "mcp:read", "mcp:write"];
+
 pub(crate) fn assistant_scopes() -> ScopeSet {
-    [Scope::McpRead, Scope::McpWrite, Scope::McpGenerate, Scope::ConnectionsUse].into_iter().collect()
+    ASSISTANT_SCOPES.iter().collect()
 }
 
 impl Identity {
@@ -72,22 +75,29 @@ impl Identity {
 }
 
 /// The scopes for this client; none for the console, whose person is bound by role.
-pub(crate) fn scopes(client: &Client, params: &Params) -> Result<Option<ScopeSet>, OAuthError> {
+pub(crate) fn scopes(
+    engine: &Engine,
+    client: &Client,
+    params: &Params,
+) -> Result<Option<ScopeSet>, OAuthError> {
     if client.origin == Origin::Console {
         return Ok(None);
     }
     let names = params.text("scope").split(' ').filter(|name| !name.is_empty() && *name != OFFLINE_ACCESS);
-    let asked: Result<ScopeSet, _> = names.map(str::parse::<Scope>).collect();
-    let asked =
-        asked.map_err(|_| OAuthError::new("invalid_scope", "A scope that was asked for is not known."))?;
+    let asked: ScopeSet = names.collect();
+    engine.registry.scopes().check(&asked).map_err(|_| unknown_scope())?;
     // The operator said what the app may ask for; anything else is a mistake of the app. An assistant asks for
     // whatever it finds listed, and is told what it gets.
-    if client.origin == Origin::Operator && !asked.is_within(client.scopes) {
+    if client.origin == Origin::Operator && !asked.is_within(&client.scopes) {
         return Err(OAuthError::new("invalid_scope", "The app may not ask for all of these scopes."));
     }
-    let granted = if asked.is_empty() { client.scopes } else { asked.intersection(client.scopes) };
+    let granted = if asked.is_empty() { client.scopes.clone() } else { asked.intersection(&client.scopes) };
     if granted.is_empty() {
         return Err(OAuthError::new("invalid_scope", "The app may not ask for any of these scopes."));
     }
     Ok(Some(granted))
+}
+
+pub(crate) fn unknown_scope() -> OAuthError {
+    OAuthError::new("invalid_scope", "A scope that was asked for is not known.")
 }

@@ -1,7 +1,7 @@
 //! An app asks to be let in.
 
 use portico_engine::input::parse_form;
-use portico_kernel::{Code, Problem, Role};
+use portico_kernel::{Code, Problem, Role, ScopeSet};
 use url::form_urlencoded;
 
 use super::PageRequest;
@@ -95,10 +95,14 @@ impl PageRequest<'_> {
             }
             Origin::Operator => {
                 let held = |row: &sql::oauth::AuthorizationRow| {
-                    let scopes = row.scopes.as_deref().and_then(|scopes| scopes.parse().ok());
+                    let scopes = row.scopes.as_deref().map(ScopeSet::from);
                     row.client_id == client.id
                         && row.audience == params.audience
-                        && params.scopes.zip(scopes).is_some_and(|(asked, held)| asked.is_within(held))
+                        && params
+                            .scopes
+                            .as_ref()
+                            .zip(scopes)
+                            .is_some_and(|(asked, held)| asked.is_within(&held))
                 };
                 Ok(before.iter().find(|row| held(row)).and_then(|row| choice(row.account_id)))
             }

@@ -2,7 +2,7 @@
 
 use maud::html;
 use portico_engine::ports::Membership;
-use portico_kernel::{Code, Problem, Scope};
+use portico_kernel::{Code, Problem};
 use portico_store::OnConflict;
 
 use super::PageRequest;
@@ -39,6 +39,7 @@ impl PageRequest<'_> {
         let request = self.request(sealed).await?;
         let memberships = self.memberships().await?;
         let (client, guard) = (&request.client, self.guard());
+        let scopes = request.params.scopes.clone().unwrap_or_default();
         let host = redirect::shown_host(&request.params.redirect_uri);
         let body = html! {
             p { "Signed in as " strong { (session.person.email) } ". " a href="/signout" { "Not you?" } }
@@ -54,8 +55,8 @@ impl PageRequest<'_> {
             }
             p { "It will be able to:" }
             ul.scopes {
-                @for scope in Scope::ALL.iter().filter(|scope| request.params.scopes.unwrap_or_default().contains(**scope)) {
-                    li { (scope.description()) " " span.quiet { (scope.name()) } }
+                @for scope in self.context.engine.registry.scopes().iter().filter(|scope| scopes.contains(scope.name)) {
+                    li { (scope.description) " " span.quiet { (scope.name) } }
                 }
             }
             form method="post" action="/consent" {

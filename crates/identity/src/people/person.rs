@@ -238,7 +238,7 @@ impl Directory for People {
     ) -> BoxFuture<'a, Result<Option<Key>, StoreError>> {
         Box::pin(async move {
             let row = sql::credential(tx, id).await?.filter(|row| row.account_id == account);
-            row.map(sql::CredentialRow::into_key).transpose()
+            Ok(row.map(sql::CredentialRow::into_key))
         })
     }
 

@@ -72,15 +72,15 @@ from_row!(CredentialRow {
 
 impl CredentialRow {
     /// The scopes it holds.
-    pub(crate) fn scope_set(&self) -> Result<ScopeSet, StoreError> {
-        self.scopes.parse().map_err(StoreError::fault)
+    pub(crate) fn scope_set(&self) -> ScopeSet {
+        ScopeSet::from(&*self.scopes)
     }
 
-    pub(crate) fn into_key(self) -> Result<Key, StoreError> {
+    pub(crate) fn into_key(self) -> Key {
         // A required string that has no value is empty.
         let text = |time: Option<Timestamp>| time.map(|time| time.to_string()).unwrap_or_default();
-        Ok(Key {
-            scopes: self.scope_set()?,
+        Key {
+            scopes: self.scope_set(),
             client_id: self.id.clone(),
             id: self.id,
             name: self.name,
@@ -91,7 +91,7 @@ impl CredentialRow {
             revoked_at: text(self.revoked_at),
             expires_at: text(self.expires_at),
             kind: self.kind.name().to_owned(),
-        })
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Operations that do nothing and cost what their category costs.
 
 use portico_engine::{Ctx, Done, Operation, Spec, Tool};
-use portico_kernel::{Category, Problem, Scope};
+use portico_kernel::{Category, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ macro_rules! costs {
 
         impl Operation for $type {
             const SPEC: Spec =
-                Spec::get($name, $path).tool(Tool::new($tool, $tool)).scope(Scope::WebhooksRead).category(Category::$category);
+                Spec::get($name, $path).tool(Tool::new($tool, $tool)).scope("webhooks:read").category(Category::$category);
             type Area = Lab;
             type Answer = Done;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use portico_engine::{AccountRef, BytesAnswer, Ctx, Operation, Spec};
-use portico_kernel::{BlobId, Category, Int64, Problem, Scope};
+use portico_kernel::{BlobId, Category, Int64, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub(crate) struct File {
 
 impl Operation for UploadFile {
     const SPEC: Spec = Spec::post("lab.files.upload", "/v1/lab/orgs/{org_id}/files")
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write)
         .upload(FILE_BYTES_MAX)
         .time_limit(Duration::from_mins(10));
@@ -65,7 +65,7 @@ pub(crate) struct GetFile {
 
 impl Operation for GetFile {
     const SPEC: Spec = Spec::get("lab.files.get", "/v1/lab/orgs/{org_id}/files/{file_id}")
-        .scope(Scope::WebhooksRead)
+        .scope("webhooks:read")
         .category(Category::Read);
     type Area = Lab;
     type Answer = BytesAnswer;

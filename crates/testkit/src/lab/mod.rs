@@ -58,6 +58,7 @@ pub fn area_with_offer(lab: &Arc<Lab>) -> Area {
 
 fn builder(lab: &Arc<Lab>) -> AreaBuilder<Lab> {
     Area::builder("lab", lab.clone())
+        .scope("heavy:read", "Read what is heavy in the lab.")
         .op::<things::CreateThing>()
         .op::<things::ListThings>()
         .op::<things::GetThing>()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use portico_egress::{Limits, Post};
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
-use portico_kernel::{AccountId, Category, Int64, Problem, Scope, seconds};
+use portico_kernel::{AccountId, Category, Int64, Problem, seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub(crate) struct Order {
 
 impl Operation for CreateOrder {
     const SPEC: Spec = Spec::post("lab.orders.create", "/v1/lab/orgs/{org_id}/orders")
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write)
         .accepts_idempotency_key();
     type Area = Lab;

@@ -1,7 +1,7 @@
 //! Things.
 
 use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, Spec, Tool, events};
-use portico_kernel::{Category, Code, Int64, Problem, Scope, Timestamp, seconds, text_enum};
+use portico_kernel::{Category, Code, Int64, Problem, Timestamp, seconds, text_enum};
 use portico_store::OnConflict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,7 +156,7 @@ impl Drop for Waiting<'_> {
 impl Operation for CreateThing {
     const SPEC: Spec = Spec::post("lab.things.create", "/v1/lab/orgs/{org_id}/things")
         .tool(Tool::new("lab_create_thing", "Make a thing"))
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write)
         .accepts_idempotency_key();
     type Area = Lab;
@@ -240,7 +240,7 @@ struct Filter {
 impl Operation for ListThings {
     const SPEC: Spec = Spec::get("lab.things.list", "/v1/lab/orgs/{org_id}/things")
         .tool(Tool::new("lab_list_things", "List things"))
-        .scope(Scope::WebhooksRead)
+        .scope("webhooks:read")
         .category(Category::List)
         .list("things");
     type Area = Lab;
@@ -275,7 +275,7 @@ pub(crate) struct GetThing {
 impl Operation for GetThing {
     const SPEC: Spec = Spec::get("lab.things.get", "/v1/lab/orgs/{org_id}/things/{thing_id}")
         .tool(Tool::new("lab_get_thing", "Read a thing"))
-        .scope(Scope::WebhooksRead)
+        .scope("webhooks:read")
         .category(Category::Read);
     type Area = Lab;
     type Answer = Thing;
@@ -303,7 +303,7 @@ pub(crate) struct UpdateThing {
 impl Operation for UpdateThing {
     const SPEC: Spec = Spec::patch("lab.things.update", "/v1/lab/orgs/{org_id}/things/{thing_id}")
         .tool(Tool::new("lab_update_thing", "Change a thing"))
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write);
     type Area = Lab;
     type Answer = Thing;
@@ -332,7 +332,7 @@ pub(crate) struct DeleteThing {
 impl Operation for DeleteThing {
     const SPEC: Spec = Spec::delete("lab.things.delete", "/v1/lab/orgs/{org_id}/things/{thing_id}")
         .tool(Tool::new("lab_delete_thing", "Delete a thing"))
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write);
     type Area = Lab;
     type Answer = Done;
@@ -363,7 +363,7 @@ pub(crate) struct Heavy {
 impl Operation for ListHeavy {
     const SPEC: Spec = Spec::get("lab.heavy.list", "/v1/lab/heavy")
         .tool(Tool::new("lab_list_heavy", "List heavy things"))
-        .scope(Scope::WebhooksRead)
+        .scope("heavy:read")
         .category(Category::List)
         .list("heavy");
     type Area = Lab;

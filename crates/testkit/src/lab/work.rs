@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use portico_engine::queue::{NewItem, QueueItem, WorkResult, Worker, enqueue};
 use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec};
-use portico_kernel::{Category, Problem, Scope};
+use portico_kernel::{Category, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub(crate) struct WorkItem {
 
 impl Operation for EnqueueWork {
     const SPEC: Spec = Spec::post("lab.work.enqueue", "/v1/lab/orgs/{org_id}/work")
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write);
     type Area = Lab;
     type Answer = WorkItem;

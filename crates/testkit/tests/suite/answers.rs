@@ -1,6 +1,6 @@
 //! What the platform's own operations answer.
 
-use portico_kernel::{Scope, ScopeSet, seconds};
+use portico_kernel::{ScopeSet, seconds};
 use portico_testkit::{TestApp, TestRequest, on_both_databases};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ on_both_databases! {
 }
 
 async fn me_shows_what_the_token_says(app: TestApp) {
-    let scopes: ScopeSet = [Scope::UsageRead, Scope::IdentityRead].into_iter().collect();
+    let scopes: ScopeSet = ["usage:read", "identity:read"].into_iter().collect();
     let made = app.new_token(app.account, scopes, 30).await;
     let me = app.send(TestRequest::new("GET", "/v1/me").bearer(made["token"].as_str().unwrap())).await.ok();
     let id = &made["token_id"];
@@ -29,7 +29,7 @@ async fn me_shows_what_the_token_says(app: TestApp) {
 }
 
 async fn account_me_shows_the_account_and_the_key(app: TestApp) {
-    let made = app.new_token(app.account, ScopeSet::all(), 7).await;
+    let made = app.new_token(app.account, app.all_scopes(), 7).await;
     let me = app
         .send(TestRequest::new("GET", "/v1/accounts/me").bearer(made["token"].as_str().unwrap()))
         .await

@@ -42,7 +42,7 @@ impl App {
         let command = AppCommand::Create {
             name: "Test App".to_owned(),
             redirect_uri: vec!["http://127.0.0.1/cb".to_owned(), "https://app.example/cb".to_owned()],
-            scopes: scopes.parse().unwrap(),
+            scopes: scopes.into(),
             confidential,
         };
         let made = app.admin(Admin::App(command)).await;

@@ -1,6 +1,6 @@
 //! Audit and events: in the same commit as the change, in order.
 
-use portico_kernel::{Code, ScopeSet};
+use portico_kernel::Code;
 use portico_store::{Select, args, from_row};
 use portico_testkit::{TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
@@ -151,7 +151,7 @@ async fn a_reader_that_follows_never_misses_a_late_commit(app: TestApp) {
 }
 
 async fn revoking_is_audited_and_sends_its_event(app: TestApp) {
-    let made = app.new_token(app.account, ScopeSet::all(), 7).await;
+    let made = app.new_token(app.account, app.all_scopes(), 7).await;
     let id = made["token_id"].as_str().unwrap().to_owned();
     app.admin(portico::admin::Admin::Revoke { id: id.clone() }).await;
     let (_, kind, data) = events(&app).await.pop().unwrap();

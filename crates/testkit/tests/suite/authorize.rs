@@ -342,7 +342,7 @@ async fn an_app_acts_in_the_account_that_was_chosen_and_in_no_other(app: TestApp
         portico::admin::Admin::App(portico::admin::AppCommand::Create {
             name: "Keys".to_owned(),
             redirect_uri: vec!["https://a.example/cb".to_owned()],
-            scopes: "account:keys".parse().unwrap(),
+            scopes: "account:keys".into(),
             confidential: true,
         }),
     )

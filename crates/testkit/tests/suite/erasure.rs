@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::{Code, Role, ScopeSet};
+use portico_kernel::{Code, Role};
 use portico_store::{Select, args};
 use portico_testkit::{Browser, TestApp, TestRequest, on_both_databases, turn};
 use serde_json::json;
@@ -56,7 +56,7 @@ async fn a_team_is_closed_for_thirty_days_and_then_gone(app: TestApp) {
     app.join(app.account, ada.id, Role::Owner).await;
     let owner = app.person_token(ada.id).await;
     let path = format!("/v1/accounts/orgs/{}", app.account);
-    let key = app.new_key(app.account, ScopeSet::all()).await;
+    let key = app.new_key(app.account, app.all_scopes()).await;
     app.post(&app.things(), &json!({ "name": "a" })).await.ok();
     let invite = TestRequest::new("POST", &format!("{path}/invitations")).bearer(&owner);
     app.send(invite.json(&json!({ "email": "guest@example.com" }))).await.ok();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::{Code, Scope};
+use portico_kernel::Code;
 use portico_store::args;
 use portico_testkit::{Database, TestApp, TestAppOptions, TestRequest, on_both_databases};
 use serde_json::json;
@@ -41,7 +41,7 @@ async fn unknown_paths_and_wrong_methods(app: TestApp) {
 }
 
 async fn a_missing_scope_is_named(app: TestApp) {
-    let token = app.token_without(Scope::AccountRead).await;
+    let token = app.token_without("account:read").await;
     let refused =
         app.send(TestRequest::new("GET", "/v1/accounts/me").bearer(&token)).await.refused(Code::Forbidden);
     assert_eq!(

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portico::admin::Admin;
-use portico_kernel::{Code, Scope, ScopeSet, seconds};
+use portico_kernel::{Code, ScopeSet, seconds};
 use portico_testkit::{Answer, Database, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn refused(answer: &Answer, error: &str) {
 const FORM: &str = "grant_type=client_credentials&audience=platform-api&scope=identity%3Aread+account:read";
 
 fn scopes() -> ScopeSet {
-    [Scope::IdentityRead, Scope::AccountRead, Scope::EventsRead].into_iter().collect()
+    ["identity:read", "account:read", "events:read"].into_iter().collect()
 }
 
 on_both_databases! {

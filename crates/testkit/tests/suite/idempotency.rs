@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portico_kernel::{Code, ScopeSet, seconds};
+use portico_kernel::{Code, seconds};
 use portico_store::{Select, args};
 use portico_testkit::{Answer, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ async fn a_key_is_one_to_255_visible_characters(app: TestApp) {
 
 async fn keys_of_others_are_their_own(app: TestApp) {
     keyed(&app, "k", &json!({ "name": "a" })).await.ok();
-    let colleague = app.token_with(app.account, ScopeSet::all()).await;
+    let colleague = app.token_with(app.account, app.all_scopes()).await;
     let theirs = app
         .send(
             TestRequest::new("POST", &app.things())

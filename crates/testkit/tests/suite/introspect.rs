@@ -1,6 +1,6 @@
 //! Revocation (RFC 7009) and introspection (RFC 7662).
 
-use portico_kernel::{Code, ScopeSet};
+use portico_kernel::Code;
 use portico_testkit::{Answer, Browser, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::signin::PASSWORD;
 
 /// A key as a client.
 async fn key(app: &TestApp, account: portico_kernel::AccountId) -> App {
-    let made = app.new_key(account, ScopeSet::all()).await;
+    let made = app.new_key(account, app.all_scopes()).await;
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
     App { id: text("client_id"), secret: Some(text("client_secret")) }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::{Code, Role, ScopeSet};
+use portico_kernel::{Code, Role};
 use portico_testkit::{Answer, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 
@@ -117,7 +117,7 @@ async fn what_cannot_be_made_is_told(app: TestApp) {
         .await
         .refused(Code::NotFound);
     call(&app, &owner, "DELETE", "keys/x", &json!(null)).await.refused_field("key_id");
-    let other = app.new_key(app.new_account("Other").await, ScopeSet::all()).await;
+    let other = app.new_key(app.new_account("Other").await, app.all_scopes()).await;
     call(&app, &owner, "DELETE", &format!("keys/{}", text(&other["key_id"])), &json!(null))
         .await
         .refused(Code::NotFound);
@@ -254,7 +254,7 @@ async fn a_key_below_an_api_token_ends_with_it(app: TestApp) {
 }
 
 async fn a_revoked_key_is_refused_at_once_whoever_revoked_it(app: TestApp) {
-    let key = app.new_key(app.account, ScopeSet::all()).await;
+    let key = app.new_key(app.account, app.all_scopes()).await;
     let client = crate::apps::App { id: text(&key["client_id"]), secret: Some(text(&key["client_secret"])) };
     client.token(&app, &[("grant_type", "client_credentials")]).await.ok();
     app.admin(portico::admin::Admin::Revoke { id: client.id.clone() }).await;

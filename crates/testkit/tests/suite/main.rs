@@ -41,6 +41,7 @@ mod register;
 mod registry;
 mod rotation;
 mod routes;
+mod scopes;
 mod settings;
 mod signin;
 mod signup;

@@ -1,6 +1,6 @@
 //! The protocol of assistants: who comes in, which revision they speak, and what they are told when something is wrong.
 
-use portico_kernel::{Code, Scope, ScopeSet};
+use portico_kernel::{Code, ScopeSet};
 use portico_testkit::{
     Answer, BASE_URL, Browser, Database, NEWEST, TestApp, TestRequest, old_rpc, on_both_databases, rpc,
 };
@@ -22,7 +22,7 @@ pub(crate) async fn assistant(app: &TestApp, browser: &mut Browser<'_>, scopes: 
     (client, tokens)
 }
 
-fn set(scopes: &[Scope]) -> ScopeSet {
+fn set(scopes: &[&str]) -> ScopeSet {
     scopes.iter().copied().collect()
 }
 
@@ -72,7 +72,7 @@ async fn whoever_has_no_token_is_told_where_to_get_one(app: TestApp) {
 }
 
 async fn a_token_without_a_scope_of_tools_is_told_what_to_ask_for(app: TestApp) {
-    let narrow = app.token_with(app.account, set(&[Scope::IdentityRead])).await;
+    let narrow = app.token_with(app.account, set(&["identity:read"])).await;
     let refused = app.send(rpc(&narrow, "tools/list", json!({}))).await;
     refused.refused(Code::Forbidden);
     let challenge = refused.header("www-authenticate").to_owned();
@@ -81,7 +81,7 @@ async fn a_token_without_a_scope_of_tools_is_told_what_to_ask_for(app: TestApp) 
         "{challenge}"
     );
     assert!(challenge.contains(&format!("resource_metadata=\"{METADATA}\"")), "{challenge}");
-    let reader = app.token_with(app.account, set(&[Scope::McpRead])).await;
+    let reader = app.token_with(app.account, set(&["mcp:read"])).await;
     let params = json!({ "name": "webhooks_create_inbox", "arguments": {} });
     for sent in [rpc(&reader, "tools/call", params.clone()), old_rpc(&reader, "tools/call", &params)] {
         let refused = app.send(sent).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use portico_kernel::{Code, Role, Scope, ScopeSet};
+use portico_kernel::{Code, Role, ScopeSet};
 use portico_testkit::{
     Browser, Database, SseClient, TestApp, TestServer, old_rpc, on_both_databases, rpc, rpc_as, soon,
 };
@@ -13,7 +13,7 @@ use crate::mcp::assistant;
 use crate::metering::set_plan;
 use crate::signin::PASSWORD;
 
-const TOOL_SCOPES: [Scope; 4] = [Scope::McpRead, Scope::McpWrite, Scope::McpGenerate, Scope::ConnectionsUse];
+const TOOL_SCOPES: [&str; 4] = ["mcp:read", "mcp:write", "mcp:generate", "connections:use"];
 /// What a client says that can show a form.
 fn asks() -> Value {
     json!({ "elicitation": {} })
@@ -230,7 +230,7 @@ async fn a_call_costs_what_its_operation_costs_and_stands_in_the_log(app: TestAp
     );
     assert_eq!(row("platform.messages.answer")["units"], "0");
     // Also what is refused before it runs, under what it was to be.
-    let reader = app.token_with(app.account, [Scope::McpRead].into_iter().collect()).await;
+    let reader = app.token_with(app.account, ["mcp:read"].into_iter().collect()).await;
     app.send(rpc(&reader, "tools/call", json!({ "name": "webhooks_create_inbox" }))).await;
     app.send(portico_testkit::TestRequest::new("POST", "/mcp").bearer(&reader).text("{")).await;
     app.send(rpc(&reader, "tools/call", json!({ "name": "no_such_tool" }))).await;
@@ -329,7 +329,7 @@ async fn what_cannot_be_undone_is_asked_first(app: TestApp) {
     for params in [answered("b", state, yes.clone()), answered("a", &tampered, yes.clone())] {
         assert_eq!(ask(params).await.json()["error"]["code"], -32602);
     }
-    let other = app.token_with(app.account, ScopeSet::all()).await;
+    let other = app.token_with(app.account, app.all_scopes()).await;
     let foreign = app.send(rpc_as(&asks(), &other, "tools/call", answered("a", state, yes.clone()))).await;
     assert_eq!(foreign.json()["error"]["code"], -32602);
     assert!(there("a").await && there("b").await);
@@ -389,7 +389,7 @@ async fn one_who_shook_hands_is_asked_on_the_stream() {
         assert_eq!(question["method"], "elicitation/create", "{question}");
         let result = json!({ "action": "accept", "content": { "approve": yes } });
         let reply = json!({ "jsonrpc": "2.0", "id": question["id"], "result": result });
-        let another = app.token_with(app.account, ScopeSet::all()).await;
+        let another = app.token_with(app.account, app.all_scopes()).await;
         let post = |token: &str| portico_testkit::TestRequest::new("POST", "/mcp").bearer(token).json(&reply);
         app.send(post(&another)).await.refused(Code::NotFound);
         assert_eq!(app.send(post(&app.token)).await.status, 202);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use portico::admin::{Admin, PlanCommand, UnitsCommand};
-use portico_kernel::{AccountId, Clock, Code, Month, Scope};
+use portico_kernel::{AccountId, Clock, Code, Month};
 use portico_testkit::{
     Answer, Database, TestApp, TestAppOptions, TestDatabase, TestRequest, on_both_databases,
 };
@@ -252,7 +252,7 @@ async fn a_key_has_so_many_calls_a_minute(app: TestApp) {
         assert_eq!((refused.header("retry-after"), &problem["details"][0]["type"]), ("61", &json!("retry")));
     }
     // Another key of the same account has a minute of its own; refusals say how it stands and use up nothing.
-    let other = app.token_without(Scope::IdentityRead).await;
+    let other = app.token_without("identity:read").await;
     let refused = app.send(TestRequest::new("GET", "/v1/me").bearer(&other)).await;
     refused.refused(Code::Forbidden);
     assert_eq!(left(&refused), (5, 5, 1));

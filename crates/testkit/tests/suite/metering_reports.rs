@@ -177,7 +177,7 @@ async fn requests_are_listed_newest_first(app: TestApp) {
 async fn requests_are_kept_thirty_days(app: TestApp) {
     app.get("/v1/me").await.ok();
     app.advance(Duration::from_hours(29 * 24)).await;
-    let token = app.token_with(app.account, portico_kernel::ScopeSet::all()).await;
+    let token = app.token_with(app.account, app.all_scopes()).await;
     let count = async || {
         turn(&app, "metering.prune").await;
         let sent = TestRequest::new("GET", &path(&app, "requests?rpc=identity.me.get")).bearer(&token);

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use portico::admin::Admin;
-use portico_kernel::{Scope, ScopeSet};
 use portico_testkit::{
     MqttClient as Client, MqttMessage as Published, TestApp, TestServer, mqtt_text as text, on_both_databases,
 };
@@ -43,7 +42,7 @@ on_both_databases! {
 async fn events_arrive_in_both_versions_and_with_both_qualities(app: TestApp) {
     let served = TestServer::new(app).await;
     let other = served.app.new_account("Other").await;
-    let other = served.app.token_with(other, ScopeSet::all()).await;
+    let other = served.app.token_with(other, served.app.all_scopes()).await;
     let (mut stranger, _) = connect(&served, 5, "a", &other, CLEAN, &[]).await;
     stranger.subscribe("events/#", 1).await;
     let mut clients = Vec::new();
@@ -160,7 +159,7 @@ async fn calls_are_those_of_rest(app: TestApp) {
 #[tokio::test]
 async fn who_may_not_is_refused_with_its_code() {
     let served = TestServer::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
-    let without = served.app.token_without(Scope::EventsRead).await;
+    let without = served.app.token_without("events:read").await;
     let token = served.app.token.clone();
     let long = "x".repeat(129);
     for (id, token, flags, five, three) in [
@@ -220,7 +219,7 @@ async fn there_are_32_and_the_next_is_told_why() {
 #[tokio::test]
 async fn a_name_is_taken_over_within_its_credential_alone() {
     let served = TestServer::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
-    let other = served.app.token_with(served.app.account, ScopeSet::all()).await;
+    let other = served.app.token_with(served.app.account, served.app.all_scopes()).await;
     let mut first = let_in(&served, 5, "same").await;
     let (mut theirs, _) = connect(&served, 5, "same", &other, CLEAN, &[]).await;
     first.quiet().await;
@@ -242,7 +241,7 @@ async fn silence_and_revocation_end_it() {
     assert_eq!(client.closed().await, Some(0x8d));
 
     served.app.catch_up().await;
-    let made = served.app.new_token(served.app.account, ScopeSet::all(), 7).await;
+    let made = served.app.new_token(served.app.account, served.app.all_scopes(), 7).await;
     let (mut client, _) = connect(&served, 5, "gone", made["token"].as_str().unwrap(), CLEAN, &[]).await;
     client.subscribe("events/#", 1).await;
     served.app.admin(Admin::Revoke { id: made["token_id"].as_str().unwrap().to_owned() }).await;

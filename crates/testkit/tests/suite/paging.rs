@@ -1,6 +1,6 @@
 //! Pages: keyset order, sealed tokens, `Link`.
 
-use portico_kernel::{ScopeSet, seconds};
+use portico_kernel::seconds;
 use portico_testkit::{Answer, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 
@@ -108,12 +108,12 @@ async fn a_token_continues_its_own_list_only(app: TestApp) {
 
 async fn a_token_is_bound_to_the_account_and_ends(app: TestApp) {
     let other = app.new_account("Other").await;
-    let theirs = app.token_with(other, ScopeSet::all()).await;
+    let theirs = app.token_with(other, app.all_scopes()).await;
     let first = app.get("/v1/events/types?page_size=2").await.ok();
     let path = format!("/v1/events/types?page_size=2&page_token={}", token(&first));
     app.get(&path).await.ok();
     app.send(TestRequest::new("GET", &path).bearer(&theirs)).await.refused_field("page_token");
-    let colleague = app.token_with(app.account, ScopeSet::all()).await;
+    let colleague = app.token_with(app.account, app.all_scopes()).await;
     app.send(TestRequest::new("GET", &path).bearer(&colleague)).await.ok();
     app.advance(seconds(3 * 24 * 3600)).await;
     app.get(&path).await.refused_field("page_token");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use portico_engine::{Access, Entry, Method, Protocol, RequestBody};
 use portico_gateway::openapi::{Cut, document};
-use portico_kernel::{Code, PersonId, Role, ScopeSet};
+use portico_kernel::{Code, PersonId, Role};
 use portico_testkit::{
     Database, MqttClient, SocketClient, TestApp, TestRequest, TestServer, on_both_databases,
 };
@@ -476,10 +476,4 @@ async fn the_committed_documents_are_those_of_the_code() {
         committed("events.json") == events,
         "docs/api/events.json is old: run `make docs`. A schema that is out never changes; a new shape is a new type"
     );
-}
-
-#[test]
-fn a_scope_set_of_everything_holds_everything() {
-    assert!(portico_kernel::Scope::ALL.iter().all(|scope| ScopeSet::all().contains(*scope)));
-    assert!(portico_kernel::Scope::ALL.len() <= 64, "a set has a bit for each");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico::admin::{Admin, SigningKeyCommand};
-use portico_kernel::{Code, Role, ScopeSet};
+use portico_kernel::{Code, Role};
 use portico_testkit::{Database, TestApp, TestRequest, on_both_databases};
 use serde_json::Value;
 
@@ -47,9 +47,9 @@ on_both_databases! {
 }
 
 async fn the_next_key_is_published_a_day_before_it_signs_and_the_last_until_its_tokens_end(app: TestApp) {
-    let key = app.new_key(app.account, ScopeSet::all()).await;
+    let key = app.new_key(app.account, app.all_scopes()).await;
     let first = published(&app).await;
-    let long = app.new_token(app.account, ScopeSet::all(), 30).await["token"].as_str().unwrap().to_owned();
+    let long = app.new_token(app.account, app.all_scopes(), 30).await["token"].as_str().unwrap().to_owned();
     let made = rotate(&app, false).await;
     let both = published(&app).await;
     assert_eq!(both, [first[0].clone(), made["kid"].as_str().unwrap().to_owned()]);
@@ -87,7 +87,7 @@ async fn the_next_key_is_published_a_day_before_it_signs_and_the_last_until_its_
 #[tokio::test]
 async fn in_a_hurry_the_key_that_waits_is_brought_forward() {
     let app = TestApp::new(Database::Sqlite).await;
-    let key = app.new_key(app.account, ScopeSet::all()).await;
+    let key = app.new_key(app.account, app.all_scopes()).await;
     let waiting = rotate(&app, false).await;
     assert_eq!(rotate(&app, true).await["kid"], waiting["kid"]);
     app.advance(Duration::from_secs(10)).await;
@@ -134,9 +134,9 @@ async fn what_one_server_ends_the_other_refuses() {
     let ada = first.new_person("ada@example.com", None).await;
     first.join(first.account, ada.id, Role::Owner).await;
     let owner = first.person_token(ada.id).await;
-    let key = first.new_key(first.account, ScopeSet::all()).await;
+    let key = first.new_key(first.account, first.all_scopes()).await;
     let of_key = exchanged(&second, &key).await;
-    let made = first.new_token(first.account, ScopeSet::all(), 7).await;
+    let made = first.new_token(first.account, first.all_scopes(), 7).await;
     let token = made["token"].as_str().unwrap().to_owned();
     for known in [&of_key, &token, &owner] {
         second.send(TestRequest::new("GET", "/v1/me").bearer(known)).await.ok();
@@ -156,7 +156,7 @@ async fn what_one_server_ends_the_other_refuses() {
 async fn rotation_under_load_refuses_nobody() {
     let first = TestApp::new(Database::Postgres).await;
     let second = first.beside().await;
-    let key = first.new_key(first.account, ScopeSet::all()).await;
+    let key = first.new_key(first.account, first.all_scopes()).await;
     let mut signers = std::collections::BTreeSet::new();
     for round in 0..60 {
         if round == 10 {

@@ -250,7 +250,7 @@ async fn a_browser_says_who_it_is_in_its_first_frame() {
     );
     socket.send(json!({ "type": "auth", "token": served.app.token })).await;
     problem(&socket.receive().await, Code::FailedPrecondition);
-    let without = served.app.token_without(portico_kernel::Scope::EventsRead).await;
+    let without = served.app.token_without("events:read").await;
     for (frame, code, close) in [
         (json!({ "type": "auth", "token": "nonsense" }), Code::Unauthenticated, 4001),
         (json!({ "type": "auth", "token": without }), Code::Forbidden, 4003),

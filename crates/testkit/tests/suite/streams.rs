@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::{Clock, Code, Scope, ScopeSet};
+use portico_kernel::{Clock, Code};
 use portico_testkit::{SseClient, TestApp, TestRequest, TestServer, on_both_databases, soon, turn};
 use serde_json::json;
 
@@ -36,7 +36,7 @@ async fn events_come_as_they_are_committed(app: TestApp) {
     assert!(stream.head.to_lowercase().contains("content-type: text/event-stream"));
     assert!(stream.head.to_lowercase().contains("cache-control: no-cache, no-transform"));
     assert_eq!((stream.first.retry.as_str(), stream.first.data.as_str()), ("2000", ""));
-    served.app.token_with(other, ScopeSet::all()).await;
+    served.app.token_with(other, served.app.all_scopes()).await;
     served.make("one").await;
     let events = [stream.event().await, stream.event().await];
     assert_eq!(events.each_ref().map(|event| event.event.as_str()), ["audit.event", "lab.thing.created"]);
@@ -91,7 +91,7 @@ async fn what_is_not_kept_any_more_is_told(app: TestApp) {
     drop(stream);
     served.app.advance(Duration::from_hours(33 * 24)).await;
     turn(&served.app, "engine.prune_events").await;
-    let token = served.app.token_with(served.app.account, ScopeSet::all()).await;
+    let token = served.app.token_with(served.app.account, served.app.all_scopes()).await;
     served.make_with(&token, "new").await;
     for lost in [old.as_str(), &older.id, older.json()["id"].as_str().unwrap(), "999999-0", "1-AAAAAAAA"] {
         let mut stream = SseClient::open(served.address, &token, "", Some(lost)).await.unwrap();
@@ -173,7 +173,7 @@ async fn a_sign_of_life_comes_every_fifteen_seconds(app: TestApp) {
 
 async fn it_ends_with_its_credential(app: TestApp) {
     let served = TestServer::new(app).await;
-    let made = served.app.new_token(served.app.account, ScopeSet::all(), 7).await;
+    let made = served.app.new_token(served.app.account, served.app.all_scopes(), 7).await;
     let (id, token) = (made["token_id"].as_str().unwrap(), made["token"].as_str().unwrap());
     let mut stream = SseClient::open(served.address, token, "", None).await.unwrap();
     let mut socket = served.socket(token).await.unwrap();
@@ -201,7 +201,7 @@ async fn it_ends_with_its_credential(app: TestApp) {
 
 async fn a_stream_outlives_the_token_of_a_key_but_not_an_api_token(app: TestApp) {
     let served = TestServer::new(app).await;
-    let key = served.app.new_key(served.app.account, ScopeSet::all()).await;
+    let key = served.app.new_key(served.app.account, served.app.all_scopes()).await;
     let exchanged = served.app.exchange(&key).await;
     let mut of_key = SseClient::open(served.address, &exchanged, "", None).await.unwrap();
     let mut socket = served.socket(&exchanged).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_stream_outlives_the_token_of_a_key_but_not_an_api_token(app: TestApp)
         .send(TestRequest::new("GET", "/v1/me").bearer(&exchanged))
         .await
         .refused(Code::Unauthenticated);
-    let short = served.app.new_token(served.app.account, ScopeSet::all(), 7).await;
+    let short = served.app.new_token(served.app.account, served.app.all_scopes(), 7).await;
     let mut of_token =
         SseClient::open(served.address, short["token"].as_str().unwrap(), "", None).await.unwrap();
     drop((of_key, socket));
@@ -258,7 +258,7 @@ async fn thirty_two_for_a_credential_and_128_for_an_account(app: TestApp) {
     let served = TestServer::new(app).await;
     let mut tokens = vec![served.app.token.clone()];
     for _ in 0..4 {
-        tokens.push(served.app.token_with(served.app.account, ScopeSet::all()).await);
+        tokens.push(served.app.token_with(served.app.account, served.app.all_scopes()).await);
     }
     let (mut streams, mut sockets) = (Vec::new(), Vec::new());
     for token in &tokens[..4] {
@@ -292,7 +292,7 @@ async fn thirty_two_for_a_credential_and_128_for_an_account(app: TestApp) {
     assert_eq!((frames[0]["problem"]["code"].as_str(), code), (Some("rate_limited"), 4100));
     // Other accounts are not held back, and a place that is given back can be taken.
     let other = served.app.new_account("Other").await;
-    let other = served.app.token_with(other, ScopeSet::all()).await;
+    let other = served.app.token_with(other, served.app.all_scopes()).await;
     SseClient::open(served.address, &other, "", None).await.unwrap();
     drop(streams.pop());
     soon("a place", async { while SseClient::open(served.address, &tokens[4], "", None).await.is_err() {} })
@@ -334,7 +334,7 @@ async fn a_stopping_server_ends_its_streams_in_order(app: TestApp) {
 #[tokio::test]
 async fn the_scope_is_asked_for() {
     let served = TestServer::new(TestApp::new(portico_testkit::Database::Sqlite).await).await;
-    let token = served.app.token_without(Scope::EventsRead).await;
+    let token = served.app.token_without("events:read").await;
     let refused =
         SseClient::open(served.address, &token, "", None).await.err().unwrap().refused(Code::Forbidden);
     assert_eq!(refused["details"][0]["metadata"]["scope"], "events:read");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::{Code, ScopeSet};
+use portico_kernel::Code;
 use portico_testkit::{Database, SseClient, TestApp, TestServer, soon};
 use serde_json::json;
 
@@ -101,7 +101,7 @@ async fn a_server_that_is_gone_holds_no_places() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn revocation_reaches_both() {
     let (first, second) = two().await;
-    let made = first.app.new_token(first.app.account, ScopeSet::all(), 7).await;
+    let made = first.app.new_token(first.app.account, first.app.all_scopes(), 7).await;
     let token = made["token"].as_str().unwrap();
     let mut here = SseClient::open(first.address, token, "", None).await.unwrap();
     let mut there = SseClient::open(second.address, token, "", None).await.unwrap();

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use portico::admin::{Admin, SigningKeyCommand};
-use portico_kernel::{Code, ScopeSet, seconds};
+use portico_kernel::{Code, seconds};
 use portico_store::Select;
 use portico_testkit::{Answer, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
@@ -180,14 +180,13 @@ async fn a_key_that_was_followed_signs_nothing_any_more(app: TestApp) {
     me(&app, &app.token).await.refused(Code::Unauthenticated);
     me(&app, &token).await.refused(Code::Unauthenticated);
     me(&app, &console).await.ok();
-    let made = app.new_token(app.account, ScopeSet::all(), 7).await;
+    let made = app.new_token(app.account, app.all_scopes(), 7).await;
     me(&app, made["token"].as_str().unwrap()).await.ok();
 }
 
 async fn an_api_token_says_what_was_written_down(app: TestApp) {
     let (header, claims) = (part(&app.token, 0), part(&app.token, 1));
-    let narrow =
-        app.new_token(app.account, [portico_kernel::Scope::IdentityRead].into_iter().collect(), 7).await;
+    let narrow = app.new_token(app.account, ["identity:read"].into_iter().collect(), 7).await;
     let narrow = part(narrow["token"].as_str().unwrap(), 1);
     let other = app.new_account("Victim").await;
     for (name, value) in [
@@ -239,7 +238,7 @@ async fn a_token_ends_when_its_time_is_up(app: TestApp) {
 }
 
 async fn a_revoked_token_is_refused_even_when_it_is_known(app: TestApp) {
-    let made = app.new_token(app.account, ScopeSet::all(), 365).await;
+    let made = app.new_token(app.account, app.all_scopes(), 365).await;
     let (id, token) = (made["token_id"].as_str().unwrap(), made["token"].as_str().unwrap());
     me(&app, token).await.ok();
     app.admin(Admin::Revoke { id: id.to_owned() }).await;
@@ -268,14 +267,14 @@ async fn nobody_is_admitted_while_revocations_cannot_be_read(app: TestApp) {
 async fn an_account_has_at_most_twenty_tokens_and_ten_keys(app: TestApp) {
     let mut last = Value::Null;
     for _ in 0..19 {
-        last = app.new_token(app.account, ScopeSet::all(), 7).await;
+        last = app.new_token(app.account, app.all_scopes(), 7).await;
     }
     let create = || {
         portico::admin::run(
             &app.app,
             Admin::Token(portico::admin::TokenCommand::Create {
                 account: app.account,
-                scopes: ScopeSet::all(),
+                scopes: app.all_scopes(),
                 days: 7,
                 name: String::new(),
             }),
@@ -287,11 +286,11 @@ async fn an_account_has_at_most_twenty_tokens_and_ten_keys(app: TestApp) {
     app.admin(Admin::Revoke { id: last["token_id"].as_str().unwrap().to_owned() }).await;
     create().await.unwrap();
     for _ in 0..10 {
-        app.new_key(app.account, ScopeSet::all()).await;
+        app.new_key(app.account, app.all_scopes()).await;
     }
     let eleventh = Admin::Key(portico::admin::KeyCommand::Create {
         account: app.account,
-        scopes: ScopeSet::all(),
+        scopes: app.all_scopes(),
         name: String::new(),
     });
     assert_eq!(portico::admin::run(&app.app, eleventh).await.unwrap_err().code(), Code::FailedPrecondition);
@@ -299,7 +298,7 @@ async fn an_account_has_at_most_twenty_tokens_and_ten_keys(app: TestApp) {
 
 async fn a_token_lives_7_30_90_or_365_days(app: TestApp) {
     for days in [7, 30, 90, 365] {
-        let made = app.new_token(app.account, ScopeSet::all(), days).await;
+        let made = app.new_token(app.account, app.all_scopes(), days).await;
         let claims = part(made["token"].as_str().unwrap(), 1);
         assert_eq!(
             claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(),
@@ -309,7 +308,7 @@ async fn a_token_lives_7_30_90_or_365_days(app: TestApp) {
     for days in [0, 1, 8, 366] {
         let create = Admin::Token(portico::admin::TokenCommand::Create {
             account: app.account,
-            scopes: ScopeSet::all(),
+            scopes: app.all_scopes(),
             days,
             name: String::new(),
         });
@@ -318,7 +317,7 @@ async fn a_token_lives_7_30_90_or_365_days(app: TestApp) {
 }
 
 async fn neither_token_nor_secret_is_kept(app: TestApp) {
-    let key = app.new_key(app.account, ScopeSet::all()).await;
+    let key = app.new_key(app.account, app.all_scopes()).await;
     let secret = key["client_secret"].as_str().unwrap();
     let mut tx = app.app.engine.db.read().await.unwrap();
     let rows: Vec<String> = tx

@@ -6,7 +6,7 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portico::Environment;
-use portico_kernel::{Code, Role, Scope, ScopeSet};
+use portico_kernel::{Code, Role};
 use portico_testkit::{
     Database, ReceivedRequest, Receiver, ReceiverReply, TestApp, TestAppOptions, TestRequest, capture_log,
     captured_log,
@@ -22,7 +22,7 @@ pub(crate) async fn place(database: Database) -> (TestApp, Receiver) {
     let options = TestAppOptions { environment, ..TestAppOptions::default() };
     let mut app = TestApp::with(database, options).await;
     // Some stories take weeks.
-    app.token = text(&app.new_token(app.account, ScopeSet::all(), 365).await["token"]);
+    app.token = text(&app.new_token(app.account, app.all_scopes(), 365).await["token"]);
     (app, Receiver::start().await)
 }
 
@@ -121,7 +121,7 @@ with_a_receiver! {
 
 async fn an_event_arrives_signed(app: TestApp, receiver: Receiver) {
     let (id, secret) = endpoint(&app, &receiver, "/hook", &["key.created"]).await;
-    let key = app.new_key(app.account, ScopeSet::all()).await;
+    let key = app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;
     let requests = receiver.received("/hook");
     assert_eq!(requests.len(), 1);
@@ -163,9 +163,9 @@ async fn an_event_arrives_signed(app: TestApp, receiver: Receiver) {
 async fn only_what_is_subscribed_arrives_and_only_where(app: TestApp, receiver: Receiver) {
     endpoint(&app, &receiver, "/keys", &["key.created"]).await;
     endpoint(&app, &receiver, "/tokens", &["token.created", "token.created"]).await;
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     let other = app.new_account("Other").await;
-    app.new_key(other, ScopeSet::all()).await;
+    app.new_key(other, app.all_scopes()).await;
     app.sent().await;
     assert_eq!(receiver.received("/keys").len(), 1, "another account's event does not come");
     assert_eq!(receiver.received("/tokens").len(), 0);
@@ -174,7 +174,7 @@ async fn only_what_is_subscribed_arrives_and_only_where(app: TestApp, receiver: 
 async fn an_attempt_that_fails_is_made_again_until_the_eighth(app: TestApp, receiver: Receiver) {
     let (id, secret) = endpoint(&app, &receiver, "/hook", &["key.created"]).await;
     receiver.answer("/hook", ReceiverReply::Status(500));
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;
     let gaps = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000];
     for (made, gap) in gaps.iter().enumerate() {
@@ -256,17 +256,17 @@ async fn a_receiver_may_ask_for_time(app: TestApp, receiver: Receiver) {
 async fn gone_disables_at_once_and_nothing_more_is_sent(app: TestApp, receiver: Receiver) {
     let (id, _) = endpoint(&app, &receiver, "/hook", &["key.created"]).await;
     receiver.answer("/hook", ReceiverReply::Status(500));
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;
     receiver.answer("/hook", ReceiverReply::Status(410));
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;
     let record = get(&app, &id).await;
     assert_eq!(record["enabled"], false);
     assert!(text(&record["disabled_reason"]).contains("410"), "{record}");
     assert_eq!(receiver.received("/hook").len(), 2);
     receiver.answer("/hook", ReceiverReply::Status(200));
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     app.advance(HOUR).await;
     app.sent().await;
     assert_eq!(receiver.received("/hook").len(), 2, "retries that waited are not made either");
@@ -293,7 +293,7 @@ async fn gone_disables_at_once_and_nothing_more_is_sent(app: TestApp, receiver: 
     let record = patch(&app, &id, &json!({ "enabled": true })).await.ok();
     assert_eq!((&record["enabled"], &record["disabled_reason"]), (&json!(true), &json!("")));
     assert_eq!(record["event_types"], json!(["key.created"]));
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;
     assert_eq!(receiver.received("/hook").len(), 3);
     let recovered = app
@@ -367,7 +367,7 @@ async fn audit_events_keep_their_order(app: TestApp, receiver: Receiver) {
     receiver.clear();
     receiver.answer("/hook", ReceiverReply::Status(500));
     for _ in 0..5 {
-        app.new_key(app.account, ScopeSet::all()).await;
+        app.new_key(app.account, app.all_scopes()).await;
     }
     app.sent().await;
     let of = |received: Vec<ReceivedRequest>, kind: &str| -> Vec<Value> {
@@ -426,7 +426,7 @@ async fn strangers_see_and_change_nothing(app: TestApp, receiver: Receiver) {
     let (id, _) = endpoint(&app, &receiver, "/hook", &["key.created"]).await;
     let (_, delivery) = test(&app, &id).await;
     let other = app.new_account("Other").await;
-    let stranger = app.token_with(other, ScopeSet::all()).await;
+    let stranger = app.token_with(other, app.all_scopes()).await;
     let one = format!("{ENDPOINTS}/{id}");
     for (method, path) in [
         ("GET", one.clone()),
@@ -462,7 +462,7 @@ async fn strangers_see_and_change_nothing(app: TestApp, receiver: Receiver) {
 async fn the_log_never_says_what_or_where(app: TestApp, receiver: Receiver) {
     capture_log();
     let (id, _) = endpoint(&app, &receiver, "/secret-path", &["key.created"]).await;
-    let key = app.new_key(app.account, ScopeSet::all()).await;
+    let key = app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;
     let event = receiver.received("/secret-path")[0].header("webhook-id").to_owned();
     let log = captured_log();
@@ -570,7 +570,7 @@ async fn an_endpoint_is_made_read_changed_and_counted() {
     );
     app.send(TestRequest::new("DELETE", &format!("{ENDPOINTS}/{id}")).bearer(&app.token)).await.ok();
     app.post(ENDPOINTS, &body).await.ok();
-    let only_read = app.token_with(app.account, [Scope::WebhooksRead].into_iter().collect()).await;
+    let only_read = app.token_with(app.account, ["webhooks:read"].into_iter().collect()).await;
     app.send(TestRequest::new("POST", ENDPOINTS).bearer(&only_read).json(&body))
         .await
         .refused(Code::Forbidden);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::{Code, Role, ScopeSet};
+use portico_kernel::{Code, Role};
 use portico_testkit::{Receiver, ReceiverReply, TestApp, TestRequest, turn};
 use serde_json::json;
 
@@ -22,12 +22,12 @@ with_a_receiver! {
 async fn recover_hurries_what_waits_and_leaves_the_rest(app: TestApp, receiver: Receiver) {
     let (id, _) = endpoint(&app, &receiver, "/hook", &["key.created"]).await;
     receiver.answer("/hook", ReceiverReply::Status(500));
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;
     app.advance(HOUR).await;
     app.sent().await;
     let since = app.clock_text();
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;
     receiver.answer("/hook", ReceiverReply::Status(200));
     receiver.clear();
@@ -44,9 +44,9 @@ async fn recover_hurries_what_waits_and_leaves_the_rest(app: TestApp, receiver: 
 
 async fn types_subscribed_later_are_recovered(app: TestApp, receiver: Receiver) {
     let since = app.clock_text();
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     let (id, _) = endpoint(&app, &receiver, "/hook", &["token.created"]).await;
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     patch(&app, &id, &json!({ "event_types": ["key.created"] })).await.ok();
     let recovered = app.post(&format!("{ENDPOINTS}/{id}/recover"), &json!({ "since": since })).await.ok();
     assert_eq!(recovered["recovered"], 2);
@@ -61,7 +61,7 @@ async fn statistics_add_up(app: TestApp, receiver: Receiver) {
     let (bad, _) = endpoint(&app, &receiver, "/bad", &["key.created"]).await;
     receiver.answer("/bad", ReceiverReply::Status(500));
     for _ in 0..3 {
-        app.new_key(app.account, ScopeSet::all()).await;
+        app.new_key(app.account, app.all_scopes()).await;
     }
     app.sent().await;
     for by in ["hour", "day"] {
@@ -137,7 +137,7 @@ async fn what_is_deleted_is_gone_with_its_history(app: TestApp, receiver: Receiv
     app.post(&format!("/v1/webhooks/deliveries/{delivery}/retry"), &json!({})).await.refused(Code::NotFound);
     app.advance(HOUR).await;
     app.sent().await;
-    app.new_key(app.account, ScopeSet::all()).await;
+    app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;
     assert_eq!(receiver.received("/hook").len(), 1, "nothing more is sent");
     turn(&app, "webhooks.prune_history").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use portico_kernel::{Clock, Code, Role, ScopeSet};
+use portico_kernel::{Clock, Code, Role};
 use portico_testkit::{Answer, BASE_URL, TestApp, TestRequest, on_both_databases, turn};
 use serde_json::{Value, json};
 
@@ -115,7 +115,7 @@ async fn an_account_has_one(app: TestApp) {
         .since(one["created_at"].as_str().unwrap().parse().unwrap());
     assert_eq!(life, Duration::from_hours(24));
     let other = app.new_account("Other").await;
-    let stranger = app.token_with(other, ScopeSet::all()).await;
+    let stranger = app.token_with(other, app.all_scopes()).await;
     let id = text(&one["id"]);
     for (method, path) in [("GET", format!("{INBOXES}/{id}/requests")), ("DELETE", format!("{INBOXES}/{id}"))]
     {
@@ -249,7 +249,7 @@ async fn everyone_in_the_account_reads_it(app: TestApp) {
 async fn another_accounts_inbox_is_no_way_around(app: TestApp) {
     let (_, address) = inbox(&app).await;
     let other = app.new_account("Other").await;
-    let stranger = app.token_with(other, ScopeSet::all()).await;
+    let stranger = app.token_with(other, app.all_scopes()).await;
     let body = json!({ "url": address, "event_types": ["key.created"] });
     app.send(TestRequest::new("POST", ENDPOINTS).bearer(&stranger).json(&body)).await.refused_field("url");
 }

@@ -1,7 +1,7 @@
 //! Creating an endpoint.
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
-use portico_kernel::{AccountId, Category, Problem, Scope};
+use portico_kernel::{AccountId, Category, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -95,7 +95,7 @@ impl CreateEndpoint {
 
 impl Operation for CreateEndpoint {
     const SPEC: Spec = Spec::post("webhooks.endpoints.create", "/v1/webhooks/endpoints").tool(Tool::new("webhooks_create_endpoint", "Create a webhook endpoint").hint("The answer holds the signing secret, once: hand it to the person and do not repeat it elsewhere."))
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write)
         .accepts_idempotency_key();
     type Area = Webhooks;

@@ -10,7 +10,7 @@ pub(crate) mod update;
 use std::collections::HashMap;
 
 use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, Spec, Tool};
-use portico_kernel::{AccountId, Category, Code, EndpointId, Hour, Problem, Scope, Timestamp};
+use portico_kernel::{AccountId, Category, Code, EndpointId, Hour, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -137,7 +137,7 @@ pub(crate) struct ListEndpoints {
 impl Operation for ListEndpoints {
     const SPEC: Spec = Spec::get("webhooks.endpoints.list", "/v1/webhooks/endpoints")
         .tool(Tool::new("webhooks_list_endpoints", "List webhook endpoints"))
-        .scope(Scope::WebhooksRead)
+        .scope("webhooks:read")
         .category(Category::List)
         .list("endpoints");
     type Area = Webhooks;
@@ -177,7 +177,7 @@ pub(crate) struct GetEndpoint {
 impl Operation for GetEndpoint {
     const SPEC: Spec = Spec::get("webhooks.endpoints.get", "/v1/webhooks/endpoints/{endpoint_id}")
         .tool(Tool::new("webhooks_get_endpoint", "Read a webhook endpoint"))
-        .scope(Scope::WebhooksRead)
+        .scope("webhooks:read")
         .category(Category::Read);
     type Area = Webhooks;
     type Answer = Endpoint;
@@ -199,7 +199,7 @@ pub(crate) struct DeleteEndpoint {
 impl Operation for DeleteEndpoint {
     const SPEC: Spec = Spec::delete("webhooks.endpoints.delete", "/v1/webhooks/endpoints/{endpoint_id}")
         .tool(Tool::new("webhooks_delete_endpoint", "Delete a webhook endpoint"))
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write);
     type Area = Webhooks;
     type Answer = Done;

@@ -1,7 +1,7 @@
 //! Sending an endpoint what it missed.
 
 use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{Category, EndpointId, Problem, Scope, Timestamp};
+use portico_kernel::{Category, EndpointId, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ impl Operation for RecoverEndpoint {
                 Tool::new("webhooks_recover_deliveries", "Send missed deliveries again")
                     .hint("Use this after an endpoint was down."),
             )
-            .scope(Scope::WebhooksWrite)
+            .scope("webhooks:write")
             .category(Category::Send);
     type Area = Webhooks;
     type Answer = RecoverySummary;

@@ -1,7 +1,7 @@
 //! Sending a test event to an endpoint.
 
 use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{Category, DeliveryId, EndpointId, EventId, Problem, Scope};
+use portico_kernel::{Category, DeliveryId, EndpointId, EventId, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ impl Operation for TestEndpoint {
             Tool::new("webhooks_test_endpoint", "Send a test event")
                 .hint("See what came of it with `webhooks_list_deliveries`."),
         )
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Send)
         .accepts_idempotency_key();
     type Area = Webhooks;

@@ -1,7 +1,7 @@
 //! Changing an endpoint.
 
 use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{Category, EndpointId, Problem, Scope};
+use portico_kernel::{Category, EndpointId, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -39,7 +39,7 @@ pub(crate) struct UpdateEndpoint {
 impl Operation for UpdateEndpoint {
     const SPEC: Spec = Spec::patch("webhooks.endpoints.update", "/v1/webhooks/endpoints/{endpoint_id}")
         .tool(Tool::new("webhooks_update_endpoint", "Change a webhook endpoint"))
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write);
     type Area = Webhooks;
     type Answer = Endpoint;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, Spec, Tool};
-use portico_kernel::{Category, InboxId, InboxRequestId, Problem, Scope, Timestamp};
+use portico_kernel::{Category, InboxId, InboxRequestId, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub(crate) struct ListInboxes {
 impl Operation for ListInboxes {
     const SPEC: Spec = Spec::get("webhooks.inboxes.list", "/v1/webhooks/inboxes")
         .tool(Tool::new("webhooks_list_inboxes", "List test inboxes"))
-        .scope(Scope::WebhooksRead)
+        .scope("webhooks:read")
         .category(Category::List)
         .list("inboxes");
     type Area = Webhooks;
@@ -96,7 +96,7 @@ impl Operation for CreateInbox {
             Tool::new("webhooks_create_inbox", "Create a test inbox")
                 .hint("Use this to receive test events without a server."),
         )
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write);
     type Area = Webhooks;
     type Answer = TheInbox;
@@ -144,7 +144,7 @@ pub(crate) struct DeleteInbox {
 
 impl Operation for DeleteInbox {
     const SPEC: Spec = Spec::delete("webhooks.inboxes.delete", "/v1/webhooks/inboxes/{inbox_id}")
-        .scope(Scope::WebhooksWrite)
+        .scope("webhooks:write")
         .category(Category::Write);
     type Area = Webhooks;
     type Answer = Done;
@@ -212,7 +212,7 @@ pub(crate) struct ListRequests {
 impl Operation for ListRequests {
     const SPEC: Spec = Spec::get("webhooks.requests.list", "/v1/webhooks/inboxes/{inbox_id}/requests")
         .tool(Tool::new("webhooks_list_inbox_requests", "List what a test inbox received"))
-        .scope(Scope::WebhooksRead)
+        .scope("webhooks:read")
         .category(Category::List)
         .list("requests");
     type Area = Webhooks;
