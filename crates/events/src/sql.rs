@@ -1,7 +1,7 @@
 //! Every statement of the area.
 
 use portico_kernel::{AccountId, EventId, Timestamp};
-use portico_store::{Query, Select, StoreError, Tx, args, delete_some, from_row};
+use portico_store::{Arg, Query, Select, StoreError, Tx, args, delete_some, from_row};
 
 /// Runs when the area can serve.
 pub(crate) const PROBE: &str = "select id from events limit 1";
@@ -226,18 +226,15 @@ pub(crate) async fn begin_session(
          values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (account_id, credential, client_id) do update set \
          holder = excluded.holder, filters = excluded.filters, taken = excluded.taken, sent = excluded.sent, \
          expires_at = excluded.expires_at",
-        args![
-            key.account,
-            key.credential,
-            key.client_id,
-            holder.to_owned(),
-            row.filters,
-            row.taken,
-            row.sent,
-            expires_at
-        ],
+        session_args(key, holder, row, expires_at),
     )
     .await
+}
+
+/// What both statements take: `$1` to `$4` say whose session it is, the rest what it holds.
+fn session_args(key: &SessionKey, holder: &str, row: &SessionRow, expires_at: Timestamp) -> Vec<Arg> {
+    let holder = holder.to_owned();
+    args![key.account, key.credential, key.client_id, holder, row.filters, row.taken, row.sent, expires_at]
 }
 
 /// Stores the session's state, if it is still `holder`'s; returns whether it is.
@@ -252,16 +249,7 @@ pub(crate) async fn keep_session(
         .execute(
             "update mqtt_sessions set filters = $5, taken = $6, sent = $7, expires_at = $8 \
              where account_id = $1 and credential = $2 and client_id = $3 and holder = $4",
-            args![
-                key.account,
-                key.credential,
-                key.client_id,
-                holder.to_owned(),
-                row.filters,
-                row.taken,
-                row.sent,
-                expires_at
-            ],
+            session_args(key, holder, row, expires_at),
         )
         .await?;
     Ok(rows == 1)

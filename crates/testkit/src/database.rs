@@ -32,7 +32,7 @@ fn cluster() -> String {
 
 /// How often tests that kill servers do so in `make test`: often enough for each kind of kill to happen.
 const KILLS: usize = 4;
-/// How often they do in `check/judges/kills`, and with it all that they do in between.
+/// How often they do in `check/judges/long-runs`, and with it all that they do in between.
 const KILLS_FULL: usize = 12;
 
 /// How often tests that kill servers do so: `PORTICO_TEST_KILLS`, or as often as `make test` has time for.
@@ -41,8 +41,8 @@ pub fn kills() -> usize {
     std::env::var("PORTICO_TEST_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number of kills"))
 }
 
-/// How much happens around the kills: `full`, or a fifth of it in `make test`.
-pub fn kill_volume(full: usize) -> usize {
+/// How much a long test does, around the kills or without any: `full`, or a fifth of it in `make test`.
+pub fn volume(full: usize) -> usize {
     if kills() < KILLS_FULL { full / 5 } else { full }
 }
 

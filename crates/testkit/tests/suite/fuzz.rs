@@ -1,14 +1,15 @@
-//! A hundred thousand malformed requests: every answer is a `Problem` or a valid one, none is a fault of ours.
+//! Malformed requests by the thousand: every answer is a `Problem` or a valid one, none is a fault of ours.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::Code;
-use portico_testkit::{Answer, Database, TestApp, TestRequest};
+use portico_testkit::{Answer, Database, TestApp, TestRequest, volume};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
+/// How many in `check/judges/long-runs`.
 const REQUESTS: usize = 100_000;
 
 /// Pieces that parsers trip over, and pieces of good requests, so that some get far.
@@ -290,11 +291,11 @@ async fn throw(database: Database, requests: usize) {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_malformed_requests() {
-    throw(Database::Sqlite, REQUESTS).await;
+async fn malformed_requests_are_refused() {
+    throw(Database::Sqlite, volume(REQUESTS)).await;
 }
 
 #[tokio::test]
-async fn and_some_of_them_on_postgres() {
-    throw(Database::Postgres, REQUESTS / 20).await;
+async fn malformed_requests_are_refused_on_postgres() {
+    throw(Database::Postgres, volume(REQUESTS) / 4).await;
 }

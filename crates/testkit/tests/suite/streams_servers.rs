@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use portico_kernel::AccountId;
 use portico_store::{Db, Select, args, from_row};
-use portico_testkit::{Database, MqttClient, SocketClient, SseClient, TestDatabase, kill_volume, kills};
+use portico_testkit::{Database, MqttClient, SocketClient, SseClient, TestDatabase, kills, volume};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -211,7 +211,7 @@ async fn resumed_without_loss(kind: Database) {
     // Everyone listens before anything happens.
     drop(ready.acquire_many(3).await.unwrap());
     let names = Arc::new(AtomicUsize::new(0));
-    let events = kill_volume(EVENTS);
+    let events = volume(EVENTS);
     let calls = events / EVENTS_PER_CALL;
     for round in 0..=kills() {
         // With what the rounds before left undone.

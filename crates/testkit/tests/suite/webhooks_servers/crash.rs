@@ -1,6 +1,6 @@
 //! A server that is killed, or told to stop, while it sends: nothing is lost, and little comes twice.
 
-use portico_testkit::{Database, TestDatabase, kill_volume, kills};
+use portico_testkit::{Database, TestDatabase, kills, volume};
 
 use super::ledger::check;
 use super::receiver::Manner::{self, Down, FailsFirst, FailsRarely, Quick, RefusesSome, Slow};
@@ -42,7 +42,7 @@ const THINGS_PER_STOP: usize = 300;
 
 async fn killed_while_it_sends(kind: Database) {
     let (scene, mut server) = Scene::new(TestDatabase::create(kind).await, &TEN).await;
-    let things = kill_volume(THINGS);
+    let things = volume(THINGS);
     let each = things / (kills() + 1);
     let mut marks = Vec::new();
     for round in 1..=kills() {
