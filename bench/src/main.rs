@@ -19,6 +19,7 @@ use report::Report;
 
 #[tokio::main]
 async fn main() {
+    portico_testkit::run_outside_nextest();
     let mut arguments = std::env::args().skip(1);
     let only = arguments.next();
     if only.as_deref() == Some(http::bare::NAME) {

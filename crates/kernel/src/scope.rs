@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -18,8 +19,8 @@ pub struct ScopeSet(Arc<Names>);
 struct Names {
     /// The names with a space between two.
     text: String,
-    /// Where each name begins in the text.
-    starts: Vec<usize>,
+    /// Where each name stands in the text.
+    places: Vec<Range<usize>>,
 }
 
 impl Names {
@@ -27,14 +28,9 @@ impl Names {
         if !self.text.is_empty() {
             self.text.push(' ');
         }
-        self.starts.push(self.text.len());
+        let start = self.text.len();
         self.text.push_str(name);
-    }
-
-    /// The name that begins at `start`.
-    fn at(&self, start: usize) -> &str {
-        let rest = &self.text[start..];
-        rest.split_once(' ').map_or(rest, |(name, _)| name)
+        self.places.push(start..self.text.len());
     }
 }
 
@@ -44,7 +40,7 @@ impl ScopeSet {
 
     /// Is the scope of that name in the set?
     pub fn contains(&self, name: &str) -> bool {
-        self.0.starts.binary_search_by(|start| self.0.at(*start).cmp(name)).is_ok()
+        self.0.places.binary_search_by(|place| self.0.text[place.clone()].cmp(name)).is_ok()
     }
 
     /// Is every scope of this set in `other`?
@@ -54,7 +50,7 @@ impl ScopeSet {
 
     /// Is there no scope in it?
     pub fn is_empty(&self) -> bool {
-        self.0.starts.is_empty()
+        self.0.places.is_empty()
     }
 
     /// The scopes that are in both.
@@ -71,7 +67,7 @@ impl ScopeSet {
 
     /// The names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.starts.iter().map(|start| self.0.at(*start))
+        self.0.places.iter().map(|place| &self.0.text[place.clone()])
     }
 
     /// The names with a space between two, as OAuth writes them.

@@ -28,7 +28,7 @@ pub use app::{AUTH_URL, BASE_URL, CONSOLE_URL, TestApp, TestAppOptions, turn};
 pub use browser::{Browser, form};
 pub use clock::FakeClock;
 pub use database::{Database, TestDatabase, kills, volume};
-pub use log::{capture_log, captured_log};
+pub use log::{capture_log, captured_log, run_outside_nextest};
 pub use mcp::{NEWEST, old_rpc, rpc, rpc_as};
 pub use mqtt::{MqttClient, MqttMessage, mqtt_text};
 pub use receiver::{ReceivedRequest, Receiver, ReceiverReply};

@@ -13,6 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 static ERRORS: AtomicUsize = AtomicUsize::new(0);
 static CAPTURING: AtomicBool = AtomicBool::new(false);
 static CAPTURED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+static ALONE: AtomicBool = AtomicBool::new(false);
 
 /// Writes to [`CAPTURED`].
 struct Capture;
@@ -28,6 +29,11 @@ impl io::Write for Capture {
     }
 }
 
+/// Says that this process is no test: it runs one thing after the other, and whatever is logged is its own.
+pub fn run_outside_nextest() {
+    ALONE.store(true, Ordering::Relaxed);
+}
+
 /// Fails a test that shares its process with others: it would see what they log, and they would count its errors.
 #[expect(
     clippy::disallowed_methods,
@@ -35,7 +41,7 @@ impl io::Write for Capture {
 )]
 fn require_nextest() {
     assert!(
-        std::env::var_os("NEXTEST").is_some(),
+        ALONE.load(Ordering::Relaxed) || std::env::var_os("NEXTEST").is_some(),
         "Run the tests with `cargo nextest run` (or `make test`): what is logged is counted by process, and `cargo test` \
          runs many tests in one."
     );
