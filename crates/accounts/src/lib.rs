@@ -137,6 +137,7 @@ fn check_plan(ctx: &Ctx, plan: &str) -> Result<(), Problem> {
 /// The area's operations and events.
 pub fn area(accounts: &Arc<Accounts>) -> Area {
     Area::builder("accounts", accounts.clone())
+        // `identity:read` is asked for by the identity area; it stands here because it comes first in the documents.
         .scope("identity:read", "See who calls: the id, the name and the e-mail address.")
         .scope("account:read", "Read the account and its entitlements.")
         .scope("account:audit", "Read the audit log.")
