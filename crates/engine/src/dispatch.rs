@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use portico_kernel::{Code, Problem, Secret};
+use portico_kernel::{AccountId, Code, Problem, Secret};
 use tokio::sync::oneshot;
 
 use crate::idempotency::{Claim, ClaimOutcome, is_kept};
@@ -61,6 +61,9 @@ impl Default for CallOptions {
     }
 }
 
+/// How a kept answer that is no refusal says so.
+const OK: &str = "ok";
+
 /// What goes back to the caller.
 #[derive(Debug)]
 pub struct Reply {
@@ -88,22 +91,32 @@ impl Reply {
         self.body.into_json()
     }
 
-    /// How an answer is kept: a line that says how it ended, then the text as it went out.
-    fn keep(outcome: &str, body: &[u8]) -> Secret<Vec<u8>> {
-        Secret::new([outcome.as_bytes(), b"\n", body].concat())
+    /// How an answer is kept: a line that says how it ended, when to come back, and in which account the call acted, then
+    /// the text as it went out.
+    fn keep(refused: Option<&Problem>, account: Option<AccountId>, body: &[u8]) -> Secret<Vec<u8>> {
+        let outcome = refused.map_or(OK, |problem| problem.code().name());
+        let retry = refused.and_then(Problem::retry_seconds).map(|seconds| seconds.to_string());
+        let account = account.map(|account| account.to_string());
+        let line = [outcome, &retry.unwrap_or_default(), &account.unwrap_or_default()].join(" ");
+        Secret::new([line.as_bytes(), b"\n", body].concat())
     }
 
-    pub(crate) fn from_kept(kept: &[u8]) -> Option<Self> {
+    /// The answer that was kept, and the account that the call acted in.
+    pub(crate) fn from_kept(kept: &[u8]) -> Option<(Self, Option<AccountId>)> {
         let end = kept.iter().position(|byte| *byte == b'\n')?;
-        let outcome = str::from_utf8(&kept[..end]).ok()?;
-        let refused = match outcome.split_once(' ') {
-            None => None,
-            Some((code, retry)) => {
-                Some((*Code::ALL.iter().find(|known| known.name() == code)?, retry.parse().ok()))
-            }
+        let mut words = str::from_utf8(&kept[..end]).ok()?.split(' ');
+        let (outcome, retry) = (words.next()?, words.next().unwrap_or_default());
+        let refused = match outcome {
+            OK => None,
+            code => Some((*Code::ALL.iter().find(|known| known.name() == code)?, retry.parse().ok())),
+        };
+        let account = match words.next() {
+            None | Some("") => None,
+            Some(account) => Some(account.parse().ok()?),
         };
         let body = Body::Json(Bytes::copy_from_slice(&kept[end + 1..]));
-        Some(Self { body, refused, replayed: true, next_page_token: None, queries: 0 })
+        let reply = Self { body, refused, replayed: true, next_page_token: None, queries: 0 };
+        Some((reply, account))
     }
 }
 
@@ -222,7 +235,13 @@ async fn run_once(
             ctx.set_claim(claim.clone(), steps);
             claim
         }
-        ClaimOutcome::Kept(reply) => return Ok(reply),
+        ClaimOutcome::Kept(reply, account) => {
+            // An operation may have chosen its account itself, where admission did not look.
+            if let Some(account) = account {
+                ctx.account(Some(account.into())).await?;
+            }
+            return Ok(reply);
+        }
     };
     let problem = match attempt(&mut ctx, step).await {
         Ok(output) => match keep_answer(engine, &mut ctx, &claim, output).await {
@@ -253,7 +272,8 @@ async fn keep_answer(
     let Body::Json(text) = &output.body else {
         return Err(Problem::internal("an answer that cannot be kept"));
     };
-    claim.keep(engine, ctx, &Reply::keep("ok", text)).await?;
+    let kept = Reply::keep(None, ctx.current_account(), text);
+    claim.keep(engine, ctx, &kept).await?;
     ctx.write_records().await?;
     ctx.commit().await?;
     Ok(Reply::new(output, ctx.queries()))
@@ -267,8 +287,7 @@ async fn keep_refusal(
     problem: &Problem,
     request_id: &str,
 ) -> Result<(), Problem> {
-    let retry = problem.retry_seconds().map(|seconds| seconds.to_string()).unwrap_or_default();
-    let kept = Reply::keep(&format!("{} {retry}", problem.code().name()), &problem.to_json(request_id));
+    let kept = Reply::keep(Some(problem), ctx.current_account(), &problem.to_json(request_id));
     claim.keep(engine, ctx, &kept).await?;
     Ok(ctx.commit().await?)
 }

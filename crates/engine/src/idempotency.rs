@@ -13,7 +13,8 @@
 //!    record in a transaction of its own, under account, caller, operation and key, with a fingerprint of the fields
 //!    as they were sent, a claim id and a lease of 60 s. It takes over a record whose lease has ended.
 //! 2. When the record belongs to another call, `Claim::meet` answers: 409 while that call runs, 422 for another
-//!    fingerprint, otherwise the kept answer.
+//!    fingerprint, otherwise the kept answer, if the caller may still act in the account that the call acted in. An
+//!    operation may have chosen that itself, from a field or from what an id names.
 //! 3. When the operation succeeds, `Claim::keep` writes the sealed answer into its transaction, fenced by the claim
 //!    id. If the lease was lost in between, nothing is committed, and the caller gets 409.
 //! 4. When it refuses with a status below 429, 403 excepted, its transaction is rolled back and the refusal is kept in
@@ -24,7 +25,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use portico_kernel::{Code, Problem, Secret, Timestamp, hex, seconds};
+use portico_kernel::{AccountId, Code, Problem, Secret, Timestamp, hex, seconds};
 use portico_store::{Context, StoreError};
 
 use crate::input::{Fields, fingerprint};
@@ -61,8 +62,8 @@ impl IdempotencyKey {
 pub(crate) enum ClaimOutcome {
     /// The call runs under this claim; an earlier try may have committed these steps.
     Ours(Claim, StepResults),
-    /// An earlier call's answer.
-    Kept(Reply),
+    /// An earlier call's answer, and the account that it acted in.
+    Kept(Reply, Option<AccountId>),
 }
 
 /// The right to run a call and to keep its answer.
@@ -106,11 +107,15 @@ impl Claim {
         }
         let record = sql::record(&mut tx, &claim.at).await?;
         tx.rollback().await?;
-        claim.meet(engine, record).map(ClaimOutcome::Kept)
+        claim.meet(engine, record).map(|(reply, account)| ClaimOutcome::Kept(reply, account))
     }
 
     /// Another call came first.
-    fn meet(&self, engine: &Engine, record: Option<sql::KeptRow>) -> Result<Reply, Problem> {
+    fn meet(
+        &self,
+        engine: &Engine,
+        record: Option<sql::KeptRow>,
+    ) -> Result<(Reply, Option<AccountId>), Problem> {
         // It may have been let go between the two looks; the caller tries again as with any call that is running.
         let running = || {
             Problem::new(Code::Conflict, "A call with this Idempotency-Key is still running.")

@@ -1,11 +1,15 @@
 //! Every statement of the engine: the sequence of an account, events, audit entries, kept answers.
 
 pub(crate) mod queue;
+mod sequence;
 
 use portico_kernel::{AccountId, AuditId, CallerKind, EventId, Timestamp};
 use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, delete_some, from_row};
 
 use crate::ctx::{AuditRecord, Record};
+
+pub use sequence::lock_sequence;
+pub(crate) use sequence::take_sequence;
 
 /// Runs when the engine's own tables can be read.
 pub(crate) const PROBE: &str = "select account_id from account_sequences limit 1";
@@ -24,18 +28,6 @@ pub(crate) struct Actor {
     pub(crate) subject: String,
     pub(crate) kind: CallerKind,
     pub(crate) request_id: String,
-}
-
-/// Takes `count` numbers of the account's sequence; returns the last. Its row stays locked until the commit, so
-/// numbers become visible in their order.
-pub(crate) async fn take_sequence(tx: &mut Tx, account: AccountId, count: usize) -> Result<i64, StoreError> {
-    tx.value(
-        "insert into account_sequences (account_id, last) values ($1, $2) \
-             on conflict (account_id) do update set last = account_sequences.last + excluded.last \
-             returning last as value",
-        args![account, i64::try_from(count).unwrap_or(i64::MAX)],
-    )
-    .await
 }
 
 /// Most changes make two events.

@@ -7,10 +7,11 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection as _, Postgres, Sqlite, Transaction};
+use sqlx::{ConnectOptions, Connection as _, Sqlite};
 
 use crate::connection::Connection;
 use crate::dialect::Dialect;
+use crate::postgres::PgSession;
 use crate::sqlite::SqliteDb;
 use crate::tx::Inner as TxInner;
 use crate::{Listener, Query, StoreError, Tx, args};
@@ -20,8 +21,14 @@ const CONNECTIONS_MAX: u32 = 20;
 /// How long a caller waits for a connection before it is told that the database cannot be reached.
 const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 
-/// A server that stands still in the middle of a transaction must not hold its rows for good.
-const SESSION: [(&str, &str); 1] = [("idle_in_transaction_session_timeout", "15s")];
+const SESSION: [(&str, &str); 3] = [
+    // A server that stands still in the middle of a transaction must not hold its rows for good.
+    ("idle_in_transaction_session_timeout", "15s"),
+    // Twice as long as a call may take; migrations have no limit.
+    ("statement_timeout", "60s"),
+    // So soon a statement ends whose client has gone.
+    ("client_connection_check_interval", "1s"),
+];
 
 /// The database: SQLite in a file, or PostgreSQL.
 pub struct Db(Inner);
@@ -34,25 +41,23 @@ enum Inner {
 /// A connection of the pool, given back when it is dropped.
 pub(crate) enum Pooled {
     Sqlite(PoolConnection<Sqlite>),
-    Postgres(PoolConnection<Postgres>),
+    Postgres(PgSession),
 }
 
 impl Pooled {
-    pub(crate) fn connection(&mut self) -> Connection<'_> {
-        match self {
+    /// The connection, for a statement that is under way until [`Pooled::end_statement`].
+    pub(crate) fn begin_statement(&mut self) -> Result<Connection<'_>, sqlx::Error> {
+        Ok(match self {
             Self::Sqlite(connection) => Connection::Sqlite(connection),
-            Self::Postgres(connection) => Connection::Postgres(connection),
+            Self::Postgres(session) => Connection::Postgres(session.begin_statement()?),
+        })
+    }
+
+    pub(crate) fn end_statement(&mut self) {
+        if let Self::Postgres(session) = self {
+            session.end_statement();
         }
     }
-}
-
-/// Begins in a task of its own: dropped in the middle of it, the driver would give the connection back with the
-/// transaction open.
-async fn begin(
-    beginning: impl Future<Output = Result<Transaction<'static, Postgres>, sqlx::Error>> + Send + 'static,
-) -> Result<TxInner, StoreError> {
-    let begun = tokio::spawn(beginning).await.map_err(|error| StoreError::unavailable(error.to_string()))?;
-    Ok(TxInner::Postgres(begun?))
 }
 
 impl Db {
@@ -101,8 +106,7 @@ impl Db {
         Ok(Tx::new(match &self.0 {
             Inner::Sqlite(db, _) => TxInner::SqliteRead(db.read().await?),
             Inner::Postgres(pool) => {
-                let pool = pool.clone();
-                begin(async move { pool.begin_with(Dialect::Postgres.begin_read()).await }).await?
+                TxInner::Postgres(PgSession::begin(pool, Dialect::Postgres.begin_read()).await?)
             }
         }))
     }
@@ -116,7 +120,7 @@ impl Db {
     pub(crate) async fn acquire(&self) -> Result<Pooled, StoreError> {
         Ok(match &self.0 {
             Inner::Sqlite(db, _) => Pooled::Sqlite(db.acquire().await?),
-            Inner::Postgres(pool) => Pooled::Postgres(pool.acquire().await?),
+            Inner::Postgres(pool) => Pooled::Postgres(PgSession::acquire(pool).await?),
         })
     }
 
@@ -124,10 +128,7 @@ impl Db {
     pub async fn write(&self) -> Result<Tx, StoreError> {
         Ok(Tx::new(match &self.0 {
             Inner::Sqlite(db, _) => TxInner::SqliteWrite(db.write().await?),
-            Inner::Postgres(pool) => {
-                let pool = pool.clone();
-                begin(async move { pool.begin().await }).await?
-            }
+            Inner::Postgres(pool) => TxInner::Postgres(PgSession::begin(pool, "begin").await?),
         }))
     }
 

@@ -8,11 +8,13 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// Holds every other process back until the transaction ends. On SQLite a write transaction does so by itself.
+    /// Holds every other process back until the transaction ends, however long that takes. On SQLite a write transaction does so by itself.
     pub(crate) const fn lock_for_migration(self) -> Option<&'static str> {
         match self {
             Self::Sqlite => None,
-            Self::Postgres => Some("select pg_advisory_xact_lock(8247192750341)"),
+            Self::Postgres => {
+                Some("set local statement_timeout = 0; select pg_advisory_xact_lock(8247192750341)")
+            }
         }
     }
 

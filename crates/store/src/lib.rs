@@ -18,6 +18,7 @@ mod error;
 mod keyring;
 mod migrate;
 mod notify;
+mod postgres;
 mod query;
 mod row;
 mod schema;

@@ -13,8 +13,9 @@ impl Query<'_> {
     pub async fn run(&self, sql: &'static str, args: Vec<Arg>) -> Result<(), StoreError> {
         check(sql, &args)?;
         let mut pooled = self.0.acquire().await?;
-        pooled.connection().execute(sql, args).await?;
-        Ok(())
+        let done = pooled.begin_statement()?.execute(sql, args).await;
+        pooled.end_statement();
+        Ok(done.map(drop)?)
     }
 }
 
@@ -22,6 +23,8 @@ impl Select for Query<'_> {
     async fn rows(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<Vec<Row>, StoreError> {
         check(sql, &args)?;
         let mut pooled = self.0.acquire().await?;
-        Ok(pooled.connection().fetch(sql, args).await?)
+        let rows = pooled.begin_statement()?.fetch(sql, args).await;
+        pooled.end_statement();
+        Ok(rows?)
     }
 }

@@ -1,8 +1,9 @@
 //! One transaction, on either database.
 
-use sqlx::{Postgres, Sqlite, Transaction};
+use sqlx::{Sqlite, Transaction};
 
 use crate::connection::{Connection, check};
+use crate::postgres::PgSession;
 use crate::sqlite::WriteGuard;
 use crate::{Arg, Row, Select, StoreError};
 
@@ -18,7 +19,7 @@ pub(crate) enum Inner {
     /// A guard at the one writer of SQLite.
     SqliteWrite(WriteGuard),
     SqliteRead(Transaction<'static, Sqlite>),
-    Postgres(Transaction<'static, Postgres>),
+    Postgres(PgSession),
 }
 
 impl Tx {
@@ -34,8 +35,8 @@ impl Tx {
     /// Runs a statement; returns how many rows it touched.
     pub async fn execute(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<u64, StoreError> {
         self.admit(sql, &args)?;
-        let rows = self.connection().execute(sql, args).await;
-        self.note(rows)
+        let rows = self.begin_statement()?.execute(sql, args).await;
+        self.end_statement(rows)
     }
 
     /// Runs a statement whose number of rows does not matter.
@@ -45,7 +46,8 @@ impl Tx {
 
     /// Runs several statements that take no arguments.
     pub(crate) async fn script(&mut self, sql: &'static str) -> Result<(), StoreError> {
-        Ok(self.connection().script(sql).await?)
+        let done = self.begin_statement()?.script(sql).await;
+        self.end_statement(done)
     }
 
     /// Makes everything it did lasting, and returns once it is.
@@ -57,7 +59,7 @@ impl Tx {
         match self.inner {
             Inner::SqliteWrite(guard) => guard.commit().await,
             Inner::SqliteRead(tx) => Ok(tx.commit().await?),
-            Inner::Postgres(tx) => Ok(tx.commit().await?),
+            Inner::Postgres(session) => Ok(session.end("commit").await?),
         }
     }
 
@@ -66,16 +68,17 @@ impl Tx {
         match self.inner {
             Inner::SqliteWrite(guard) => guard.rollback().await,
             Inner::SqliteRead(tx) => Ok(tx.rollback().await?),
-            Inner::Postgres(tx) => Ok(tx.rollback().await?),
+            Inner::Postgres(session) => Ok(session.end("rollback").await?),
         }
     }
 
-    fn connection(&mut self) -> Connection<'_> {
-        match &mut self.inner {
+    /// The connection, for a statement that is under way until [`Tx::end_statement`].
+    fn begin_statement(&mut self) -> Result<Connection<'_>, StoreError> {
+        Ok(match &mut self.inner {
             Inner::SqliteWrite(guard) => Connection::Sqlite(guard.connection()),
             Inner::SqliteRead(tx) => Connection::Sqlite(tx),
-            Inner::Postgres(tx) => Connection::Postgres(tx),
-        }
+            Inner::Postgres(session) => Connection::Postgres(session.begin_statement()?),
+        })
     }
 
     fn admit(&mut self, sql: &str, args: &[Arg]) -> Result<(), StoreError> {
@@ -87,8 +90,11 @@ impl Tx {
     }
 
     /// PostgreSQL ends a transaction with its first failure; so do we on SQLite, where it may have ended unseen.
-    fn note<T>(&mut self, result: Result<T, sqlx::Error>) -> Result<T, StoreError> {
+    fn end_statement<T>(&mut self, result: Result<T, sqlx::Error>) -> Result<T, StoreError> {
         self.failed |= result.is_err();
+        if let Inner::Postgres(session) = &mut self.inner {
+            session.end_statement();
+        }
         Ok(result?)
     }
 }
@@ -96,7 +102,7 @@ impl Tx {
 impl Select for Tx {
     async fn rows(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<Vec<Row>, StoreError> {
         self.admit(sql, &args)?;
-        let rows = self.connection().fetch(sql, args).await;
-        self.note(rows)
+        let rows = self.begin_statement()?.fetch(sql, args).await;
+        self.end_statement(rows)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use portico_kernel::{SystemEntropy, Timestamp};
 use portico_store::{Db, Keyring, Select, StoreError, args};
-use portico_testkit::{Database, TestDatabase};
+use portico_testkit::{Database, TestDatabase, until};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_775_000_000);
 
@@ -265,4 +265,34 @@ async fn a_full_disk_loses_nothing_that_was_promised() {
 async fn the_committed_schema_is_that_of_the_migrations() {
     let committed = std::fs::read_to_string(crate::root().join("docs/schema.sql")).unwrap();
     assert!(committed == portico_store::schema().await.unwrap(), "docs/schema.sql is old: run `make docs`");
+}
+
+/// What a call that has ended left running in PostgreSQL ends too, and its connection holds nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_whose_caller_went_away_is_stopped() {
+    let (_test, db) = open(Database::Postgres).await;
+    let running = "select count(*) as value from pg_stat_activity where state = 'active' and query like '%pg_sleep(50)%' \
+                   and pid <> pg_backend_pid()";
+    let count = async || db.query().value::<i64>(running, args![]).await.unwrap();
+    for in_transaction in [true, false] {
+        let caller = tokio::spawn({
+            let db = db.clone();
+            async move {
+                let sleep = "select 'x' as value from pg_sleep(50)";
+                if in_transaction {
+                    let mut tx = db.write().await.unwrap();
+                    tx.run("insert into notes (name) values ('kept by nobody')", args![]).await.unwrap();
+                    tx.run(sleep, args![]).await.unwrap();
+                } else {
+                    db.query().run(sleep, args![]).await.unwrap();
+                }
+            }
+        });
+        until("the statement that runs", async || count().await == 1).await;
+        caller.abort();
+        until("its end", async || count().await == 0).await;
+    }
+    assert_eq!(names(&db).await, Vec::<String>::new());
+    insert(&db, "kept by nobody").await.unwrap();
+    db.close().await;
 }
