@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
 mod admission;
+mod bodies;
 mod deliveries;
 mod disk;
 mod exchanges;
@@ -32,6 +33,9 @@ async fn main() {
     report.figure("synced writes of the disk", synced, "/s");
     if wanted("admission") {
         admission::measure(&mut report).await;
+    }
+    if wanted("bodies") {
+        bodies::measure(&mut report).await;
     }
     if wanted("signins") {
         signins::measure(&mut report).await;

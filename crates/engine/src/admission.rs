@@ -8,6 +8,9 @@ use portico_store::Tx;
 use crate::input::{Fields, InputError, Node};
 use crate::{ACCOUNT_VARIABLE, Access, Engine, Spec, timed_out};
 
+/// The reason of a refusal to somebody who belongs to the account, but with too low a role.
+pub const ROLE_REQUIRED: &str = "ROLE_REQUIRED";
+
 /// A caller that may make the call, and the account that it acts in.
 #[derive(Debug, Clone)]
 pub struct Admission {
@@ -107,7 +110,7 @@ impl Engine {
             Some(role) if role < least => {
                 let words = format!("This needs the role {} in the account {account}.", least.name());
                 Err(Problem::new(Code::Forbidden, words).with_info(
-                    "ROLE_REQUIRED",
+                    ROLE_REQUIRED,
                     "gateway",
                     [("role", least.name().to_owned())],
                 ))

@@ -23,9 +23,15 @@ pub struct Area {
     pub(crate) queues: Vec<Queue>,
     pub(crate) metrics: Vec<Metrics>,
     pub(crate) tool_subjects: &'static [&'static str],
-    pub(crate) probe: Option<&'static str>,
+    pub(crate) probe: Option<Probe>,
     pub(crate) erasures: Vec<&'static str>,
     pub(crate) offers: Vec<Arc<dyn Offer>>,
+}
+
+/// What shows whether an area can serve.
+pub(crate) struct Probe {
+    pub(crate) statement: &'static str,
+    pub(crate) is_ready: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Area {
@@ -115,8 +121,18 @@ impl<S: Send + Sync + 'static> AreaBuilder<S> {
 
     /// The statement that shows whether the area can serve: it must run, whatever it answers.
     #[must_use]
-    pub fn probe(mut self, statement: &'static str) -> Self {
-        self.area.probe = Some(statement);
+    pub fn probe(self, statement: &'static str) -> Self {
+        self.probe_with(statement, || true)
+    }
+
+    /// The statement that shows whether the area can serve, and what beside the database must be so.
+    #[must_use]
+    pub fn probe_with(
+        mut self,
+        statement: &'static str,
+        is_ready: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.area.probe = Some(Probe { statement, is_ready: Box::new(is_ready) });
         self
     }
 

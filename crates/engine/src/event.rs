@@ -115,7 +115,7 @@ impl EventType {
 }
 
 crate::events! {
-    /// An audit log entry was written.
+    /// An audit log entry was written. It tells whoever reads the account's events the action and who did it.
     AuditWritten = "audit.event" {
         /// The id of the audit entry.
         audit_event_id: String = example_id::<kind::AuditEntry>().to_string(),

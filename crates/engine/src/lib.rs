@@ -38,7 +38,7 @@ mod tool;
 mod within;
 
 pub use account_ref::AccountRef;
-pub use admission::{Admission, EntryPoint};
+pub use admission::{Admission, EntryPoint, ROLE_REQUIRED};
 pub use answer::{ANSWER_BYTES_MAX, Answer, AnswerKind, Body, ByteSource, BytesAnswer, Done, Output};
 pub use area::{Area, AreaBuilder};
 pub use blobs::blobs_area;
@@ -61,6 +61,7 @@ pub use scope::{Scope, Scopes};
 pub use spec::{ACCOUNT_VARIABLE, Access, Method, Protocol, RequestBody, Spec};
 pub use sql::{
     AuditRow, EventQuery, EventRow, audit_after, audit_sequence, event_sequence, events_after, events_before,
+    lock_sequence,
 };
 pub use tool::Tool;
 pub use within::within;

@@ -9,6 +9,7 @@ use portico_store::{StoreError, Tx, args};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::area::Probe;
 use crate::event::AuditWritten;
 use crate::jobs::{PruneEvents, PruneIdempotency, PruneQueues};
 use crate::queue::{self, Queue};
@@ -28,7 +29,7 @@ pub struct Registry {
     queues: Vec<Arc<Queue>>,
     metrics: Vec<Metrics>,
     tool_subjects: Vec<&'static str>,
-    probes: BTreeMap<&'static str, &'static str>,
+    probes: BTreeMap<&'static str, Probe>,
     erasures: Vec<&'static str>,
     offers: Vec<Arc<dyn Offer>>,
 }
@@ -162,6 +163,22 @@ impl Registry {
         &self.events
     }
 
+    /// Refuses a name that is no event type, as the field `field`.
+    pub fn check_event_type(&self, field: &str, name: &str) -> Result<(), Problem> {
+        if self.events.iter().any(|known| known.r#type == name) {
+            return Ok(());
+        }
+        Err(Problem::field(field, "is not an event type; GET /v1/events/types lists them"))
+    }
+
+    /// Refuses a name that is no operation, as the field `field`.
+    pub fn check_operation(&self, field: &str, name: &str) -> Result<(), Problem> {
+        if self.entries.iter().any(|known| known.spec.name == name) {
+            return Ok(());
+        }
+        Err(Problem::field(field, "is not an operation; `x-platform-rpc` in GET /openapi.json names them"))
+    }
+
     /// What the tools of the areas are about.
     pub fn tool_subjects(&self) -> &[&'static str] {
         &self.tool_subjects
@@ -187,9 +204,12 @@ impl Registry {
 
     /// Can the area of that name serve? It can when its probe runs.
     pub async fn probe(&self, engine: &Engine, area: &str) -> Result<(), StoreError> {
-        let Some(statement) = self.probes.get(area) else { return Ok(()) };
+        let Some(probe) = self.probes.get(area) else { return Ok(()) };
+        if !(probe.is_ready)() {
+            return Err(StoreError::unavailable(format!("{area} cannot serve")));
+        }
         let mut tx = engine.db.read().await?;
-        tx.run(statement, args![]).await?;
+        tx.run(probe.statement, args![]).await?;
         tx.rollback().await
     }
 

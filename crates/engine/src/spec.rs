@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use portico_kernel::{Category, Role, text_enum};
 
-use crate::Tool;
+use crate::{Tool, input};
 
 text_enum! {
     /// How an operation is called over HTTP.
@@ -93,6 +93,8 @@ pub struct Spec {
     pub body: RequestBody,
     /// The largest body that it takes, in bytes.
     pub body_limit: u64,
+    /// How many values the JSON of its request may hold.
+    pub values_max: usize,
     /// The longest that it may run, where that is not the limit of every operation.
     pub time_limit: Option<Duration>,
     /// Does it open a connection that stays, and of which kind?
@@ -123,6 +125,7 @@ impl Spec {
             etag: false,
             body: RequestBody::Json,
             body_limit: Self::BODY_LIMIT,
+            values_max: input::VALUES_MAX,
             time_limit: None,
             protocol: None,
             documented: true,
@@ -159,6 +162,13 @@ impl Spec {
     #[must_use]
     pub const fn scope(mut self, scope: &'static str) -> Self {
         self.access = Access::Scope(scope);
+        self
+    }
+
+    /// Takes JSON of so many values over REST.
+    #[must_use]
+    pub const fn values_max(mut self, values_max: usize) -> Self {
+        self.values_max = values_max;
         self
     }
 

@@ -37,5 +37,5 @@ pub use problem::{Code, Detail, Problem};
 pub use role::Role;
 pub use scope::ScopeSet;
 pub use secret::Secret;
-pub use text::{is_printable, is_short_text};
+pub use text::{check_name, is_printable};
 pub use timestamp::{Timestamp, seconds};

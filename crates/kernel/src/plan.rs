@@ -32,6 +32,10 @@ pub struct Plan {
     pub monthly_units: i64,
     /// Calls in any 60 seconds, for each key, API token and person.
     pub calls_per_minute: u32,
+    /// Attempts at webhook deliveries in any 60 seconds; what is over that waits.
+    pub deliveries_per_minute: u32,
+    /// Calls that the log of requests takes in a day; what is over that is only counted.
+    pub log_entries_per_day: u32,
     /// What happens when the units are spent.
     pub at_zero: AtZero,
     /// What its accounts may use.
@@ -48,6 +52,8 @@ pub struct PlanTerms {
     accounts: Option<String>,
     monthly_units: Option<i64>,
     calls_per_minute: Option<u32>,
+    deliveries_per_minute: Option<u32>,
+    log_entries_per_day: Option<u32>,
     at_zero: Option<AtZero>,
     features: Option<Vec<String>>,
 }
@@ -70,6 +76,8 @@ impl std::error::Error for PlanError {}
 
 const NAME_CHARACTERS_MAX: usize = 40;
 const CALLS_PER_MINUTE: u32 = 1_200;
+const DELIVERIES_PER_MINUTE: u32 = 120_000;
+const LOG_ENTRIES_PER_DAY: u32 = 200_000;
 
 impl Default for Plans {
     fn default() -> Self {
@@ -81,6 +89,8 @@ impl Default for Plans {
             accounts: accounts.to_owned(),
             monthly_units: units,
             calls_per_minute: CALLS_PER_MINUTE,
+            deliveries_per_minute: DELIVERIES_PER_MINUTE,
+            log_entries_per_day: LOG_ENTRIES_PER_DAY,
             at_zero: AtZero::Refuse,
             features: features.iter().map(|feature| (*feature).to_owned()).collect(),
             updated_at: String::new(),
@@ -159,6 +169,8 @@ impl Plan {
             accounts: terms.accounts.unwrap_or(self.accounts),
             monthly_units: terms.monthly_units.unwrap_or(self.monthly_units),
             calls_per_minute: terms.calls_per_minute.unwrap_or(self.calls_per_minute),
+            deliveries_per_minute: terms.deliveries_per_minute.unwrap_or(self.deliveries_per_minute),
+            log_entries_per_day: terms.log_entries_per_day.unwrap_or(self.log_entries_per_day),
             at_zero: terms.at_zero.unwrap_or(self.at_zero),
             features: terms.features.unwrap_or(self.features),
             updated_at: updated_at.to_owned(),
@@ -168,8 +180,14 @@ impl Plan {
         if !(0..=1 << 53).contains(&plan.monthly_units) {
             return Err(PlanError(format!("monthly_units of the plan {} must be 0 to 2^53", plan.name)));
         }
-        if plan.calls_per_minute == 0 {
-            return Err(PlanError(format!("calls_per_minute of the plan {} must be 1 or more", plan.name)));
+        for (name, limit) in [
+            ("calls_per_minute", plan.calls_per_minute),
+            ("deliveries_per_minute", plan.deliveries_per_minute),
+            ("log_entries_per_day", plan.log_entries_per_day),
+        ] {
+            if limit == 0 {
+                return Err(PlanError(format!("{name} of the plan {} must be 1 or more", plan.name)));
+            }
         }
         Ok(plan)
     }

@@ -220,6 +220,13 @@ impl Problem {
         self.0.cause.as_deref()
     }
 
+    /// Is there an info detail of this reason?
+    pub fn has_reason(&self, reason: &str) -> bool {
+        self.details()
+            .iter()
+            .any(|detail| matches!(detail, Detail::Info { reason: said, .. } if said == reason))
+    }
+
     /// The value of the `Retry-After` header.
     pub fn retry_seconds(&self) -> Option<i64> {
         self.0.details.iter().find_map(|detail| match detail {

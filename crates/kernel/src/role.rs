@@ -13,7 +13,7 @@ text_enum! {
     pub enum Role {
         /// Reads.
         Member = "member",
-        /// Also makes keys and tokens, and invites.
+        /// Also makes keys, tokens and webhook endpoints, and invites.
         Admin = "admin",
         /// Also changes roles and erases the account.
         Owner = "owner",

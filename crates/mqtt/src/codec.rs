@@ -61,6 +61,7 @@ pub enum DisconnectReasonCode {
     TopicNameInvalid = 0x90,
     TopicAliasInvalid = 0x94,
     PacketTooLarge = 0x95,
+    QuotaExceeded = 0x97,
     RetainNotSupported = 0x9a,
     QosNotSupported = 0x9b,
     MaximumConnectTime = 0xa0,
@@ -106,6 +107,7 @@ pub enum SubackReasonCode {
 pub enum UnsubackReasonCode {
     Success = 0x00,
     NoSubscriptionExisted = 0x11,
+    ImplementationSpecificError = 0x83,
 }
 
 /// How a property's value is written.

@@ -281,8 +281,9 @@ impl<'de> MapAccess<'de> for Entries {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, InputError> {
         let Some((name, value)) = self.fields.next() else { return Ok(None) };
         let key: StringDeserializer<InputError> = name.clone().into_deserializer();
+        let read = seed.deserialize(key).map(Some).map_err(|fault| fault.with_query_names(&value));
         self.value = Some((name, value));
-        seed.deserialize(key).map(Some)
+        read
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, InputError> {

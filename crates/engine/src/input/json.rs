@@ -5,13 +5,15 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{DEPTH_MAX, Fields, InputError, Node, PathPart};
+use super::{DEPTH_MAX, Fields, HOLDS_NULL, InputError, Node, PathPart};
 
-/// Reads a JSON object. Whatever is not one is a fault of `body`; a name given twice is a fault of that field.
-pub fn parse_object(text: &[u8]) -> Result<Fields, InputError> {
+/// Reads a JSON object of at most `values_max` values, itself included. Whatever is not one is a fault of `body`; a name
+/// given twice is a fault of that field.
+pub fn parse_object(text: &[u8], values_max: usize) -> Result<Fields, InputError> {
     let fault = Cell::new(None);
+    let values = Cell::new(0);
     let mut json = serde_json::Deserializer::from_slice(text);
-    let node = Seed { depth: 0, fault: &fault }.deserialize(&mut json);
+    let node = Seed { depth: 0, values_max, values: &values, fault: &fault }.deserialize(&mut json);
     let node = node.and_then(|node| json.end().map(|()| node));
     match (node, fault.take()) {
         (_, Some(fault)) => Err(fault),
@@ -25,6 +27,9 @@ pub fn parse_object(text: &[u8]) -> Result<Fields, InputError> {
 #[derive(Clone, Copy)]
 struct Seed<'a> {
     depth: usize,
+    values_max: usize,
+    /// How many values were read so far.
+    values: &'a Cell<usize>,
     fault: &'a Cell<Option<InputError>>,
 }
 
@@ -51,7 +56,7 @@ impl Seed<'_> {
     /// Refuses a null character, which PostgreSQL cannot keep.
     fn text<E: de::Error>(self, text: String) -> Result<String, E> {
         if text.contains('\0') {
-            return Err(self.refuse(InputError::here("holds a null character")));
+            return Err(self.refuse(InputError::here(HOLDS_NULL)));
         }
         Ok(text)
     }
@@ -61,6 +66,11 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Node;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        self.values.set(self.values.get() + 1);
+        if self.values.get() > self.values_max {
+            let message = format!("holds more than {} values, the maximum", self.values_max);
+            return Err(self.refuse(InputError::whole(message)));
+        }
         deserializer.deserialize_any(self)
     }
 }
@@ -116,7 +126,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut fields = Fields::new();
         while let Some(name) = entries.next_key::<String>()? {
             if name.contains('\0') {
-                return Err(self.refuse(InputError::whole("has a name with a null character")));
+                return Err(self.refuse(InputError::whole(format!("has a name that {HOLDS_NULL}"))));
             }
             if fields.contains_key(&name) {
                 return Err(self.refuse(InputError::of(&name, "is given more than once")));

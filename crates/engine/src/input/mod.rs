@@ -27,6 +27,12 @@ pub use query::{decode_form, decode_segment, parse_form, parse_query};
 /// How deep a message may nest.
 pub const DEPTH_MAX: usize = 64;
 
+/// How many values a message may hold, unless its operation says otherwise: each costs far more than its bytes.
+pub const VALUES_MAX: usize = 10_000;
+
+/// What is wrong with a text that holds U+0000.
+const HOLDS_NULL: &str = "holds a control character (U+0000)";
+
 /// The fields of a message or of an object in it, by name.
 pub type Fields = BTreeMap<String, Node>;
 
@@ -51,6 +57,22 @@ pub enum Node {
     List(Vec<Self>),
     /// An object.
     Object(Fields),
+}
+
+impl Node {
+    /// The names from the first value that a query gave within this one outwards; `None` when a body gave it.
+    fn query_names(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Texts(_) => Some(Vec::new()),
+            Self::Object(fields) => {
+                let (name, inner) = fields.iter().next()?;
+                let mut names = inner.query_names()?;
+                names.push(name);
+                Some(names)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A part of a path into a message.
@@ -106,6 +128,14 @@ impl InputError {
     /// An error of the field `name` itself.
     pub fn of(name: &str, description: impl Into<String>) -> Self {
         Self::here(description).in_field(name)
+    }
+
+    /// The same error about a field whose name is not known. In a query the name is all that was written, dots included.
+    fn with_query_names(mut self, value: &Node) -> Self {
+        let names = value.query_names().unwrap_or_default();
+        let inner = names.into_iter().map(|name| PathPart::Name(name.to_owned()));
+        self.path = inner.chain(self.path).collect();
+        self
     }
 
     /// The path of the field, such as `filter.kinds[2]`.

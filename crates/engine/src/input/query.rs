@@ -2,7 +2,7 @@
 
 use std::collections::btree_map::Entry;
 
-use super::{DEPTH_MAX, Fields, InputError, Node};
+use super::{DEPTH_MAX, Fields, HOLDS_NULL, InputError, Node};
 
 /// How many names a query may give.
 const PAIRS_MAX: usize = 1_000;
@@ -14,9 +14,9 @@ fn pairs(text: &str) -> impl Iterator<Item = Result<(String, String), InputError
             return Err(InputError::of("query", format!("has more than {PAIRS_MAX} names")));
         }
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name =
-            decode(name, true).ok_or_else(|| InputError::of("query", "has a name that is badly encoded"))?;
-        let value = decode(value, true).ok_or_else(|| InputError::of(&name, "is badly encoded"))?;
+        let name = decode(name, true)
+            .map_err(|fault| InputError::of("query", format!("has a name that {fault}")))?;
+        let value = decode(value, true).map_err(|fault| InputError::of(&name, fault))?;
         Ok((name, value))
     })
 }
@@ -67,18 +67,23 @@ fn insert(fields: &mut Fields, name: &str, value: String) -> Result<(), InputErr
 
 /// Reads one segment of a path; it may hold `%2F`.
 pub fn decode_segment(name: &str, segment: &str) -> Result<Node, InputError> {
-    let word = decode(segment, false).ok_or_else(|| InputError::of(name, "is badly encoded"))?;
+    let word = decode(segment, false).map_err(|fault| InputError::of(name, fault))?;
     Ok(Node::Texts(vec![word]))
 }
 
 /// Decodes a value as forms write it, where a plus is a space.
 pub fn decode_form(text: &str) -> Option<String> {
-    decode(text, true)
+    decode(text, true).ok()
 }
 
-/// Percent-decodes; `None` for a broken escape, for bytes that are not UTF-8, and for a null character, which
-/// PostgreSQL cannot keep.
-fn decode(text: &str, plus_is_space: bool) -> Option<String> {
+/// Percent-decodes. Refuses a broken escape, bytes that are not UTF-8, and U+0000, which PostgreSQL cannot keep.
+fn decode(text: &str, plus_is_space: bool) -> Result<String, &'static str> {
+    let text = unescape(text, plus_is_space).and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = text.ok_or("is badly encoded")?;
+    if text.contains('\0') { Err(HOLDS_NULL) } else { Ok(text) }
+}
+
+fn unescape(text: &str, plus_is_space: bool) -> Option<Vec<u8>> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {
@@ -88,7 +93,7 @@ fn decode(text: &str, plus_is_space: bool) -> Option<String> {
             other => other,
         });
     }
-    String::from_utf8(decoded).ok().filter(|text| !text.contains('\0'))
+    Some(decoded)
 }
 
 fn hex(digit: u8) -> Option<u8> {

@@ -1,5 +1,5 @@
-//! What one area needs of another, as small traits that `portico` wires: a file for each area that gives it. An area never
-//! names another.
+//! What one area needs of another, as small traits that `portico` wires: a file for each area that gives it, but for
+//! what several give (`resources.rs`). An area never names another.
 
 mod accounts;
 mod events;
@@ -7,6 +7,7 @@ mod gateway;
 mod identity;
 mod mail;
 mod metering;
+mod resources;
 mod webhooks;
 
 pub use accounts::{Enrolment, Membership, Memberships, PendingInvitation, account_closed};
@@ -15,4 +16,5 @@ pub use gateway::Progress;
 pub use identity::{Directory, Key, PersonRecord};
 pub use mail::{MailMessage, Mailer};
 pub use metering::Charge;
+pub use resources::{CreatedResource, CreatedResources, ResourceKind};
 pub use webhooks::{AfterCommit, Outbox};

@@ -6,7 +6,7 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use portico_kernel::Code;
 use portico_testkit::{Answer, TestApp, TestRequest, on_both_databases};
-use serde_json::json;
+use serde_json::{Value, json};
 
 async fn body(app: &TestApp, text: &str) -> Answer {
     app.send(TestRequest::new("POST", &app.things()).bearer(&app.token).text(text)).await
@@ -24,6 +24,7 @@ on_both_databases! {
     int64_travels_as_a_string_or_a_whole_number,
     null_is_absent_and_defaults_hold,
     depth_is_limited,
+    the_number_of_values_is_limited,
     bodies_are_limited_to_two_mebibytes,
     a_request_without_a_body_is_an_empty_message,
     path_variables_override_the_body,
@@ -198,6 +199,18 @@ async fn depth_is_limited(app: TestApp) {
     app.get(&query).await.refused_field("query");
 }
 
+async fn the_number_of_values_is_limited(app: TestApp) {
+    // The object, its two fields, and what is in the list.
+    let tags = |count: usize| json!({ "name": "a", "tags": vec![Value::Null; count] }).to_string();
+    let description = body(&app, &tags(9_998)).await.refused_field("body");
+    assert_eq!(description, "holds more than 10000 values, the maximum");
+    let refused = body(&app, &tags(9_997)).await;
+    assert!(refused.text().contains("tags[0]"), "it is read, and then refused: {}", refused.text());
+    // Large bodies are parsed elsewhere, and refused in the same words.
+    let many = format!("{{\"name\":\"a\",\"x\":[{}0]}}", "{\"\":0},".repeat(200_000));
+    assert_eq!(body(&app, &many).await.refused_field("body"), description);
+}
+
 async fn bodies_are_limited_to_two_mebibytes(app: TestApp) {
     let body_of = |length: usize| {
         let frame = r#"{"name":"a","note":""}"#.len();
@@ -250,6 +263,8 @@ async fn queries_are_strict(app: TestApp) {
     for (query, field) in [
         ("?nope=1", "nope"),
         ("?filter.nope=1", "filter.nope"),
+        ("?other.kind=1", "other.kind"),
+        ("?other.kind.first=1&other.kind.second=2", "other.kind.first"),
         ("?filter=red", "filter"),
         ("?filter.color=red&filter.color=blue", "filter.color"),
         ("?filter.color=green", "filter.color"),
