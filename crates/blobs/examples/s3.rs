@@ -15,6 +15,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use portico_blobs::{
     BlobError, BlobReport, BlobStore, Blobs, ByteStream, S3Settings, S3Store, UploadOptions,
 };
+use portico_egress::TrustedRoots;
 use portico_kernel::{AccountId, Clock, Entropy, Secret, Sleep, SystemEntropy, Timestamp};
 use portico_store::{Db, Keyring};
 
@@ -86,13 +87,17 @@ async fn large_blob(blobs: &Blobs, db: &Db, sealed: bool) -> Outcome {
 
 async fn wrong_settings(settings: &S3Settings) -> Outcome {
     let secret_access_key = Secret::new("wrong".to_owned());
-    let wrong = S3Store::new(S3Settings { secret_access_key, ..settings.clone() }, Arc::new(MachineClock))?;
+    let wrong = S3Store::new(
+        S3Settings { secret_access_key, ..settings.clone() },
+        &TrustedRoots::default(),
+        Arc::new(MachineClock),
+    )?;
     let key = conformance::key(9);
     let refused = wrong.put(&key, body(&content(1), 1)).await.err().map(|error| error.to_string());
     let refused = refused.ok_or("a wrong secret is taken")?;
     ensure(refused.contains("403") && refused.contains("SignatureDoesNotMatch"), &refused)?;
     let settings = S3Settings { endpoint: "http://127.0.0.1:1".to_owned(), ..settings.clone() };
-    let gone = S3Store::new(settings, Arc::new(MachineClock))?.head(&key).await;
+    let gone = S3Store::new(settings, &TrustedRoots::default(), Arc::new(MachineClock))?.head(&key).await;
     ensure(matches!(gone, Err(BlobError::Unavailable(_))), "an endpoint that is down is told")
 }
 
@@ -103,7 +108,8 @@ async fn main() -> Outcome {
     let secret_access_key = Secret::new(secret);
     let settings =
         S3Settings { endpoint, region, bucket, access_key_id: key_id, secret_access_key, path_style: true };
-    let store: Arc<dyn BlobStore> = Arc::new(S3Store::new(settings.clone(), Arc::new(MachineClock))?);
+    let store: Arc<dyn BlobStore> =
+        Arc::new(S3Store::new(settings.clone(), &TrustedRoots::default(), Arc::new(MachineClock))?);
     let part = usize::try_from(8 * MIB)?;
     for size in [1, 300_000, part - 1, part, part + 1, 2 * part + 5] {
         conformance::round_trip(&*store, size).await?;

@@ -12,7 +12,9 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{TryStreamExt, stream};
 use http::header::{CONTENT_LENGTH, ETAG, RANGE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use portico_egress::{Egress, EgressError, Limits, Networks, StreamingRequest, StreamingResponse};
+use portico_egress::{
+    Egress, EgressError, Limits, Networks, StreamingRequest, StreamingResponse, TrustedRoots,
+};
 use portico_kernel::{Clock, Secret};
 use rusty_s3::actions::{CreateMultipartUpload, ListObjectsV2};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
@@ -65,15 +67,15 @@ struct Message {
 }
 
 impl S3Store {
-    /// Keeps objects where `settings` say. The service is not called yet.
-    pub fn new(settings: S3Settings, clock: Arc<dyn Clock>) -> Result<Self, BlobError> {
+    /// Keeps objects where `settings` say; the service may show a certificate of `roots`. It is not called yet.
+    pub fn new(settings: S3Settings, roots: &TrustedRoots, clock: Arc<dyn Clock>) -> Result<Self, BlobError> {
         let refuse = |what: &str, error: &dyn fmt::Display| BlobError::Refused(format!("S3 {what}: {error}"));
         let endpoint = Url::parse(&settings.endpoint).map_err(|error| refuse("endpoint", &error))?;
         let style = if settings.path_style { UrlStyle::Path } else { UrlStyle::VirtualHost };
         let bucket = Bucket::new(endpoint, style, settings.bucket, settings.region)
             .map_err(|error| refuse("bucket", &error))?;
         let everywhere: Networks = "0.0.0.0/0, ::/0".parse().map_err(|error| refuse("networks", &error))?;
-        let egress = Egress::new(everywhere);
+        let egress = Egress::new(everywhere, roots);
         egress.check(bucket.base_url().as_str()).map_err(|error| refuse("endpoint", &error))?;
         let credentials =
             Credentials::new(settings.access_key_id, settings.secret_access_key.expose().as_str());

@@ -26,6 +26,7 @@ mod exchange;
 mod networks;
 mod pool;
 mod resolve;
+mod roots;
 mod streaming;
 mod target;
 #[cfg(test)]
@@ -42,9 +43,11 @@ use http_body_util::Full;
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
+use url::Host;
 
 pub use error::EgressError;
 pub use networks::{Networks, NetworksError};
+pub use roots::TrustedRoots;
 pub use streaming::StreamingResponse;
 
 use connection::Message;
@@ -123,14 +126,15 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Calls public addresses, and those in `allow`. The system says whom to ask for names.
-    pub fn new(allow: Networks) -> Self {
-        Self::with_roots(public_roots(), allow, Resolver::of_system())
+    /// Calls public addresses, and those in `allow`. The other side shows a certificate of the public roots or of
+    /// `roots`. The system says whom to ask for names.
+    pub fn new(allow: Networks, roots: &TrustedRoots) -> Self {
+        Self::with_roots(roots.store(), allow, Resolver::of_system())
     }
 
     /// As [`Egress::new`], but `servers` are asked for names, after the hosts file of the system.
-    pub fn with_name_servers(allow: Networks, servers: &[SocketAddr]) -> Self {
-        Self::with_roots(public_roots(), allow, Resolver::of_servers(servers, CACHE_LIFE))
+    pub fn with_name_servers(allow: Networks, roots: &TrustedRoots, servers: &[SocketAddr]) -> Self {
+        Self::with_roots(roots.store(), allow, Resolver::of_servers(servers, CACHE_LIFE))
     }
 
     #[expect(
@@ -154,6 +158,16 @@ impl Egress {
             target.server_name()?;
         }
         resolve::check(&target, &self.allow)
+    }
+
+    /// Does `url` lead nowhere but to networks that the operator allows beside the public ones? A public name is not
+    /// looked up.
+    pub fn is_to_allowed_networks(&self, url: &str) -> bool {
+        Target::parse(url).is_ok_and(|target| match &target.host {
+            Host::Ipv4(address) => self.allow.contains((*address).into()),
+            Host::Ipv6(address) => self.allow.contains((*address).into()),
+            Host::Domain(_) => target.only_if_allowed(),
+        })
     }
 
     /// Fetches `url`, as one of the media types in `accept`.
@@ -194,10 +208,6 @@ impl Egress {
         };
         tokio::time::timeout(time, exchange).await.unwrap_or(Err(EgressError::Timeout))
     }
-}
-
-fn public_roots() -> RootCertStore {
-    webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect()
 }
 
 /// The call as it goes over the wire. How long it is, and whether the connection stays, is not for `headers` to say.

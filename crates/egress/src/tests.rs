@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -102,7 +104,7 @@ fn localhost_tls() -> TlsAcceptor {
 }
 
 fn egress(allow: &str) -> Egress {
-    Egress::new(allow.parse().unwrap())
+    Egress::new(allow.parse().unwrap(), &TrustedRoots::default())
 }
 
 async fn get(allow: &str, url: &str) -> Result<FetchResponse, EgressError> {
@@ -146,9 +148,12 @@ async fn a_name_of_the_inside_is_called_where_it_is_allowed() {
 #[tokio::test]
 async fn a_certificate_is_checked() {
     let mut server = Server::with_tls("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(CERTIFICATE)).unwrap();
-    let trusting = Egress::with_roots(roots, LOOPBACK.parse().unwrap(), Resolver::of_system());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("roots.pem");
+    std::fs::write(&file, pem(CERTIFICATE)).unwrap();
+    let roots = TrustedRoots::read(&file).unwrap();
+    assert_eq!(roots.count(), 1);
+    let trusting = Egress::new(LOOPBACK.parse().unwrap(), &roots);
     let url = format!("https://localhost:{}/", server.address.port());
     assert_eq!(&trusting.get(&url, "*/*", LIMITS).await.unwrap().body[..], b"ok");
     assert!(server.heads.recv().await.unwrap().contains("host: localhost:"));
@@ -165,6 +170,28 @@ async fn a_certificate_is_checked() {
     };
     let (response, ()) = tokio::join!(get(LOOPBACK, &url), greeting);
     assert_failed(response, EgressError::Tls, "that is no TLS");
+}
+
+/// A certificate as PEM.
+fn pem(certificate: &[u8]) -> String {
+    format!(
+        "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+        BASE64_STANDARD.encode(certificate)
+    )
+}
+
+#[test]
+fn a_file_without_roots_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("roots.pem");
+    let read = || TrustedRoots::read(&file).unwrap_err();
+    assert!(read().contains("roots.pem"), "{}", read());
+    for (text, told) in [("", "no certificate"), (pem(b"nonsense").as_str(), "roots.pem: ")] {
+        std::fs::write(&file, text).unwrap();
+        assert!(read().contains(told), "{}", read());
+    }
+    std::fs::write(&file, pem(CERTIFICATE) + &pem(CERTIFICATE)).unwrap();
+    assert_eq!(TrustedRoots::read(&file).unwrap().count(), 2);
 }
 
 /// Every spelling of this machine and of other places that are nobody's business; a server does listen there.

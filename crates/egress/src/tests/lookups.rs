@@ -7,7 +7,7 @@ use super::*;
 /// Asks `dns`, and keeps no answer.
 fn asking(dns: &Dns, allow: &str) -> Egress {
     let resolver = Resolver::of_servers(&[dns.address], Duration::ZERO);
-    Egress::with_roots(public_roots(), allow.parse().unwrap(), resolver)
+    Egress::with_roots(roots::public_roots(), allow.parse().unwrap(), resolver)
 }
 
 async fn status(egress: &Egress, url: &str) -> Result<u16, EgressError> {
@@ -161,7 +161,7 @@ async fn a_name_that_nobody_knows() {
 }
 
 fn asking_nobody(allow: &str) -> Egress {
-    Egress::with_name_servers(allow.parse().unwrap(), &[])
+    Egress::with_name_servers(allow.parse().unwrap(), &TrustedRoots::default(), &[])
 }
 
 /// A name of one label is looked up as it stands, and not below some domain of the machine.
@@ -177,7 +177,8 @@ async fn a_name_is_whole() {
 async fn an_answer_counts_for_a_moment() {
     let receiver = Receiver::saying(OK).await;
     let dns = Dns::saying(Says::Addresses(&["127.0.0.1"])).await;
-    let egress = Egress::with_name_servers(LOOPBACK.parse().unwrap(), &[dns.address]);
+    let egress =
+        Egress::with_name_servers(LOOPBACK.parse().unwrap(), &TrustedRoots::default(), &[dns.address]);
     for _ in 0..10 {
         assert_eq!(status(&egress, &receiver.url_of("hook.example")).await, Ok(200));
     }

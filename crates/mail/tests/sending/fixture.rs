@@ -63,7 +63,10 @@ impl Fixture {
                 Arc::new(clock.clone()),
                 Arc::new(SystemEntropy),
             )),
-            egress: Arc::new(portico_egress::Egress::new(portico_egress::Networks::default())),
+            egress: Arc::new(portico_egress::Egress::new(
+                portico_egress::Networks::default(),
+                &portico_egress::TrustedRoots::default(),
+            )),
         });
         engine.registry.probe(&engine, "mail").await.unwrap();
         Self { engine, clock, _folder: folder }
