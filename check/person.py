@@ -33,14 +33,14 @@ class Form:
 
 
 class Page(html.parser.HTMLParser):
-    """One page: its forms, and the text of elements that have an id or say role="alert"."""
+    """One page: its forms, the links that have an id, and the text of elements that have one or say role="alert"."""
 
     VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
     def __init__(self, url, status, headers, body):
         super().__init__(convert_charrefs=True)
         self.url, self.status, self.headers, self.body = url, status, headers, body
-        self.forms, self.texts, self.alert = [], {}, ""
+        self.forms, self.links, self.texts, self.alert = [], {}, {}, ""
         self._named, self._inside, self._select, self._open = {}, None, None, []
         self.feed(body)
         self.close()
@@ -66,6 +66,8 @@ class Page(html.parser.HTMLParser):
         attributes = {name: value or "" for name, value in attributes}
         if tag not in self.VOID:
             self._open.append((tag, attributes.get("id"), attributes.get("role") == "alert"))
+        if tag == "a" and attributes.get("id"):
+            self.links[attributes["id"]] = urllib.parse.urljoin(self.url, attributes.get("href", ""))
         if tag == "form":
             action = urllib.parse.urljoin(self.url, attributes.get("action", ""))
             self._inside = Form(urllib.parse.urlsplit(action).path, action, attributes.get("method", "get").lower())
@@ -125,6 +127,8 @@ class Person:
         for _ in range(6):
             if isinstance(at, str):
                 return at
+            if "to-app" in at.links:
+                return at.links["to-app"]
             if at.status != 200:
                 break
             if at.has_form("/signin/code"):

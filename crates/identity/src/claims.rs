@@ -41,6 +41,9 @@ pub struct Claims {
     /// The person's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
+    /// Has the person shown that the address is theirs?
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email_verified: Option<bool>,
     /// The role that the consent step stamped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
@@ -80,6 +83,7 @@ impl Claims {
             kind: issue.kind.name().to_owned(),
             name: None,
             email: None,
+            email_verified: None,
             role: None,
             key: None,
             parent: None,

@@ -1,17 +1,18 @@
 //! Keys and API tokens: made, and revoked.
 
-use portico_engine::ports::Key;
+use futures_util::future::BoxFuture;
+use portico_engine::ports::{CreatedResource, CreatedResources, Key, ResourceKind};
 use portico_engine::{Ctx, Cursor, Page};
 use portico_kernel::{
-    AccountId, CallerKind, KeyId, Problem, ScopeSet, Secret, Timestamp, TokenId, is_short_text, seconds,
+    AccountId, CallerKind, KeyId, Problem, ScopeSet, Secret, Timestamp, TokenId, check_name, seconds,
     text_enum,
 };
-use portico_store::text_value;
+use portico_store::{StoreError, Tx, text_value};
 
 use crate::claims::{AUDIENCE, Claims, Issue};
 use crate::events::{KeyCreated, KeyRevoked, TokenCreated, TokenRevoked};
 use crate::sql::{self, CredentialRow};
-use crate::{Identity, limits, secret};
+use crate::{Identity, People, limits, secret};
 
 text_enum! {
     /// The two kinds of credential.
@@ -81,11 +82,8 @@ impl NewCredential {
             return Err(Problem::field("scopes", "must name at least one scope"));
         }
         ctx.engine().registry.scopes().check(&self.scopes)?;
-        if !is_short_text(&self.name, limits::NAME_CHARACTERS_MAX) {
-            let message = format!("must have at most {} printable characters", limits::NAME_CHARACTERS_MAX);
-            return Err(Problem::field("name", message));
-        }
-        Ok(())
+        check_name(&self.name, 0..=limits::NAME_CHARACTERS_MAX)
+            .map_err(|message| Problem::field("name", message))
     }
 
     /// Nobody gives more than they hold; a key makes keys below itself, and none that makes keys.
@@ -215,25 +213,7 @@ impl Identity {
 
     /// Revokes a key or API token, and the keys below it; returns what was revoked. A second time changes nothing.
     pub async fn revoke(&self, ctx: &mut Ctx, id: &str) -> Result<Vec<String>, Problem> {
-        let known = sql::credential(ctx.tx().await?, id).await?;
-        let account = known.ok_or_else(|| Problem::not_found("key or API token", id))?.account_id;
-        // Locked, so that no key can be made below it meanwhile.
-        ctx.lock_account(account).await?;
-        let now = ctx.now();
-        let revoked = sql::revoke(ctx.tx().await?, id, now).await?;
-        let actor = ctx.caller().subject.clone();
-        for row in &revoked {
-            sql::add_revocation(ctx.tx().await?, &row.id, false, now).await?;
-            let (actor, id) = (actor.clone(), row.id.clone());
-            if row.kind == CredentialKind::Key {
-                ctx.audit("key.revoked", &id)?;
-                ctx.emit(&KeyRevoked { key_id: id, actor })?;
-            } else {
-                ctx.audit("token.revoked", &id)?;
-                ctx.emit(&TokenRevoked { token_id: id, actor })?;
-            }
-        }
-        Ok(revoked.into_iter().map(|row| row.id).collect())
+        revoke(ctx, id).await
     }
 
     /// Revokes the credential `id` of that kind, if it is the account's and the caller's to revoke.
@@ -266,5 +246,73 @@ impl Identity {
             sql::credentials_before(ctx.tx().await?, account, kind, parent, before, page.rows()).await?;
         let keys = rows.into_iter().map(CredentialRow::into_key).collect();
         Ok(page.page(keys, |key| Cursor(key.id.clone()), |key| key))
+    }
+}
+
+async fn revoke(ctx: &mut Ctx, id: &str) -> Result<Vec<String>, Problem> {
+    let known = sql::credential(ctx.tx().await?, id).await?;
+    let account = known.ok_or_else(|| Problem::not_found("key or API token", id))?.account_id;
+    // Locked, so that no key can be made below it meanwhile.
+    ctx.lock_account(account).await?;
+    let now = ctx.now();
+    let revoked = sql::revoke(ctx.tx().await?, id, now).await?;
+    let actor = ctx.caller().subject.clone();
+    for row in &revoked {
+        sql::add_revocation(ctx.tx().await?, &row.id, false, now).await?;
+        let (actor, id) = (actor.clone(), row.id.clone());
+        if row.kind == CredentialKind::Key {
+            ctx.audit("key.revoked", &id)?;
+            ctx.emit(&KeyRevoked { key_id: id, actor })?;
+        } else {
+            ctx.audit("token.revoked", &id)?;
+            ctx.emit(&TokenRevoked { token_id: id, actor })?;
+        }
+    }
+    Ok(revoked.into_iter().map(|row| row.id).collect())
+}
+
+impl CreatedResources for People {
+    fn created_by<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        creators: &'a [String],
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Vec<CreatedResource>, StoreError>> {
+        Box::pin(async move {
+            let mut created: Vec<CredentialRow> = Vec::new();
+            // Oldest first, so that a key comes after the one that it is below.
+            for row in sql::active_credentials(tx, account, now).await? {
+                let is_below = created.iter().any(|above| row.parent.as_ref() == Some(&above.id));
+                if is_below || creators.contains(&row.created_by) {
+                    created.push(row);
+                }
+            }
+            Ok(created.into_iter().map(CreatedResource::from).collect())
+        })
+    }
+
+    fn end<'a>(
+        &'a self,
+        ctx: &'a mut Ctx,
+        _: AccountId,
+        resources: &'a [CreatedResource],
+    ) -> BoxFuture<'a, Result<(), Problem>> {
+        Box::pin(async move {
+            for resource in resources {
+                revoke(ctx, &resource.id).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl From<CredentialRow> for CreatedResource {
+    fn from(row: CredentialRow) -> Self {
+        let kind = match row.kind {
+            CredentialKind::Key => ResourceKind::Key,
+            CredentialKind::Token => ResourceKind::Token,
+        };
+        Self { kind, id: row.id, name: row.name, created_by: row.created_by, created_at: row.created_at }
     }
 }

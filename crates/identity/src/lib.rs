@@ -32,6 +32,7 @@ mod uses;
 pub mod verify;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use portico_egress::{Egress, Networks};
 use portico_engine::Area;
@@ -40,13 +41,16 @@ use portico_webauthn::RelyingParty;
 use url::Url;
 
 pub use http::Arrival;
+pub use http::response::oauth_refusal;
 pub use http::routes::{ROUTES, Route, open_to_any_origin};
 pub use oauth::client::NewApp;
+pub use oauth::refresh::RefreshTokenDays;
 pub use people::{CreatedPerson, NewPerson, People};
 pub use revocations::{RefreshRevocations, Revocations};
 pub use signing::{SigningKeyInfo, SigningKeys};
 pub use uses::Uses;
 
+use http::write_limits::WriteLimits;
 use key_cache::KeyCache;
 use people::password::Passwords;
 
@@ -60,6 +64,8 @@ pub struct Setup {
     pub console_url: String,
     /// The proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Networks,
+    /// How long what a person let an app do lasts.
+    pub refresh_token_days: RefreshTokenDays,
     /// Makes calls to other hosts.
     pub egress: Egress,
     /// Opens accounts for people and adds them to teams.
@@ -88,6 +94,8 @@ pub struct Identity {
     mailer: Arc<dyn Mailer>,
     key_cache: KeyCache,
     passwords: Passwords,
+    write_limits: WriteLimits,
+    refresh_token_life: Duration,
     /// `None` at an address where browsers offer no passkeys.
     webauthn: Option<RelyingParty>,
 }
@@ -111,6 +119,8 @@ impl Identity {
             uses: Uses::default(),
             key_cache: KeyCache::default(),
             passwords: Passwords::default(),
+            write_limits: WriteLimits::default(),
+            refresh_token_life: setup.refresh_token_days.life(),
         }
     }
 }

@@ -54,6 +54,9 @@ pub const CODE_LIFE: Duration = Duration::from_mins(1);
 pub const CONSENT_LIFE: Duration = Duration::from_mins(10);
 /// How long a refresh token can be used.
 pub const REFRESH_LIFE: Duration = Duration::from_hours(30 * 24);
+/// How many days after the person let an app in its refresh tokens end, however often they were used, unless the
+/// configuration says otherwise.
+pub const REFRESH_TOKEN_DAYS: u16 = 90;
 /// The grace period in which a spent refresh token still returns its successor.
 pub const REFRESH_GRACE: Duration = Duration::from_secs(30);
 /// How many spent refresh tokens are remembered for that long.
@@ -97,10 +100,33 @@ pub const PASSWORD_SCORE_MIN: u8 = 3;
 pub const PASSWORD_COST: (u32, u32, u32) = (19_456, 2, 1);
 /// Passwords that may wait to be checked.
 pub const PASSWORDS_WAITING_MAX: usize = 64;
+/// The same of one network.
+pub const PASSWORDS_WAITING_OF_NETWORK_MAX: usize = 16;
 /// Passkeys of a person.
 pub const PASSKEYS_MAX: usize = 20;
 /// Recovery codes of a person.
 pub const RECOVERY_CODES: usize = 10;
+
+/// The span in which writes at `{auth_url}` are counted.
+pub const WRITES_WINDOW: Duration = Duration::from_mins(1);
+/// Writes of one person in it.
+pub const WRITES_OF_PERSON: usize = 30;
+/// Writes from one address in it, of IPv6 from one /64.
+pub const WRITES_FROM_ADDRESS: usize = 120;
+/// Writes from one /48 of IPv6 in it.
+pub const WRITES_FROM_NETWORK: usize = 480;
+/// Uses of the refresh tokens of one authorization in it.
+pub const WRITES_OF_AUTHORIZATION: usize = 120;
+/// People, addresses and the like whose writes are counted at once.
+pub const WRITERS_MAX: usize = 10_000;
+
+/// How long a browser is known to a person who signed in with it.
+pub const KNOWN_BROWSER_LIFE: Duration = Duration::from_hours(365 * 24);
+/// People to whom one browser is known; the one who signed in longest ago makes room.
+pub const KNOWN_BROWSER_PEOPLE_MAX: usize = 10;
+/// How long an address waits after its first wrong password of a person whose sign-ins are slowed down. Each further
+/// one doubles it.
+pub const SIGN_IN_PAUSE: Duration = Duration::from_secs(15);
 
 /// How often what is over is removed.
 pub const PRUNE_EVERY: Duration = Duration::from_mins(5);

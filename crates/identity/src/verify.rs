@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, Validation};
 use portico_engine::Engine;
-use portico_kernel::{Caller, CallerKind, Code, Problem, Timestamp, TokenId};
+use portico_kernel::{AuthorizationId, Caller, CallerKind, Code, PersonId, Problem, Timestamp, TokenId};
 
 use crate::claims::{AUDIENCE, Claims};
 use crate::signing::TOKEN_TYPE;
@@ -44,11 +44,24 @@ pub struct VerifiedToken {
 }
 
 impl VerifiedToken {
-    /// When the credential itself expires; `None` unless the token is an API token, since the credential behind every
-    /// other token lasts.
-    pub fn credential_ends(&self) -> Option<Timestamp> {
+    /// The end of an API token, which is a credential itself.
+    fn api_token_ends(&self) -> Option<Timestamp> {
         self.listed_until.map(|_| self.expires_at)
     }
+
+    /// The authorization that an app's token came from.
+    fn authorization(&self) -> Option<AuthorizationId> {
+        self.revocable.iter().find_map(|id| id.parse().ok())
+    }
+}
+
+/// Who is behind a token.
+#[derive(Debug)]
+pub struct CredentialHolder {
+    /// The person: themselves, or whoever made the key or API token. `None` for what the operator made.
+    pub person: Option<PersonId>,
+    /// When the credential ends, if it does.
+    pub ends_at: Option<Timestamp>,
 }
 
 /// Status 401. The message never says which check failed: that would help only someone who forges.
@@ -92,10 +105,37 @@ impl Identity {
     }
 
     /// Is the credential behind the token valid? For a connection that outlives the token it was opened with: only a
-    /// revocation, or the end of an API token, makes it invalid. Reads no database.
+    /// revocation, or the end of an API token, makes it invalid. Reads no database; [`Identity::holder`] says
+    /// when the connection must end in any case.
     pub fn is_credential_valid(&self, verified: &VerifiedToken, now: Timestamp) -> Result<bool, Problem> {
-        let in_time = verified.credential_ends().is_none_or(|end| now < end);
+        let in_time = verified.api_token_ends().is_none_or(|end| now < end);
         Ok(in_time && !self.revocations.any(&verified.revocable, verified.issued_at, now)?)
+    }
+
+    /// Who is behind the token, and when that credential ends by itself: an API token, a key below one, or what a person
+    /// let an app do. A connection outlives the token that it was opened with, but not this.
+    pub async fn holder(
+        &self,
+        engine: &Engine,
+        verified: &VerifiedToken,
+    ) -> Result<CredentialHolder, Problem> {
+        let mut query = engine.db.query();
+        if let Some(key) = &verified.caller.key {
+            let row = sql::active_credential(&mut query, &key.id).await?.ok_or_else(refused)?;
+            let mut creator = Some(row.created_by);
+            // A key that another one made is of whoever made that one.
+            while let Some(id) = creator.as_ref().filter(|id| id.parse::<PersonId>().is_err()) {
+                creator = sql::creator(&mut query, id).await?;
+            }
+            let person = creator.and_then(|id| id.parse().ok());
+            return Ok(CredentialHolder { person, ends_at: row.expires_at });
+        }
+        let person = verified.caller.subject.parse().ok();
+        let Some(id) = verified.authorization() else {
+            return Ok(CredentialHolder { person, ends_at: None });
+        };
+        let row = sql::oauth::authorization(&mut query, id).await?.ok_or_else(refused)?;
+        Ok(CredentialHolder { person, ends_at: Some(row.ends_at(self.refresh_token_life)) })
     }
 
     /// Notes that the key or API token is used, once a minute.

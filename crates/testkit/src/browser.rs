@@ -1,6 +1,7 @@
 //! A browser without scripts: cookies, pages and forms.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::{Answer, TestApp, TestRequest};
 
@@ -29,19 +30,26 @@ pub struct Browser<'a> {
     app: &'a TestApp,
     /// The cookies, by name.
     pub cookies: BTreeMap<String, String>,
+    /// Where it is; on this machine, if nothing is said.
+    pub address: IpAddr,
 }
 
 impl<'a> Browser<'a> {
     /// A browser that was never here.
     pub fn new(app: &'a TestApp) -> Self {
-        Self { app, cookies: BTreeMap::new() }
+        Self::at(app, "127.0.0.1")
+    }
+
+    /// The same, at another address.
+    pub fn at(app: &'a TestApp, address: &str) -> Self {
+        Self { app, cookies: BTreeMap::new(), address: address.parse().unwrap() }
     }
 
     /// Sends a request with the cookies, and takes those that come back.
     pub async fn send(&mut self, sent: TestRequest) -> Answer {
         let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let sent = if cookies.is_empty() { sent } else { sent.header("cookie", &cookies.join("; ")) };
-        let answer = self.app.send_auth(sent).await;
+        let answer = self.app.send_auth(sent.at(self.address)).await;
         for cookie in answer.headers.get_all("set-cookie") {
             let cookie = cookie.to_str().unwrap();
             let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();

@@ -5,6 +5,7 @@ mod request_context;
 pub(crate) mod response;
 pub(crate) mod routes;
 pub(crate) mod sealed_state;
+pub(crate) mod write_limits;
 
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use http::{Request, Response};
 use portico_engine::Engine;
 use portico_kernel::{Code, Problem};
 
-use crate::oauth::EndpointError;
+use crate::oauth::{EndpointError, OAuthError};
 use crate::{Identity, pages};
 
 pub use request_context::Arrival;
 pub(crate) use request_context::{Params, RequestContext, header};
-use routes::{Handler, ROUTES};
+use routes::{EndpointFn, Handler, ROUTES, Route};
 
 impl Identity {
     /// Answers a request to `{auth_url}`. What is outside of OAuth (an unknown path, a fault of ours) is a `Problem`.
@@ -35,11 +36,21 @@ impl Identity {
         let context = RequestContext::new(engine, &request, &self.trusted_proxies);
         match route.handler {
             Handler::Page(handler) => Ok(pages::answer(self, &context, route, handler).await),
-            Handler::Endpoint(run) => match run(self, &context).await {
+            Handler::Endpoint(run) => match self.run_endpoint(route, &context, run).await {
                 Ok(response) => Ok(response),
                 Err(EndpointError::Refusal(error)) => Ok(response::oauth_error(&error)),
                 Err(EndpointError::Problem(problem)) => Err(problem),
             },
         }
+    }
+
+    async fn run_endpoint(
+        &self,
+        route: &Route,
+        context: &RequestContext<'_>,
+        run: EndpointFn,
+    ) -> Result<Response<Bytes>, EndpointError> {
+        self.write_limits.count(route.counts(), context).map_err(OAuthError::from)?;
+        run(self, context).await
     }
 }

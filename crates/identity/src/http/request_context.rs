@@ -141,6 +141,22 @@ impl<'a> RequestContext<'a> {
             }
         }
     }
+
+    /// The /48 network of an IPv6 address: a customer of a provider may have a whole one, and in it 65,536 of the others.
+    pub(crate) fn network_bucket(&self) -> Option<String> {
+        match self.address.to_canonical() {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(address) => {
+                let [a, b, c, ..] = address.segments();
+                Some(format!("{}/48", Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0)))
+            }
+        }
+    }
+
+    /// Whom the request shares a queue with: the widest bucket of its address.
+    pub(crate) fn network(&self) -> String {
+        self.network_bucket().unwrap_or_else(|| self.address_bucket())
+    }
 }
 
 pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {

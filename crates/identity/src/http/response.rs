@@ -10,9 +10,11 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use maud::Markup;
+use portico_kernel::{Code, Problem};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::routes::is_oauth_endpoint;
 use crate::oauth::OAuthError;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -60,7 +62,7 @@ fn no_store(response: AuthResponse) -> AuthResponse {
 
 /// A refusal in OAuth's own shape.
 pub(crate) fn oauth_error(error: &OAuthError) -> AuthResponse {
-    let body = json!({ "error": error.error, "error_description": error.description });
+    let body = oauth_body(error.error, &error.description);
     let status = match error.error {
         "invalid_client" => StatusCode::UNAUTHORIZED,
         _ if error.retry_after.is_some() => StatusCode::TOO_MANY_REQUESTS,
@@ -71,9 +73,37 @@ pub(crate) fn oauth_error(error: &OAuthError) -> AuthResponse {
         response = with(response, WWW_AUTHENTICATE, CHALLENGE);
     }
     if let Some(wait) = error.retry_after {
-        response = with(response, RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
+        response = with(response, RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
     }
     response
+}
+
+/// A refusal of another part of the platform at an endpoint of OAuth, in OAuth's own shape all the same: its clients read
+/// nothing else. `None` at any other path.
+pub fn oauth_refusal(path: &str, problem: &Problem) -> Option<Response<Bytes>> {
+    if !is_oauth_endpoint(path) {
+        return None;
+    }
+    let error = match problem.code() {
+        Code::Unavailable | Code::Timeout => "temporarily_unavailable",
+        code if code.status() >= 500 => "server_error",
+        _ => "invalid_request",
+    };
+    let status = StatusCode::from_u16(problem.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let response = private_json(status, &oauth_body(error, problem.error()));
+    Some(match problem.retry_seconds() {
+        Some(seconds) => retry_after(response, seconds),
+        None => response,
+    })
+}
+
+fn oauth_body(error: &str, description: &str) -> Value {
+    json!({ "error": error, "error_description": description })
+}
+
+/// A time to wait in whole seconds, at least one.
+pub(crate) fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 /// Status 405 without a body: the gateway writes the `Problem` that goes with it.

@@ -1,4 +1,5 @@
-//! The one table of what `{auth_url}` serves: path, methods, who may, whether the password is asked again, handler.
+//! The one table of what `{auth_url}` serves: path, methods, who may, whether the password is asked again, what counts
+//! as a write, handler.
 //! Status 404, status 405 with its `Allow`, and which paths are open to web pages of any origin are derived from it.
 
 use std::future::ready;
@@ -21,7 +22,7 @@ const GET: &str = "GET, HEAD";
 const GET_ONLY: &str = "GET";
 const POST: &str = "POST";
 
-type EndpointFn =
+pub(super) type EndpointFn =
     for<'a> fn(&'a Identity, &'a RequestContext<'a>) -> BoxFuture<'a, Result<AuthResponse, EndpointError>>;
 type PageFn = for<'a> fn(&'a PageRequest<'a>) -> BoxFuture<'a, Result<AuthResponse, Problem>>;
 type SignedInFn =
@@ -48,6 +49,18 @@ pub(crate) enum PageHandler {
     Change(ChangeFn),
 }
 
+/// Which requests count as writes. How many there may be in a minute stands with
+/// [`WriteLimits`](super::write_limits::WriteLimits).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// None, since they write nothing.
+    Nothing,
+    /// Every one: for its address, and for the person who is signed in.
+    Every,
+    /// The same, but of people who are signed in alone: for nobody else anything is written.
+    OfSignedIn,
+}
+
 /// Where a refusal that the person can mend is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalView {
@@ -72,6 +85,8 @@ pub struct Route {
     /// Is the body JSON? The other posts to pages are forms, whose CSRF token is checked before the handler runs.
     takes_json: bool,
     pub(crate) refusal_view: RefusalView,
+    /// `None` for what the method says: every POST counts, and no GET.
+    counts: Option<Counts>,
     pub(super) handler: Handler,
 }
 
@@ -84,6 +99,7 @@ impl Route {
             any_origin: false,
             takes_json: false,
             refusal_view: RefusalView::ErrorPage,
+            counts: None,
             handler,
         }
     }
@@ -99,6 +115,15 @@ impl Route {
 
     const fn refuses(self, refusal_view: RefusalView) -> Self {
         Self { refusal_view, ..self }
+    }
+
+    const fn counting(self, counts: Counts) -> Self {
+        Self { counts: Some(counts), ..self }
+    }
+
+    /// Which of its requests count as writes.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.unwrap_or(if self.methods == POST { Counts::Every } else { Counts::Nothing })
     }
 
     pub(super) fn serves(&self, method: &Method) -> bool {
@@ -142,14 +167,16 @@ pub static ROUTES: &[Route] = &[
     program(GET, "/.well-known/jwks.json", |i, _| at_once(document(&i.keys.jwks()))),
     program(GET, "/.well-known/oauth-authorization-server", |i, c| at_once(document(&i.metadata(c.engine)))),
     program(GET, "/.well-known/openid-configuration", |i, c| at_once(document(&i.metadata(c.engine)))),
-    program(POST, "/oauth2/token", |i, c| i.token(c).boxed()),
     program(POST, "/oauth2/register", |i, c| i.register(c).boxed()),
-    program(POST, "/oauth2/revoke", |i, c| i.revoke_token(c).boxed()),
-    same_origin(POST, "/oauth2/introspect", |i, c| i.introspect(c).boxed()),
+    // An app's server calls for all its people from one address. So a token counts once it is known to be genuine: for
+    // its authorization when it is refreshed, for client and person when it is revoked. A key's exchange writes nothing.
+    program(POST, "/oauth2/token", |i, c| i.token(c).boxed()).counting(Counts::Nothing),
+    program(POST, "/oauth2/revoke", |i, c| i.revoke_token(c).boxed()).counting(Counts::Nothing),
+    same_origin(POST, "/oauth2/introspect", |i, c| i.introspect(c).boxed()).counting(Counts::Nothing),
     same_origin(GET, "/assets/portico.css", |_, _| at_once(asset("text/css; charset=utf-8", STYLE))),
     same_origin(GET, "/assets/icon.svg", |_, _| at_once(asset("image/svg+xml", ICON))),
     same_origin(GET, "/assets/passkeys.js", |_, _| at_once(asset("text/javascript; charset=utf-8", SCRIPT))),
-    anyone(GET_ONLY, "/oauth2/auth", |p| p.authorize().boxed()),
+    anyone(GET_ONLY, "/oauth2/auth", |p| p.authorize().boxed()).counting(Counts::OfSignedIn),
     anyone(GET, "/", |_| at_once(see_other("/settings"))),
     anyone(GET, "/signin", |p| p.show_signin().boxed()),
     anyone(POST, "/signin", |p| p.signin().boxed()),
@@ -196,6 +223,11 @@ fn join<'r>(routes: impl Iterator<Item = &'r Route>) -> Option<HeaderValue> {
 /// The methods that the path serves, as `Allow` lists them; `None` for an unknown path.
 pub(super) fn allowed_methods(path: &str) -> Option<HeaderValue> {
     join(ROUTES.iter().filter(|route| route.path == path))
+}
+
+/// Is the path one of OAuth's endpoints?
+pub(super) fn is_oauth_endpoint(path: &str) -> bool {
+    path.starts_with("/oauth2/") && ROUTES.iter().any(|route| route.path == path)
 }
 
 /// The methods of a path that web pages of any origin may call; `None` for every other path.

@@ -30,7 +30,7 @@ pub(crate) struct AuthorizationParams {
 /// Why an authorization request is refused.
 pub(crate) enum AuthorizationError {
     /// The app is told, at this address.
-    App(String),
+    App { client: Box<Client>, address: String, error: OAuthError },
     /// The person is told: the app, or its address, is not known for sure.
     Problem(Problem),
 }
@@ -95,7 +95,7 @@ impl Identity {
             }
             Err(error) => {
                 let address = refusal(&redirect_uri, state.as_deref(), &self.issuer, &error);
-                Err(AuthorizationError::App(address))
+                Err(AuthorizationError::App { client: Box::new(client), address, error })
             }
         }
     }

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::AUTHORIZATION;
 use portico_engine::input::decode_form;
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AppId, KeyId, Problem, ScopeSet, Secret, is_short_text, text_enum};
+use portico_kernel::{AppId, KeyId, Problem, ScopeSet, Secret, check_name, text_enum};
 use portico_store::{StoreError, text_value};
 
 use super::{EndpointError, OAuthError, document, redirect};
@@ -157,10 +157,8 @@ impl Identity {
         engine: &Arc<Engine>,
         new: NewApp,
     ) -> Result<(AppId, Option<Secret<String>>), Problem> {
-        if new.name.trim().is_empty() || !is_short_text(&new.name, limits::NAME_CHARACTERS_MAX) {
-            let message = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
-            return Err(Problem::field("name", message));
-        }
+        check_name(&new.name, 1..=limits::NAME_CHARACTERS_MAX)
+            .map_err(|message| Problem::field("name", message))?;
         if new.scopes.contains("account:keys") {
             return Err(Problem::field("scopes", "must not hold `account:keys`: an app makes no keys"));
         }

@@ -111,7 +111,7 @@ impl Identity {
             tx.commit().await?;
             return Err(error.unwrap_or_else(OAuthError::invalid_grant).into());
         }
-        let expires_at = now + limits::REFRESH_LIFE;
+        let expires_at = self.refresh_end(&authorization, now);
         if !sql::oauth::rotate_authorization(&mut tx, authorization.id, 0, "", now, expires_at).await? {
             return Err(OAuthError::invalid_grant().into());
         }

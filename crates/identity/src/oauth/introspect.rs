@@ -73,7 +73,8 @@ impl Identity {
             return Ok(None);
         }
         tx.rollback().await?;
-        let active = row.revoked_at.is_none() && context.now < row.expires_at && token.is_current(&row);
+        let end = row.ends_at(self.refresh_token_life);
+        let active = row.revoked_at.is_none() && context.now < end && token.is_current(&row);
         if !active || !token.is_genuine(context.engine, &row)? {
             return Ok(None);
         }
@@ -82,7 +83,7 @@ impl Identity {
             "client_id": row.client_id,
             "sub": row.person_id,
             "scope": row.scopes,
-            "exp": row.expires_at.as_seconds(),
+            "exp": end.as_seconds(),
             "iat": row.created_at.as_seconds(),
         })))
     }

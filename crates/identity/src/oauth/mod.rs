@@ -7,7 +7,7 @@ mod exchange;
 mod introspect;
 mod metadata;
 pub(crate) mod redirect;
-mod refresh;
+pub(crate) mod refresh;
 mod register;
 mod revoke;
 pub(crate) mod target;
@@ -18,6 +18,8 @@ pub(crate) mod client;
 use std::time::Duration;
 
 use portico_kernel::Problem;
+
+use crate::http::write_limits::TooManyWrites;
 
 /// Why the provider refuses, in OAuth's own terms (RFC 6749, section 5.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +59,12 @@ impl OAuthError {
         }
         let refused = Self::new("temporarily_unavailable", "Too many requests; try again later.");
         Err(Self { retry_after: wait, ..refused })
+    }
+}
+
+impl From<TooManyWrites> for OAuthError {
+    fn from(refused: TooManyWrites) -> Self {
+        Self { retry_after: Some(refused.wait), ..Self::new("temporarily_unavailable", refused.message) }
     }
 }
 

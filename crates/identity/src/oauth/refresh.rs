@@ -1,6 +1,10 @@
 //! Refresh tokens. Each is spent by its use, and all of one authorization are derived from its sealed secret: the
 //! database holds the generation of the current one, and nothing that could be used.
 
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -19,6 +23,36 @@ use crate::{Identity, limits, sql};
 
 const PREFIX: &str = "prt_";
 const SECRET_BYTES: usize = 32;
+
+/// How many days after a person let an app in its refresh tokens end, however often they were used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefreshTokenDays(u16);
+
+impl RefreshTokenDays {
+    /// What may be configured.
+    pub const RANGE: RangeInclusive<u16> = 1..=3650;
+
+    /// So many days; `None` when that is out of range.
+    pub fn new(days: u16) -> Option<Self> {
+        Self::RANGE.contains(&days).then_some(Self(days))
+    }
+
+    pub(crate) fn life(self) -> Duration {
+        Duration::from_hours(24 * u64::from(self.0))
+    }
+}
+
+impl Default for RefreshTokenDays {
+    fn default() -> Self {
+        Self(limits::REFRESH_TOKEN_DAYS)
+    }
+}
+
+impl fmt::Display for RefreshTokenDays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 fn context(id: &str) -> Context<'_> {
     Context { account: "", row: id, purpose: "refresh tokens" }
@@ -85,6 +119,11 @@ enum RotationOutcome {
 }
 
 impl Identity {
+    /// Until when the refresh token that is given out now can be used.
+    pub(super) fn refresh_end(&self, row: &AuthorizationRow, now: Timestamp) -> Timestamp {
+        (now + limits::REFRESH_LIFE).min(row.created_at + self.refresh_token_life)
+    }
+
     /// Exchanges a refresh token for a new pair. Of any number of calls with one token, one moves on; the others get
     /// the same successor for a moment, and after that end everything.
     pub(crate) async fn refresh(
@@ -103,6 +142,7 @@ impl Identity {
         if !presented.is_genuine(engine, &row)? {
             return Err(OAuthError::invalid_grant().into());
         }
+        self.write_limits.count_refresh(row.id, now).map_err(OAuthError::from)?;
         let scopes = narrowed(form, &row)?;
         if self.named_audience(form)?.is_some_and(|named| named != row.audience) {
             return Err(
@@ -117,10 +157,12 @@ impl Identity {
             Some(session) => !sql::people::is_session_active(tx, session, now).await?,
             None => false,
         };
-        if row.revoked_at.is_some() || row.expires_at <= now || closed || signed_out {
+        if row.revoked_at.is_some() || row.ends_at(self.refresh_token_life) <= now || closed || signed_out {
             return Err(OAuthError::invalid_grant().into());
         }
-        let RotationOutcome::Successor(generation) = rotate(tx, &presented, &row, now).await? else {
+        let RotationOutcome::Successor(generation) =
+            rotate(tx, &presented, &row, now, self.refresh_end(&row, now)).await?
+        else {
             tracing::warn!(authorization = %row.id, "Refresh token reused; authorization revoked");
             ending::end(&mut ctx, &Ending::One(row.id)).await?;
             ctx.set_account(row.account_id);
@@ -148,12 +190,13 @@ async fn rotate(
     presented: &RefreshToken<'_>,
     row: &AuthorizationRow,
     now: Timestamp,
+    expires_at: Timestamp,
 ) -> Result<RotationOutcome, EndpointError> {
     let recent = spent_times(row).into_iter().filter(|time| now.since(*time) <= limits::REFRESH_GRACE);
     let spent: Vec<_> = recent.chain([now]).map(|time| time.as_micros().to_string()).collect();
     // Nobody refreshes that often who is not playing.
     let spent = &spent[spent.len().saturating_sub(limits::REFRESH_SPENT_MAX)..];
-    let (generation, expires_at) = (presented.generation, now + limits::REFRESH_LIFE);
+    let generation = presented.generation;
     if row.generation == generation
         && sql::oauth::rotate_authorization(tx, row.id, generation, &spent.join(" "), now, expires_at).await?
     {

@@ -61,7 +61,9 @@ impl ClientMetadata {
     pub(crate) fn shown_name(&self) -> Result<String, OAuthError> {
         let name = self.client_name.as_deref().unwrap_or_default().trim();
         if !is_printable(name) {
-            return Err(invalid("client_name must be one line of visible text."));
+            return Err(invalid(
+                "client_name must not hold control characters or characters that are invisible.",
+            ));
         }
         let name: String = name.chars().take(limits::NAME_CHARACTERS_MAX).collect();
         Ok(if name.is_empty() { "An app without a name".to_owned() } else { name })

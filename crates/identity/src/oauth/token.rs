@@ -75,6 +75,7 @@ impl Identity {
             scope: row.scopes.clone(),
             org: Some(row.account_id),
             email: Some(person.email.clone()),
+            email_verified: Some(person.email_verified),
             role: row.role,
             ..Claims::new(&self.issuer, issue).named(&person.name)
         };

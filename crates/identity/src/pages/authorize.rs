@@ -1,15 +1,18 @@
 //! An app asks to be let in.
 
+use maud::html;
 use portico_engine::input::parse_form;
 use portico_kernel::{Code, Problem, Role, ScopeSet};
 use url::form_urlencoded;
 
 use super::PageRequest;
+use super::consent::UNCHECKED;
+use super::frame::{self, Width};
 use super::signin::to_signin;
 use crate::http::RequestContext;
 use crate::http::response::{self, AuthResponse};
 use crate::oauth::authorize::{AuthorizationError, AuthorizationRequest};
-use crate::oauth::client::Origin;
+use crate::oauth::client::{Client, Origin};
 use crate::oauth::{OAuthError, redirect};
 use crate::people::AccountChoice;
 use crate::{Identity, sql};
@@ -25,6 +28,21 @@ fn without_login(context: &RequestContext<'_>) -> String {
     });
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).finish();
     format!("/oauth2/auth?{query}")
+}
+
+/// Tells the app what is wrong, at that address. The person is sent there at once only if someone here has checked the
+/// app; otherwise they see where it leads first, and click (RFC 9700, section 4.11).
+fn tell(client: &Client, address: &str, error: &OAuthError) -> AuthResponse {
+    if client.origin.is_verified() {
+        return response::see_other(address);
+    }
+    let body = html! {
+        p.warning { strong { (UNCHECKED) } "Go on only if you started this yourself, a moment ago." }
+        p { a id="to-app" href=(address) { "Tell the app, at " (redirect::shown_host(address)) } }
+        p.quiet { a href="/settings" { "To your settings" } }
+    };
+    let refusal = Problem::new(Code::BadRequest, error.description.clone());
+    frame::page(&format!("{} cannot be let in", client.name), Width::Narrow, Some(&refusal), "", &body)
 }
 
 impl PageRequest<'_> {
@@ -43,10 +61,13 @@ impl PageRequest<'_> {
         let request = match identity.read_authorization(self.context, &params).await {
             Ok(request) => request,
             Err(AuthorizationError::Problem(problem)) => return Err(problem),
-            Err(AuthorizationError::App(address)) => return Ok(response::see_other(&address)),
+            Err(AuthorizationError::App { client, address, error }) => {
+                return Ok(tell(&client, &address, &error));
+            }
         };
         let refuse = |error: &'static str, message: &str| {
-            response::see_other(&request.refuse(&identity.issuer, &OAuthError::new(error, message)))
+            let error = OAuthError::new(error, message);
+            tell(&request.client, &request.refuse(&identity.issuer, &error), &error)
         };
         let Some(session) = &self.session else {
             return Ok(if silent {

@@ -15,6 +15,9 @@ use crate::oauth::{OAuthError, redirect};
 use crate::people::session::Session;
 use crate::people::{AccountChoice, links};
 
+/// Warns of an app that registered itself, or describes itself.
+pub(super) const UNCHECKED: &str = "Nobody here has checked this app. ";
+
 fn expired() -> Problem {
     Problem::new(Code::BadRequest, "This request is too old. Go back to the app and start again.")
 }
@@ -42,10 +45,10 @@ impl PageRequest<'_> {
         let scopes = request.params.scopes.clone().unwrap_or_default();
         let host = redirect::shown_host(&request.params.redirect_uri);
         let body = html! {
-            p { "Signed in as " strong { (session.person.email) } ". " a href="/signout" { "Not you?" } }
+            p { "Signed in as " (frame::address(&session.person)) ". " a href="/signout" { "Not you?" } }
             @if !client.origin.is_verified() {
                 p.warning {
-                    strong { "Nobody here has checked this app. " }
+                    strong { (UNCHECKED) }
                     "It gave itself this name" @if client.origin == Origin::Document { " at " strong { (redirect::shown_host(&client.id)) } }
                     ". Go on only if you started this yourself, a moment ago."
                     @if redirect::is_loopback(&request.params.redirect_uri) {

@@ -3,9 +3,11 @@
 use http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 use portico_kernel::{Detail, Problem};
+use serde_json::json;
 
 use crate::http::response::{self, AuthResponse};
 use crate::people::session::FormGuard;
+use crate::sql::people::PersonRow;
 
 /// How wide a page is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,10 +56,30 @@ pub(super) fn page(
         }
     };
     let page = response::page(refusal.map_or(StatusCode::OK, status), markup, onwards);
+    with_retry(page, refusal)
+}
+
+fn with_retry(response: AuthResponse, refusal: Option<&Problem>) -> AuthResponse {
     match refusal.and_then(Problem::retry_seconds) {
-        Some(seconds) => response::retry_after(page, seconds),
-        None => page,
+        Some(seconds) => response::retry_after(response, seconds),
+        None => response,
     }
+}
+
+/// A refusal for the script that posted.
+pub(super) fn script_failure(problem: &Problem) -> AuthResponse {
+    let body = json!({ "error": message(problem) });
+    with_retry(response::private_json(status(problem), &body), Some(problem))
+}
+
+/// The person's e-mail address, marked unless they have shown that it is theirs.
+pub(super) fn address(person: &PersonRow) -> Markup {
+    html! { strong { (person.email) } (mark(person)) }
+}
+
+/// The mark of an address that is not confirmed.
+pub(super) fn mark(person: &PersonRow) -> Markup {
+    html! { @if !person.email_verified { " (not confirmed)" } }
 }
 
 /// A refusal on a page of its own.
@@ -69,12 +91,12 @@ pub(super) fn failure(problem: &Problem, request_id: &str) -> AuthResponse {
     page("That did not work", Width::Narrow, Some(problem), "", &body)
 }
 
-pub(super) fn status(problem: &Problem) -> StatusCode {
+fn status(problem: &Problem) -> StatusCode {
     StatusCode::from_u16(problem.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 /// What a refusal says to the person: what is wrong with the field, if it is about one.
-pub(super) fn message(problem: &Problem) -> String {
+fn message(problem: &Problem) -> String {
     field_message(problem).unwrap_or_else(|| problem.error().to_owned())
 }
 
@@ -82,7 +104,7 @@ pub(super) fn message(problem: &Problem) -> String {
 pub(super) fn field_message(problem: &Problem) -> Option<String> {
     problem.details().iter().find_map(|detail| match detail {
         Detail::Field { field, description } if field == "password" || field == "name" => {
-            Some(description.clone())
+            Some(format!("The {field} {description}."))
         }
         Detail::Field { description, .. } => Some(format!("The e-mail address {description}.")),
         _ => None,

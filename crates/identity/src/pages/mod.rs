@@ -4,9 +4,9 @@
 //!
 //! 1. The app sends the browser to `/oauth2/auth`. `PageRequest::authorize` has `Identity::read_authorization` check
 //!    the client and its address first. Until both are known, a refusal is shown to the person and nobody is
-//!    redirected; after that it goes to the app.
+//!    redirected; after that it goes to the app, by a click of the person where nobody has checked the app.
 //! 2. If nobody is signed in, the browser goes to `/signin` and brings the request along. `PageRequest::signin` takes
-//!    an attempt from both limits (`attempts::take`), checks the password (`Passwords::matches`), and begins a
+//!    an attempt from every limit (`attempts::try_take`), checks the password (`Passwords::matches`), and begins a
 //!    session, or asks for a code first.
 //! 3. Back at `/oauth2/auth`, `PageRequest::settled` decides whether the person must be asked. If so, the request is
 //!    sealed for this session and carried to `/consent`, which names the app, its host, the scopes and the accounts to
@@ -37,7 +37,6 @@ use std::time::Duration;
 use http::Method;
 use portico_engine::log_failure;
 use portico_kernel::{Code, Problem, Secret};
-use serde_json::json;
 
 use crate::Identity;
 use crate::http::response::{self, AuthResponse};
@@ -66,14 +65,22 @@ pub(crate) async fn answer(
     route: &Route,
     handler: PageHandler,
 ) -> AuthResponse {
+    let counts = route.counts();
     let answering = async {
+        identity.write_limits.count(counts, context)?;
         let session = identity.session(context).await?;
+        if let Some(session) = &session {
+            identity.write_limits.count_of(session.person.id, counts, context)?;
+        }
         let mut page = PageRequest { identity, context, session, form: Params::default() };
         page.run(route, handler).await
     };
     answering.await.unwrap_or_else(|problem| {
         log_failure(&problem, "page", &context.request_id);
-        frame::failure(&problem, &context.request_id)
+        match route.refusal_view {
+            RefusalView::Json => frame::script_failure(&problem),
+            _ => frame::failure(&problem, &context.request_id),
+        }
     })
 }
 
@@ -121,10 +128,6 @@ impl PageRequest<'_> {
         match (view, &self.session) {
             (RefusalView::Settings, Some(session)) => self.show_settings(session, Some(&problem)).await,
             (RefusalView::TotpSetup, Some(session)) => self.show_totp(session, Some(&problem)),
-            (RefusalView::Json, _) => {
-                let body = json!({ "error": frame::message(&problem) });
-                Ok(response::private_json(frame::status(&problem), &body))
-            }
             _ => Err(problem),
         }
     }
@@ -172,7 +175,10 @@ fn used_link() -> Problem {
 }
 
 fn too_many_attempts(wait: Duration) -> Problem {
-    let message = "Too many wrong tries. Wait a few minutes, then try again.";
+    let message = match response::whole_seconds(wait) {
+        seconds @ ..120 => format!("Too many wrong tries. Wait {seconds} seconds, then try again."),
+        seconds => format!("Too many wrong tries. Wait {} minutes, then try again.", seconds.div_ceil(60)),
+    };
     Problem::new(Code::RateLimited, message).retry_after(wait)
 }
 

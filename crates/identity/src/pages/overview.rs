@@ -60,7 +60,7 @@ impl Overview {
     pub(super) fn sign_in(&self, guard: &FormGuard, has_passkeys: bool) -> Markup {
         let new = Field::new("new_password", "New password")
             .kind("password", "new-password")
-            .hint("You will be signed out everywhere else.");
+            .hint("You will be signed out everywhere else. Connected apps stay connected.");
         html! {
             section aria-labelledby="sign-in" {
                 h2 id="sign-in" { "Sign-in" }
@@ -179,7 +179,7 @@ pub(super) fn profile(guard: &FormGuard, person: &PersonRow) -> Markup {
                 button type="submit" { "Save" }
             }
             details {
-                summary { "Change the e-mail address" }
+                summary { @if person.email_verified { "Change the e-mail address" } @else { "Change or confirm the e-mail address" } }
                 form method="post" action="/settings/email" {
                     (frame::csrf(guard)) (email.show("email-")) (current_password().show("email-"))
                     button type="submit" { "Change the address" }

@@ -12,9 +12,13 @@ use super::{PageRequest, expired_link, used_link};
 use crate::http::response::{self, AuthResponse};
 use crate::people::attempts::{self, MAIL_FROM, MAIL_TO};
 use crate::people::links::{self, Purpose};
-use crate::people::{canonical, session};
+use crate::people::{canonical, ending, session};
+use crate::sql::oauth::Ending;
 use crate::sql::people::PersonRow;
 use crate::{Identity, sql};
+
+/// What a new password by a link does to apps: whoever needs one may have lost more than the password.
+const DISCONNECTED: &str = "the apps that you let in are disconnected";
 
 impl PageRequest<'_> {
     /// The person whom the link is for.
@@ -37,7 +41,7 @@ impl PageRequest<'_> {
         let guard = self.guard();
         let password = frame::new_password("New password").focused(true);
         let body = html! {
-            p { "For " strong { (person.email) } ". You will be signed out everywhere else." }
+            p { "For " (frame::address(person)) ". You will be signed out everywhere, and " (DISCONNECTED) "." }
             form method="post" action="/password" {
                 (frame::csrf(&guard)) (frame::hidden("link", link)) (password.show(""))
                 button.primary type="submit" { "Save the password" }
@@ -49,7 +53,7 @@ impl PageRequest<'_> {
     pub(crate) async fn choose_password(&self) -> Result<AuthResponse, Problem> {
         let (link, chosen) = (self.form.text("link"), self.secret("password"));
         let person = self.person_of_link(link).await?;
-        let hash = match self.identity.hash_password(self.context.engine, &chosen, &person).await {
+        let hash = match self.identity.hash_password(self.context, &chosen, &person).await {
             Err(problem) if frame::field_message(&problem).is_some() => {
                 return Ok(self.password_page(Some(&problem), link, &person));
             }
@@ -59,6 +63,7 @@ impl PageRequest<'_> {
         let now = ctx.now();
         links::take(ctx.tx().await?, Purpose::Password, link, now).await?.ok_or_else(used_link)?;
         self.identity.change_password(&mut ctx, person.id, &hash, None).await?;
+        ending::end(&mut ctx, &Ending::OfPerson(person.id)).await?;
         ctx.finish().await?;
         Ok(session::forget(response::see_other("/signin")))
     }
@@ -124,8 +129,9 @@ async fn post_link(
         to: person.email.clone(),
         subject: "Choose a new password".to_owned(),
         text: format!(
-            "Someone, we hope you, asked for a new password.\n\nOpen this link within an hour:\n\n{}\n\nIf it was not \
-             you, you need not do anything.\n",
+            "Someone, we hope you, asked for a new password.\n\nOpen this link within an hour:\n\n{}\n\nWith a new \
+             password you are signed out everywhere, and {DISCONNECTED}.\n\nIf it was not you, you need not do \
+             anything.\n",
             link.expose()
         ),
     };

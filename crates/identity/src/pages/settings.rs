@@ -11,9 +11,7 @@ use super::frame::{self, Width};
 use super::overview::{self, Overview};
 use super::{PageRequest, signed_out, too_many_attempts};
 use crate::http::response::{self, AuthResponse};
-use crate::people::attempts::{
-    self, EarlierAttempts, MAIL_FROM, MAIL_TO, PASSWORD_CHECKS, SIGN_INS_FROM_ADDRESS,
-};
+use crate::people::attempts::{self, EarlierAttempts, MAIL_FROM, MAIL_TO, PASSWORD_CHECKS};
 use crate::people::links::{self, Purpose};
 use crate::people::session::{self, Session};
 use crate::people::{canonical, check_name, passkeys};
@@ -27,8 +25,7 @@ impl PageRequest<'_> {
     /// Checks the person's password again, before anything that could lock them out.
     pub(super) async fn check_password(&self) -> Result<(), Problem> {
         let person = self.session.as_ref().ok_or_else(signed_out)?.person.id;
-        let (own, address) = (person.to_string(), self.context.address_bucket());
-        let limits = [(PASSWORD_CHECKS, own.as_str()), (SIGN_INS_FROM_ADDRESS, address.as_str())];
+        let limits = [(PASSWORD_CHECKS, person.to_string())];
         if let Some(wait) = attempts::take(self.context.engine, self.context.now, &limits).await? {
             return Err(too_many_attempts(wait));
         }
@@ -36,7 +33,8 @@ impl PageRequest<'_> {
         let row = sql::people::password(&mut tx, person).await?;
         tx.rollback().await?;
         let hash = row.map(|row| row.hash);
-        if !self.identity.passwords.matches(&self.secret("current_password"), hash).await? {
+        let (network, given) = (self.context.network(), self.secret("current_password"));
+        if !self.identity.passwords.matches(&network, &given, hash).await? {
             return Err(Problem::new(Code::Unauthenticated, "Your password is wrong."));
         }
         attempts::give_back(self.context.engine, self.context.now, &limits, EarlierAttempts::Clear).await
@@ -49,7 +47,7 @@ impl PageRequest<'_> {
     ) -> Result<AuthResponse, Problem> {
         let (overview, guard) = (Overview::read(self.context, session).await?, self.guard());
         let body = html! {
-            p { "Signed in as " strong { (session.person.email) } ". " a href="/signout" { "Sign out" } }
+            p { "Signed in as " (frame::address(&session.person)) ". " a href="/signout" { "Sign out" } }
             (overview::profile(&guard, &session.person))
             (overview.sign_in(&guard, self.identity.webauthn.is_some()))
             (overview.sessions(&guard, session))
@@ -70,7 +68,8 @@ impl PageRequest<'_> {
         let person = &session.person;
         let email = canonical(self.form.text("email"));
         let email = email.ok_or_else(|| refused("This is no e-mail address."))?;
-        if email == person.email {
+        // An address that is theirs already is sent a link to confirm it.
+        if email == person.email && (person.email_verified || !self.identity.mailer.is_configured()) {
             return Ok(());
         }
         if !self.identity.mailer.is_configured() {
@@ -100,7 +99,7 @@ impl PageRequest<'_> {
 
     pub(crate) async fn set_password(&self, ctx: &mut Ctx, session: &Session) -> Result<(), Problem> {
         let (person, chosen) = (&session.person, self.secret("new_password"));
-        let hash = self.identity.hash_password(self.context.engine, &chosen, person).await?;
+        let hash = self.identity.hash_password(self.context, &chosen, person).await?;
         self.identity.change_password(ctx, person.id, &hash, Some(session.id)).await
     }
 

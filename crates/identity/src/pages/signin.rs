@@ -14,7 +14,11 @@ use crate::http::Params;
 use crate::http::response::{self, AuthResponse};
 use crate::http::sealed_state::StateSeal;
 use crate::oauth::redirect;
-use crate::people::attempts::{self, EarlierAttempts, SIGN_INS_FROM_ADDRESS, SIGN_INS_OF_PERSON};
+use crate::people::attempts::{
+    self, AttemptLimit, AttemptOutcome, CODES_OF_PERSON, EarlierAttempts, SIGN_INS_FROM_ADDRESS,
+    SIGN_INS_FROM_NETWORK, SIGN_INS_OF_BROWSER, SIGN_INS_OF_PERSON, SIGN_INS_OF_PERSON_FROM_ADDRESS,
+};
+use crate::people::known_browser::KnownBrowser;
 use crate::people::session::{self, PENDING_COOKIE};
 use crate::people::{canonical, passkeys, totp};
 use crate::sql::people::PersonRow;
@@ -95,11 +99,6 @@ impl PageRequest<'_> {
         let typed = self.form.text("email").trim();
         // What is no address counts as one that nobody has, so that it takes as long.
         let email = canonical(typed).unwrap_or_else(|| typed.to_owned());
-        let address = self.context.address_bucket();
-        let limits = [(SIGN_INS_OF_PERSON, email.as_str()), (SIGN_INS_FROM_ADDRESS, address.as_str())];
-        if let Some(wait) = attempts::take(self.context.engine, self.context.now, &limits).await? {
-            return Ok(self.signin_page(Some(&too_many_attempts(wait)), return_to, typed).await);
-        }
         let mut tx = self.context.engine.db.read().await?;
         let person = sql::people::person_by_email(&mut tx, &email).await?;
         let (kept, has_totp) = match &person {
@@ -110,11 +109,18 @@ impl PageRequest<'_> {
             None => (None, false),
         };
         tx.rollback().await?;
+        let limits = self.password_limits(&email, person.as_ref());
+        let outcome = attempts::try_take(self.context.engine, self.context.now, &limits).await?;
+        if let AttemptOutcome::Refused(wait) = outcome {
+            return Ok(self.signin_page(Some(&too_many_attempts(wait)), return_to, typed).await);
+        }
         let checked = kept.as_ref().map(|row| row.changed_at);
         let kept = kept.map(|row| row.hash);
-        let right = self.identity.passwords.matches(&self.secret("password"), kept).await?;
+        let network = self.context.network();
+        let right = self.identity.passwords.matches(&network, &self.secret("password"), kept).await?;
         let Some(person) = person.clone().filter(|_| right) else {
-            if let Some(person) = person {
+            // What many addresses try at once is not written one by one: strangers would fill the person's log.
+            if let Some(person) = person.filter(|_| outcome != AttemptOutcome::CountedSlowed) {
                 self.note_failure(&person, "password");
             }
             let wrong = Problem::new(Code::Unauthenticated, WRONG);
@@ -131,6 +137,37 @@ impl PageRequest<'_> {
         let with_session = self.identity.begin_session(&mut ctx, self.context, person.id, "password").await?;
         ctx.finish().await?;
         Ok(with_session(response::see_other(return_to)))
+    }
+
+    /// What a wrong password counts against. A browser that the person signed in with before counts for itself, and
+    /// what strangers do elsewhere does not concern it.
+    fn password_limits(&self, email: &str, person: Option<&PersonRow>) -> Vec<(AttemptLimit, String)> {
+        let address = self.context.address_bucket();
+        match person.and_then(|person| KnownBrowser::attempts_key(self.context, person.id)) {
+            Some(browser) => vec![(SIGN_INS_OF_BROWSER, browser)],
+            None => [
+                (SIGN_INS_OF_PERSON_FROM_ADDRESS, format!("{email} {address}")),
+                (SIGN_INS_OF_PERSON, email.to_owned()),
+            ]
+            .into_iter()
+            .chain(self.address_limits())
+            .collect(),
+        }
+    }
+
+    /// What a wrong code counts against.
+    fn code_limits(&self, person: &PersonRow) -> Vec<(AttemptLimit, String)> {
+        match KnownBrowser::attempts_key(self.context, person.id) {
+            Some(browser) => vec![(SIGN_INS_OF_BROWSER, browser)],
+            None => {
+                [(CODES_OF_PERSON, person.id.to_string())].into_iter().chain(self.address_limits()).collect()
+            }
+        }
+    }
+
+    fn address_limits(&self) -> impl Iterator<Item = (AttemptLimit, String)> {
+        let network = self.context.network_bucket().map(|network| (SIGN_INS_FROM_NETWORK, network));
+        [(SIGN_INS_FROM_ADDRESS, self.context.address_bucket())].into_iter().chain(network)
     }
 
     /// Audits a failed sign-in in a task of its own, so that the response takes as long as for an unknown address.
@@ -208,8 +245,7 @@ impl PageRequest<'_> {
         let person = sql::people::person(&mut tx, &pending.person.to_string()).await?;
         tx.rollback().await?;
         let Some(person) = person else { return Ok(to_signin("/settings")) };
-        let address = self.context.address_bucket();
-        let limits = [(SIGN_INS_OF_PERSON, person.email.as_str()), (SIGN_INS_FROM_ADDRESS, address.as_str())];
+        let limits = self.code_limits(&person);
         if let Some(wait) = attempts::take(self.context.engine, self.context.now, &limits).await? {
             return Ok(self.code_page(Some(&too_many_attempts(wait)), &pending.return_to).await);
         }
@@ -223,6 +259,7 @@ impl PageRequest<'_> {
         };
         let with_session = self.identity.begin_session(&mut ctx, self.context, person.id, how).await?;
         ctx.finish().await?;
+        let limits = [limits, self.password_limits(&person.email, Some(&person))].concat();
         attempts::give_back(self.context.engine, self.context.now, &limits, EarlierAttempts::Clear).await?;
         Ok(with_session(response::see_other(safe_return(&pending.return_to))))
     }

@@ -13,7 +13,7 @@ impl PageRequest<'_> {
         let Some(session) = &self.session else { return response::see_other("/signin") };
         let guard = self.guard();
         let body = html! {
-            p { "You are signed in as " strong { (session.person.email) } "." }
+            p { "You are signed in as " (frame::address(&session.person)) "." }
             form method="post" action="/signout" {
                 (frame::csrf(&guard))
                 button.primary type="submit" { "Sign out" }

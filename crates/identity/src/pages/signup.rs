@@ -12,6 +12,7 @@ use crate::http::response::{self, AuthResponse};
 use crate::people::NewPerson;
 use crate::people::links::{self, Purpose};
 use crate::sql;
+use crate::sql::people::PersonRow;
 
 /// What allows someone to sign up, with the token in its link.
 enum SignupToken {
@@ -62,7 +63,7 @@ impl PageRequest<'_> {
     ) -> Result<AuthResponse, Problem> {
         if let SignupToken::Invitation(text, invited) = token {
             if let Some(session) = &self.session {
-                return Ok(self.join_page(refusal, text, invited, &session.person.email));
+                return Ok(self.join_page(refusal, text, invited, &session.person));
             }
             let mut tx = self.context.engine.db.read().await?;
             let known = sql::people::person_by_email(&mut tx, &invited.email).await?.is_some();
@@ -103,18 +104,18 @@ impl PageRequest<'_> {
         refusal: Option<&Problem>,
         token: &str,
         invited: &PendingInvitation,
-        own: &str,
+        own: &PersonRow,
     ) -> AuthResponse {
         let guard = self.guard();
         let body = html! {
             p { "You are invited as " (invited.role.name()) ", with the address " strong { (invited.email) } "." }
-            @if own == invited.email {
+            @if own.email == invited.email {
                 form method="post" action="/signup" {
                     (frame::csrf(&guard)) (frame::hidden("invitation", token))
                     button.primary type="submit" { "Join " (invited.team) }
                 }
             } @else {
-                p.alert role="alert" { "You are signed in as " (own) ". Sign out first, then open the link again." }
+                p.alert role="alert" { "You are signed in as " (own.email) (frame::mark(own)) ". Sign out first, then open the link again." }
                 p { a href="/signout" { "Sign out" } }
             }
         };
@@ -151,7 +152,7 @@ impl PageRequest<'_> {
             email_verified: matches!(token, SignupToken::Invitation(_, invited) if invited.mailed),
             password: Some(self.secret("password")),
         };
-        let ready = self.identity.prepare_person(self.context.engine, &new).await?;
+        let ready = self.identity.prepare_person(self.context.engine, &self.context.network(), &new).await?;
         if let SignupToken::Setup(text) = token {
             let now = ctx.now();
             links::take(ctx.tx().await?, Purpose::Setup, text, now).await?.ok_or_else(used_link)?;

@@ -7,6 +7,7 @@ use portico_engine::{Engine, LengthPrefixedHash};
 use portico_kernel::{Problem, Timestamp, hex};
 use portico_store::Tx;
 
+use crate::limits;
 use crate::sql::people as sql;
 
 /// A limit on attempts within an exact sliding window.
@@ -15,13 +16,43 @@ pub(crate) struct AttemptLimit {
     name: &'static str,
     limit: usize,
     window: Duration,
+    effect: Effect,
+    /// Does a success clear the attempts before it?
+    is_cleared: bool,
 }
 
-/// Wrong passwords and codes of one person.
-pub(crate) const SIGN_INS_OF_PERSON: AttemptLimit = AttemptLimit::new("person", 10, Duration::from_mins(15));
+/// What a limit does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Once it is used up, it refuses.
+    Refuses,
+    /// The same; and once a limit beside it slows down, an attempt waits for twice as long as the one before it.
+    RefusesAndPauses,
+    /// Once it is used up, it refuses nobody, but slows down.
+    SlowsDown,
+}
+
+/// Wrong passwords of one person from one address.
+pub(crate) const SIGN_INS_OF_PERSON_FROM_ADDRESS: AttemptLimit = AttemptLimit {
+    effect: Effect::RefusesAndPauses,
+    ..AttemptLimit::new("person at", 10, Duration::from_mins(15)).cleared()
+};
+/// Wrong passwords of one person from anywhere. Anybody who knows the e-mail address can cause them, so they keep
+/// nobody out.
+pub(crate) const SIGN_INS_OF_PERSON: AttemptLimit =
+    AttemptLimit { effect: Effect::SlowsDown, ..AttemptLimit::new("person", 10, Duration::from_mins(15)) };
 /// Wrong passwords and codes from one address.
 pub(crate) const SIGN_INS_FROM_ADDRESS: AttemptLimit =
     AttemptLimit::new("address", 50, Duration::from_mins(15));
+/// Wrong passwords and codes from one /48 of IPv6.
+pub(crate) const SIGN_INS_FROM_NETWORK: AttemptLimit =
+    AttemptLimit::new("network", 200, Duration::from_mins(15));
+/// Wrong passwords and codes of one person in a browser that they signed in with before.
+pub(crate) const SIGN_INS_OF_BROWSER: AttemptLimit =
+    AttemptLimit::new("browser", 10, Duration::from_mins(15)).cleared();
+/// Wrong codes of one person from anywhere: only someone who has the password gets to try one.
+pub(crate) const CODES_OF_PERSON: AttemptLimit =
+    AttemptLimit::new("codes", 10, Duration::from_mins(15)).cleared();
 /// Registrations of apps from one address.
 pub(crate) const REGISTRATIONS: AttemptLimit = AttemptLimit::new("register", 20, Duration::from_hours(1));
 /// Documents of apps fetched for one address.
@@ -29,7 +60,8 @@ pub(crate) const DOCUMENTS: AttemptLimit = AttemptLimit::new("document", 30, Dur
 /// Single tokens that a client revoked.
 pub(crate) const REVOCATIONS: AttemptLimit = AttemptLimit::new("revoke", 100, Duration::from_hours(1));
 /// Wrong passwords of someone who is signed in: strangers' attempts do not count against them.
-pub(crate) const PASSWORD_CHECKS: AttemptLimit = AttemptLimit::new("recheck", 10, Duration::from_mins(15));
+pub(crate) const PASSWORD_CHECKS: AttemptLimit =
+    AttemptLimit::new("recheck", 10, Duration::from_mins(15)).cleared();
 /// Mails that anyone can make us send to one person.
 pub(crate) const MAIL_TO: AttemptLimit = AttemptLimit::new("letter", 6, Duration::from_hours(1));
 /// Invitations that one person can have mailed.
@@ -39,7 +71,11 @@ pub(crate) const MAIL_FROM: AttemptLimit = AttemptLimit::new("letters from", 6, 
 
 impl AttemptLimit {
     const fn new(name: &'static str, limit: usize, window: Duration) -> Self {
-        Self { name, limit, window }
+        Self { name, limit, window, effect: Effect::Refuses, is_cleared: false }
+    }
+
+    const fn cleared(self) -> Self {
+        Self { is_cleared: true, ..self }
     }
 
     /// The key is stored as a hash, so that the table is no list of addresses.
@@ -58,36 +94,109 @@ fn write(times: &[i64]) -> String {
     times.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// The buckets in one order, so that two calls never deadlock.
-fn sorted(limits: &[(AttemptLimit, &str)]) -> Vec<(AttemptLimit, String)> {
-    let mut buckets: Vec<_> = limits.iter().map(|(limit, key)| (*limit, limit.bucket(key))).collect();
+/// The attempts of one bucket that are within its window, oldest first. They are locked until the commit.
+struct Attempts {
+    limit: AttemptLimit,
+    bucket: String,
+    times: Vec<i64>,
+}
+
+impl Attempts {
+    async fn lock(tx: &mut Tx, limit: AttemptLimit, bucket: String, now: Timestamp) -> Result<Self, Problem> {
+        let oldest = (now - limit.window).as_micros();
+        let mut times = parse(&sql::lock_attempts(tx, &bucket).await?);
+        times.retain(|time| *time > oldest);
+        Ok(Self { limit, bucket, times })
+    }
+
+    fn are_used_up(&self) -> bool {
+        self.times.len() >= self.limit.limit
+    }
+
+    /// How long the next attempt has to wait.
+    fn wait(&self, now: Timestamp, slowed: bool) -> Option<Duration> {
+        let count = self.times.len();
+        let until = match self.limit.effect {
+            Effect::SlowsDown => return None,
+            _ if self.are_used_up() => self.times[count - self.limit.limit..]
+                .first()
+                .map(|oldest| Timestamp::from_micros(*oldest) + self.limit.window),
+            Effect::RefusesAndPauses if slowed => self.times.last().map(|last| {
+                let doubled = u32::try_from(count - 1).ok().and_then(|times| 2_u32.checked_pow(times));
+                let pause = limits::SIGN_IN_PAUSE.saturating_mul(doubled.unwrap_or(u32::MAX));
+                Timestamp::from_micros(*last) + pause.min(self.limit.window)
+            }),
+            Effect::Refuses | Effect::RefusesAndPauses => None,
+        };
+        until.map(|until| until.since(now)).filter(|wait| !wait.is_zero())
+    }
+
+    async fn write(self, tx: &mut Tx, now: Timestamp) -> Result<(), Problem> {
+        // Where nobody is refused, the last ones are enough to know that it is used up.
+        let last = &self.times[self.times.len().saturating_sub(self.limit.limit)..];
+        Ok(sql::set_attempts(tx, &self.bucket, &write(last), now + self.limit.window).await?)
+    }
+}
+
+/// The attempts of each limit, always locked in one order, so that two calls never deadlock.
+async fn lock_all<K: AsRef<str>>(
+    tx: &mut Tx,
+    now: Timestamp,
+    limits: &[(AttemptLimit, K)],
+) -> Result<Vec<Attempts>, Problem> {
+    let mut buckets: Vec<_> =
+        limits.iter().map(|(limit, key)| (*limit, limit.bucket(key.as_ref()))).collect();
     buckets.sort_by(|a, b| a.1.cmp(&b.1));
-    buckets
+    buckets.dedup_by(|a, b| a.1 == b.1);
+    let mut locked = Vec::with_capacity(buckets.len());
+    for (limit, bucket) in buckets {
+        locked.push(Attempts::lock(tx, limit, bucket, now).await?);
+    }
+    Ok(locked)
+}
+
+/// What became of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AttemptOutcome {
+    Counted,
+    /// Counted, while a limit slows down: there were many before it.
+    CountedSlowed,
+    /// Not counted. The next may be made after this time.
+    Refused(Duration),
 }
 
 /// Counts one attempt against each limit, before it is known how it ends: so no two can pass a limit side by side. When
-/// a limit is used up, none is counted, and the time to wait is returned.
-pub(crate) async fn take(
+/// a limit is used up, none is counted.
+pub(crate) async fn try_take<K: AsRef<str>>(
     engine: &Engine,
     now: Timestamp,
-    limits: &[(AttemptLimit, &str)],
-) -> Result<Option<Duration>, Problem> {
+    limits: &[(AttemptLimit, K)],
+) -> Result<AttemptOutcome, Problem> {
     let mut tx = engine.db.write().await?;
-    let mut wait = None;
-    for (limit, bucket) in sorted(limits) {
-        let times = within(&mut tx, limit, &bucket, now).await?;
-        if times.len() >= limit.limit {
-            let oldest = Timestamp::from_micros(times[times.len() - limit.limit]);
-            wait = wait.max(Some((oldest + limit.window).since(now)));
-        }
-        let times = write(&[times, vec![now.as_micros()]].concat());
-        sql::set_attempts(&mut tx, &bucket, &times, now + limit.window).await?;
+    let locked = lock_all(&mut tx, now, limits).await?;
+    let slowed = locked.iter().any(|one| one.limit.effect == Effect::SlowsDown && one.are_used_up());
+    if let Some(wait) = locked.iter().filter_map(|one| one.wait(now, slowed)).max() {
+        tx.rollback().await?;
+        return Ok(AttemptOutcome::Refused(wait));
     }
-    match wait {
-        None => tx.commit().await?,
-        Some(_) => tx.rollback().await?,
+    for mut one in locked {
+        one.times.push(now.as_micros());
+        one.write(&mut tx, now).await?;
     }
-    Ok(wait)
+    tx.commit().await?;
+    Ok(if slowed { AttemptOutcome::CountedSlowed } else { AttemptOutcome::Counted })
+}
+
+/// The same; returns the time to wait, if the attempt is refused.
+pub(crate) async fn take<K: AsRef<str>>(
+    engine: &Engine,
+    now: Timestamp,
+    limits: &[(AttemptLimit, K)],
+) -> Result<Option<Duration>, Problem> {
+    Ok(match try_take(engine, now, limits).await? {
+        AttemptOutcome::Refused(wait) => Some(wait),
+        AttemptOutcome::Counted | AttemptOutcome::CountedSlowed => None,
+    })
 }
 
 /// What becomes of the attempts before one that succeeded.
@@ -95,33 +204,25 @@ pub(crate) async fn take(
 pub(crate) enum EarlierAttempts {
     /// They still count: this was only the first of two steps.
     Keep,
-    /// Those of the person count no more.
+    /// Those of the person count no more, as far as they are theirs.
     Clear,
 }
 
 /// Takes back the attempt that was counted, because it succeeded.
-pub(crate) async fn give_back(
+pub(crate) async fn give_back<K: AsRef<str>>(
     engine: &Engine,
     now: Timestamp,
-    limits: &[(AttemptLimit, &str)],
+    limits: &[(AttemptLimit, K)],
     earlier: EarlierAttempts,
 ) -> Result<(), Problem> {
     let mut tx = engine.db.write().await?;
-    for (limit, bucket) in sorted(limits) {
-        let mut times = within(&mut tx, limit, &bucket, now).await?;
-        if earlier == EarlierAttempts::Clear && limit.name != SIGN_INS_FROM_ADDRESS.name {
-            times.clear();
-        } else if let Some(own) = times.iter().position(|time| *time == now.as_micros()) {
-            times.remove(own);
+    for mut one in lock_all(&mut tx, now, limits).await? {
+        if earlier == EarlierAttempts::Clear && one.limit.is_cleared {
+            one.times.clear();
+        } else if let Some(own) = one.times.iter().position(|time| *time == now.as_micros()) {
+            one.times.remove(own);
         }
-        sql::set_attempts(&mut tx, &bucket, &write(&times), now + limit.window).await?;
+        one.write(&mut tx, now).await?;
     }
     Ok(tx.commit().await?)
-}
-
-async fn within(tx: &mut Tx, limit: AttemptLimit, bucket: &str, now: Timestamp) -> Result<Vec<i64>, Problem> {
-    let oldest = (now - limit.window).as_micros();
-    let mut times = parse(&sql::lock_attempts(tx, bucket).await?);
-    times.retain(|time| *time > oldest);
-    Ok(times)
 }

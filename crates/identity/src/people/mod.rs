@@ -3,9 +3,11 @@
 pub(crate) mod attempts;
 mod email;
 pub(crate) mod ending;
+pub(crate) mod known_browser;
 pub(crate) mod links;
 pub(crate) mod passkeys;
 pub(crate) mod password;
+mod password_queue;
 mod person;
 pub(crate) mod session;
 pub(crate) mod totp;

@@ -1,14 +1,12 @@
 //! Passwords: argon2id, a few at a time, so that people who sign in never slow down programs that call.
 
-use std::sync::Arc;
-
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use portico_kernel::{Entropy, Problem, Secret, seconds};
-use tokio::sync::Semaphore;
 use unicode_normalization::UnicodeNormalization;
 
+use super::password_queue::PasswordQueue;
 use crate::limits;
 
 /// What a password is compared with where there is none, so that an unknown address takes as long as a wrong password.
@@ -16,21 +14,12 @@ const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$cG9ydGljby5ub2JvZHkuMA$Hf0eFDeTePqA1yGLxiPCxgHnS0dZ/DCJc3qCs4Q8Mmw";
 
 /// Hashes and checks passwords.
-pub(crate) struct Passwords {
-    /// Bounds those that wait or run.
-    queue: Arc<Semaphore>,
-    /// Bounds those that run.
-    workers: Arc<Semaphore>,
-}
+pub(crate) struct Passwords(PasswordQueue);
 
 impl Default for Passwords {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = (cores / 2).max(1);
-        Self {
-            queue: Arc::new(Semaphore::new(limits::PASSWORDS_WAITING_MAX + workers)),
-            workers: Arc::new(Semaphore::new(workers)),
-        }
+        Self(PasswordQueue::new((cores / 2).max(1)))
     }
 }
 
@@ -54,10 +43,7 @@ fn check_strength(password: &Secret<String>, known: &[&str]) -> Result<(), Probl
     let length = password.expose().chars().count();
     if !limits::PASSWORD_CHARACTERS.contains(&length) {
         let (least, most) = (limits::PASSWORD_CHARACTERS.start(), limits::PASSWORD_CHARACTERS.end());
-        return Err(Problem::field(
-            "password",
-            format!("The password must have {least} to {most} characters."),
-        ));
+        return Err(Problem::field("password", format!("must have {least} to {most} characters")));
     }
     let beginning: String = password.expose().chars().take(LOOKED_AT_CHARACTERS).collect();
     let estimate = zxcvbn::zxcvbn(&beginning, known);
@@ -69,24 +55,25 @@ fn check_strength(password: &Secret<String>, known: &[&str]) -> Result<(), Probl
         .and_then(zxcvbn::feedback::Feedback::warning)
         .map(|warning| format!(" {warning}"));
     let message = format!(
-        "The password is too easy to guess.{} Add a few words that do not belong together.",
+        "is too easy to guess.{} Add a few words that do not belong together",
         warning.unwrap_or_default()
     );
     Err(Problem::field("password", message))
 }
 
 impl Passwords {
-    /// Returns the hash of a password that a person chose. A weak one is refused as the field `password`; `known` is what
-    /// an attacker would try first.
+    /// Returns the hash of a password that a person chose, who came from `network`. A weak one is refused as the field
+    /// `password`; `known` is what an attacker would try first.
     pub(crate) async fn choose(
         &self,
+        network: &str,
         entropy: &dyn Entropy,
         password: &Secret<String>,
         known: &[&str],
     ) -> Result<String, Problem> {
         let (password, salt) = (password.clone(), entropy.bytes::<16>());
         let known: Vec<String> = known.iter().map(|word| (*word).to_owned()).collect();
-        self.run(move || {
+        self.run(network, move || {
             let known: Vec<_> = known.iter().map(String::as_str).collect();
             check_strength(&password, &known)?;
             let hash = argon2()?.hash_password_with_salt(normal(&password).as_bytes(), &salt);
@@ -99,11 +86,12 @@ impl Passwords {
     /// Is this the password? Takes as long when there is none to compare with.
     pub(crate) async fn matches(
         &self,
+        network: &str,
         password: &Secret<String>,
         kept: Option<String>,
     ) -> Result<bool, Problem> {
         let password = normal(password);
-        self.run(move || {
+        self.run(network, move || {
             let hash = kept.as_deref().unwrap_or(DUMMY_HASH);
             let equal = argon2()?.verify_password(password.as_bytes(), hash).is_ok();
             Ok(equal && kept.is_some())
@@ -111,18 +99,18 @@ impl Passwords {
         .await
     }
 
-    /// Runs the work when a worker is free. Its permits are held until it ends, also when the caller is gone.
+    /// Runs the work when it is its turn. Its permit is held until it ends, also when the caller is gone.
     async fn run<T: Send + 'static>(
         &self,
+        network: &str,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let busy =
             || Problem::unavailable("Too many people sign in at once; try again in a moment.", seconds(2));
-        let place = self.queue.clone().try_acquire_owned().map_err(|_| busy())?;
-        let worker = self.workers.clone().acquire_owned().await.map_err(Problem::internal)?;
+        let permit = self.0.enter(network).await.ok_or_else(busy)?;
         let running = tokio::task::spawn_blocking(move || {
             let done = work();
-            drop((place, worker));
+            drop(permit);
             done
         });
         running.await.map_err(Problem::internal)?
@@ -143,12 +131,12 @@ mod tests {
     async fn a_password_matches_only_itself() {
         let passwords = Passwords::default();
         let chosen = secret("corre\u{301}ct horse 94 teapot");
-        let hash = passwords.choose(&SystemEntropy, &chosen, &[]).await.unwrap();
+        let hash = passwords.choose("", &SystemEntropy, &chosen, &[]).await.unwrap();
         assert!(
-            passwords.matches(&secret("corr\u{e9}ct horse 94 teapot"), Some(hash.clone())).await.unwrap()
+            passwords.matches("", &secret("corr\u{e9}ct horse 94 teapot"), Some(hash.clone())).await.unwrap()
         );
-        assert!(!passwords.matches(&secret("correct horse 94 teapot"), Some(hash)).await.unwrap());
-        assert!(!passwords.matches(&secret("anything"), None).await.unwrap());
+        assert!(!passwords.matches("", &secret("correct horse 94 teapot"), Some(hash)).await.unwrap());
+        assert!(!passwords.matches("", &secret("anything"), None).await.unwrap());
     }
 
     #[test]

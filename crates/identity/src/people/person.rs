@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use portico_engine::ports::{Directory, Key, MailMessage, PersonRecord};
 use portico_engine::{Ctx, Engine};
 use portico_kernel::{
-    AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, SessionId, Timestamp, hex, is_short_text,
+    AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, SessionId, Timestamp, hex,
 };
 use portico_store::{OnConflict, StoreError, Tx};
 
@@ -15,6 +15,7 @@ use super::attempts::{self, INVITATIONS, MAIL_TO};
 use super::canonical;
 use super::links::{self, Purpose};
 use crate::claims::{AUDIENCE, Claims, Issue};
+use crate::http::RequestContext;
 use crate::oauth::client::CONSOLE;
 use crate::sql::oauth::Ending;
 use crate::sql::people::PersonRow;
@@ -58,17 +59,17 @@ pub struct CreatedPerson {
 
 /// Refuses a bad name of a person, or of something of theirs, as the field `name`.
 pub(crate) fn check_name(name: &str) -> Result<(), Problem> {
-    if is_short_text(name, limits::NAME_CHARACTERS_MAX) {
-        return Ok(());
-    }
-    let message = format!("A name has at most {} printable characters.", limits::NAME_CHARACTERS_MAX);
-    Err(Problem::field("name", message))
+    portico_kernel::check_name(name, 0..=limits::NAME_CHARACTERS_MAX)
+        .map_err(|message| Problem::field("name", message))
 }
+
+/// Where the operator comes from, as the queue of passwords counts it.
+const OPERATOR: &str = "";
 
 impl Identity {
     /// Makes a person with an account of their own, and acts in it as `ctx` does.
     pub async fn create_person(&self, ctx: &mut Ctx, new: &NewPerson) -> Result<CreatedPerson, Problem> {
-        let ready = self.prepare_person(ctx.engine(), new).await?;
+        let ready = self.prepare_person(ctx.engine(), OPERATOR, new).await?;
         self.insert_person(ctx, ready).await
     }
 
@@ -77,6 +78,7 @@ impl Identity {
     pub(crate) async fn prepare_person(
         &self,
         engine: &Engine,
+        network: &str,
         new: &NewPerson,
     ) -> Result<ReadyPerson, Problem> {
         let email =
@@ -86,7 +88,8 @@ impl Identity {
         let hash = match &new.password {
             None => None,
             Some(password) => {
-                Some(self.passwords.choose(engine.entropy.as_ref(), password, &[&email, name]).await?)
+                let entropy = engine.entropy.as_ref();
+                Some(self.passwords.choose(network, entropy, password, &[&email, name]).await?)
             }
         };
         Ok(ReadyPerson { email, name: name.to_owned(), email_verified: new.email_verified, hash })
@@ -122,11 +125,12 @@ impl Identity {
     /// Hashes a password that the person chose; refuses a weak one as the field `password`.
     pub(crate) async fn hash_password(
         &self,
-        engine: &Engine,
+        context: &RequestContext<'_>,
         chosen: &Secret<String>,
         person: &PersonRow,
     ) -> Result<String, Problem> {
-        self.passwords.choose(engine.entropy.as_ref(), chosen, &[&person.email, &person.name]).await
+        let (network, entropy) = (context.network(), context.engine.entropy.as_ref());
+        self.passwords.choose(&network, entropy, chosen, &[&person.email, &person.name]).await
     }
 
     /// Gives the person another password. Their links stop working, and every session ends but `kept`.
@@ -156,7 +160,7 @@ impl Identity {
         sql::people::set_email(ctx.tx().await?, person.id, email, verified).await.on_conflict(taken)?;
         links::forget(ctx.tx().await?, person.id).await?;
         ctx.audit("person.email_changed", &person.id)?;
-        if self.mailer.is_configured() {
+        if self.mailer.is_configured() && email != person.email {
             let mail = MailMessage {
                 to: person.email.clone(),
                 subject: "Your address was changed".to_owned(),
@@ -190,6 +194,7 @@ impl Identity {
             client_id: Some(CONSOLE.to_owned()),
             org: Some(row.account_id),
             email: Some(row.email),
+            email_verified: Some(row.email_verified),
             ..Claims::new(&self.issuer, issue).named(&row.name)
         };
         Ok((Secret::new(self.keys.sign(&claims, ctx.now())?.token), claims.expires_at()))

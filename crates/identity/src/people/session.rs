@@ -9,6 +9,7 @@ use portico_kernel::{Caller, PersonId, Problem, SessionId};
 
 use crate::http::RequestContext;
 use crate::http::response::{self, AuthResponse};
+use crate::people::known_browser::KnownBrowser;
 use crate::sql::oauth::Ending;
 use crate::sql::people::{PersonRow, SessionRow};
 use crate::{Identity, limits, secret, sql};
@@ -121,6 +122,7 @@ impl Identity {
         person: PersonId,
         how: &'static str,
     ) -> Result<impl FnOnce(AuthResponse) -> AuthResponse + use<>, Problem> {
+        self.write_limits.count_sign_in(person, context.now)?;
         let secret = secret::random(context.engine.entropy.as_ref());
         let row = SessionRow {
             id: ctx.new_id(),
@@ -138,9 +140,10 @@ impl Identity {
         }
         sql::people::insert_session(ctx.tx().await?, &row).await?;
         ctx.audit_with("person.signed_in", &person, serde_json::json!({ "with": how, "session": row.id }))?;
+        let known = KnownBrowser::remember(context, person)?;
         Ok(move |response| {
             let response =
-                response::set_cookie(response, SESSION_COOKIE, &secret, Some(limits::SESSION_LIFE));
+                response::set_cookie(known(response), SESSION_COOKIE, &secret, Some(limits::SESSION_LIFE));
             response::remove_cookie(response::remove_cookie(response, PENDING_COOKIE), FORM_COOKIE)
         })
     }

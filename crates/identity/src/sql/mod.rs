@@ -125,6 +125,27 @@ pub(crate) async fn active_credential(
     .await
 }
 
+/// Who made the credential: a person, another credential or the operator.
+pub(crate) async fn creator(tx: &mut impl Select, id: &str) -> Result<Option<String>, StoreError> {
+    tx.first_value("select created_by as value from credentials where id = $1", args![id.to_owned()]).await
+}
+
+/// The account's credentials of both kinds that are neither revoked nor over, oldest first.
+pub(crate) async fn active_credentials(
+    tx: &mut Tx,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Vec<CredentialRow>, StoreError> {
+    tx.all(
+        credentials!(
+            "account_id = $1 and revoked_at is null and (expires_at is null or expires_at > $2) \
+             order by created_at, id"
+        ),
+        args![account, now],
+    )
+    .await
+}
+
 /// The account's credentials of that kind, newest first; those below `parent` alone when one is given.
 pub(crate) async fn credentials_before(
     tx: &mut Tx,

@@ -1,5 +1,7 @@
 //! Statements of apps and of what people let them do.
 
+use std::time::Duration;
+
 use portico_kernel::{AccountId, AuthorizationId, PersonId, Role, SessionId, Timestamp};
 use portico_store::{Select, StoreError, Tx, args, delete_some, from_row};
 
@@ -110,6 +112,13 @@ pub(crate) struct AuthorizationRow {
     pub(crate) revoked_at: Option<Timestamp>,
 }
 
+impl AuthorizationRow {
+    /// When it ends, however often its refresh tokens are used: `life` after the person let the app in.
+    pub(crate) fn ends_at(&self, life: Duration) -> Timestamp {
+        self.expires_at.min(self.created_at + life)
+    }
+}
+
 from_row!(AuthorizationRow {
     id,
     person_id,
@@ -162,7 +171,7 @@ pub(crate) async fn insert_authorization(tx: &mut Tx, row: &AuthorizationRow) ->
 }
 
 pub(crate) async fn authorization(
-    tx: &mut Tx,
+    tx: &mut impl Select,
     id: AuthorizationId,
 ) -> Result<Option<AuthorizationRow>, StoreError> {
     tx.first(authorizations!("id = $1"), args![id]).await

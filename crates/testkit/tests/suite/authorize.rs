@@ -13,6 +13,15 @@ async fn me(app: &TestApp, token: &str) -> portico_testkit::Answer {
     app.send(TestRequest::new("GET", "/v1/me").bearer(token)).await
 }
 
+/// Where the link on a page leads that tells an app what is wrong.
+#[track_caller]
+fn link_to_app(page: &portico_testkit::Answer) -> String {
+    assert_eq!((page.status, page.header("location")), (400, ""), "{}", page.text());
+    let text = page.text();
+    let link = text.split("id=\"to-app\" href=\"").nth(1).unwrap_or_else(|| panic!("no link in {text}"));
+    link.split('"').next().unwrap().replace("&amp;", "&")
+}
+
 on_both_databases! {
     an_app_acts_for_a_person,
     nobody_is_sent_to_an_address_that_is_not_registered,
@@ -23,6 +32,7 @@ on_both_databases! {
     an_assistants_token_opens_no_rest_route,
     a_person_chooses_the_account_and_leaving_it_ends_the_app,
     nobody_is_sent_anywhere_for_a_stranger_before_they_sign_in,
+    nobody_is_sent_to_an_app_that_nobody_checked_without_a_click,
     an_app_acts_in_the_account_that_was_chosen_and_in_no_other,
     consent_is_given_by_whoever_was_asked,
     the_console_signs_in_without_a_question_and_out_with_the_browser,
@@ -250,8 +260,8 @@ async fn an_assistants_token_opens_no_rest_route(app: TestApp) {
         (&[("resource", BASE_URL)], "invalid_target"),
         (&[("scope", "identity:read")], "invalid_scope"),
     ] {
-        let back = browser.get(&client.request(fields)).await;
-        assert_eq!(back.parameter("error").as_deref(), Some(error), "{fields:?}");
+        let shown = browser.get(&client.request(fields)).await;
+        assert!(link_to_app(&shown).contains(&format!("error={error}")), "{fields:?}");
     }
     let request = client
         .request(&[("resource", "HTTP://API.test/mcp/"), ("scope", "mcp:read identity:read offline_access")]);
@@ -319,6 +329,35 @@ async fn nobody_is_sent_anywhere_for_a_stranger_before_they_sign_in(app: TestApp
     assert_eq!((answer.status, answer.header("location")), (400, ""));
     let looked = Browser::new(&app).send(TestRequest::new("HEAD", &client.request(&[]))).await;
     assert_eq!(looked.status, 405, "a look alone does nothing");
+}
+
+async fn nobody_is_sent_to_an_app_that_nobody_checked_without_a_click(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let client = App::register(&app).await;
+    let mut browser = Browser::new(&app);
+    let signin = browser.get(&client.request(&[("scope", "nonsense")])).await;
+    let page = browser.follow(signin).await;
+    let fields = [("email", "ada@example.com"), ("password", PASSWORD)];
+    let answer = browser.submit(&page, "/signin", &fields).await;
+    let after_signin = browser.follow(answer).await;
+    assert_eq!((after_signin.status, after_signin.header("location")), (400, ""), "signing in is no yes");
+    for (fields, error) in [
+        (&[("scope", "nonsense")][..], "invalid_scope"),
+        (&[("response_type", "token")], "unsupported_response_type"),
+        (&[("code_challenge", "")], "invalid_request"),
+        (&[("prompt", "none")], "consent_required"),
+    ] {
+        let shown = browser.get(&client.request(fields)).await;
+        let (text, link) = (shown.text(), link_to_app(&shown));
+        assert!(link.starts_with(REDIRECT) && link.contains(&format!("error={error}")), "{link}");
+        assert!(link.contains("state=a+state") && link.contains("iss="), "{link}");
+        assert!(text.contains("127.0.0.1") && text.contains("Nobody here has checked this app"), "{text}");
+    }
+    // A click on the consent page is one.
+    let answer = browser.get(&client.request(&[])).await;
+    let consent = browser.follow(answer).await;
+    let denied = browser.submit(&consent, "/consent", &[("decision", "deny")]).await;
+    assert_eq!((denied.status, denied.parameter("error").as_deref()), (303, Some("access_denied")));
 }
 
 async fn an_app_acts_in_the_account_that_was_chosen_and_in_no_other(app: TestApp) {

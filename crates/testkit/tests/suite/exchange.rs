@@ -50,6 +50,7 @@ on_both_databases! {
     id_and_secret_may_be_percent_encoded,
     a_revoked_key_gives_nothing_and_its_tokens_end,
     everything_else_there_is_an_envelope,
+    endpoints_of_oauth_refuse_in_its_own_shape,
 }
 
 async fn a_key_is_exchanged_for_a_token_of_fifteen_minutes(app: TestApp) {
@@ -168,12 +169,36 @@ async fn a_revoked_key_gives_nothing_and_its_tokens_end(app: TestApp) {
 
 async fn everything_else_there_is_an_envelope(app: TestApp) {
     app.send_auth(TestRequest::new("GET", "/nope")).await.refused(Code::NotFound);
-    let wrong = app.send_auth(TestRequest::new("GET", "/oauth2/token")).await;
-    wrong.refused(Code::MethodNotAllowed);
-    assert_eq!(wrong.header("allow"), "POST");
     app.send_auth(TestRequest::new("DELETE", "/.well-known/jwks.json")).await.refused(Code::MethodNotAllowed);
-    let large = TestRequest::new("POST", "/oauth2/token").bytes(vec![b'x'; 65_537]);
-    app.send_auth(large).await.refused(Code::PayloadTooLarge);
+    app.send_auth(TestRequest::new("GET", "/oauth2/nope")).await.refused(Code::NotFound);
+    app.send_auth(TestRequest::new("POST", "/signin").bytes(vec![b'x'; 65_537]))
+        .await
+        .refused(Code::PayloadTooLarge);
+}
+
+/// Clients of OAuth read nothing but its own shape, whoever refuses them.
+async fn endpoints_of_oauth_refuse_in_its_own_shape(app: TestApp) {
+    let in_shape = |answer: &Answer, status: u16, error: &str| {
+        let body = answer.json();
+        assert_eq!((answer.status, &body["error"]), (status, &json!(error)), "{body}");
+        assert!(body["error_description"].as_str().is_some_and(|text| text.ends_with('.')), "{body}");
+        assert_eq!(body.as_object().unwrap().len(), 2, "{body}");
+        assert_eq!(answer.header("cache-control"), "no-store");
+        assert!(answer.header("x-request-id").starts_with("req_"));
+    };
+    for path in ["/oauth2/token", "/oauth2/register", "/oauth2/revoke", "/oauth2/introspect"] {
+        let wrong = app.send_auth(TestRequest::new("GET", path)).await;
+        in_shape(&wrong, 405, "invalid_request");
+        assert_eq!(wrong.header("allow"), "POST");
+        let large = app.send_auth(TestRequest::new("POST", path).bytes(vec![b'x'; 65_537])).await;
+        in_shape(&large, 413, "invalid_request");
+        assert!(large.json()["error_description"].as_str().unwrap().contains("65536 bytes"), "{large:?}");
+    }
+    app.stopping.begin();
+    let stopping = app.send_auth(TestRequest::new("POST", "/oauth2/token").form(FORM)).await;
+    in_shape(&stopping, 503, "temporarily_unavailable");
+    assert_eq!(stopping.header("retry-after"), "1");
+    app.send_auth(TestRequest::new("GET", "/signin")).await.refused(Code::Unavailable);
 }
 
 /// Whatever SQLite is told to keep goes to its log first, so a log that does not grow was told nothing.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use portico::Environment;
+use portico_identity::RefreshTokenDays;
 use portico_kernel::Code;
-use portico_testkit::{Answer, Browser, TestApp, TestRequest, on_both_databases};
+use portico_testkit::{Answer, Browser, TestApp, TestAppOptions, TestRequest, on_both_databases};
 
 use crate::apps::{App, Tokens, claims, sign_in_and_authorize};
 use crate::signin::PASSWORD;
@@ -32,6 +34,8 @@ on_both_databases! {
     a_changed_token_is_nothing_and_harms_nobody,
     scopes_and_audience_stay_or_get_less,
     a_refresh_token_lives_thirty_days_from_its_last_use,
+    what_a_person_let_an_app_do_ends_after_ninety_days,
+    what_a_person_let_an_app_do_ends_after_the_configured_days,
     an_erased_person_or_closed_account_refreshes_nothing,
 }
 
@@ -156,6 +160,31 @@ async fn a_refresh_token_lives_thirty_days_from_its_last_use(app: TestApp) {
         tokens = Tokens::read(&refresh(&app, &client, &tokens.refresh).await);
     }
     app.advance(Duration::from_hours(30 * 24)).await;
+    assert_eq!(refresh(&app, &client, &tokens.refresh).await.json()["error"], "invalid_grant");
+}
+
+async fn what_a_person_let_an_app_do_ends_after_ninety_days(app: TestApp) {
+    let (client, mut tokens) = begin(&app).await;
+    for _ in 0..3 {
+        app.advance(Duration::from_hours(29 * 24)).await;
+        tokens = Tokens::read(&refresh(&app, &client, &tokens.refresh).await);
+    }
+    app.advance(Duration::from_hours(3 * 24 - 1)).await;
+    tokens = Tokens::read(&refresh(&app, &client, &tokens.refresh).await);
+    app.advance(Duration::from_hours(1)).await;
+    let over = refresh(&app, &client, &tokens.refresh).await;
+    assert_eq!((over.status, &over.json()["error"]), (400, &serde_json::json!("invalid_grant")));
+}
+
+async fn what_a_person_let_an_app_do_ends_after_the_configured_days(app: TestApp) {
+    let environment =
+        Environment { refresh_token_days: RefreshTokenDays::new(2).unwrap(), ..Environment::default() };
+    let options = TestAppOptions { environment, ..TestAppOptions::default() };
+    let app = app.beside_with(options).await;
+    let (client, mut tokens) = begin(&app).await;
+    app.advance(Duration::from_hours(47)).await;
+    tokens = Tokens::read(&refresh(&app, &client, &tokens.refresh).await);
+    app.advance(Duration::from_hours(1)).await;
     assert_eq!(refresh(&app, &client, &tokens.refresh).await.json()["error"], "invalid_grant");
 }
 

@@ -7,7 +7,7 @@ use portico_kernel::Clock;
 use portico_testkit::{Answer, Browser, TestApp, on_both_databases};
 use totp_rs::{Builder, Secret};
 
-use crate::apps::{App, sign_in_and_authorize};
+use crate::apps::{App, Tokens, claims, sign_in_and_authorize};
 use crate::signin::PASSWORD;
 
 const OTHER: &str = "seven marble 58 lantern";
@@ -45,6 +45,8 @@ on_both_databases! {
     a_link_to_choose_a_password_ends_with_the_password,
     a_sign_in_half_way_ends_with_the_password,
     an_app_that_is_disconnected_is_refused,
+    a_password_by_a_link_disconnects_the_apps,
+    an_address_that_is_not_confirmed_is_marked,
 }
 
 async fn name_and_address_change(app: TestApp) {
@@ -247,4 +249,57 @@ async fn an_app_that_is_disconnected_is_refused(app: TestApp) {
             "invalid_grant",
         )
         .await;
+}
+
+async fn a_password_by_a_link_disconnects_the_apps(app: TestApp) {
+    let person = app.new_person("ada@example.com", Some(PASSWORD)).await.id;
+    let client = App::create(&app, "identity:read account:read", false).await;
+    let mut browser = Browser::new(&app);
+    let tokens = sign_in_and_authorize(&app, &mut browser, &client, "identity:read").await;
+    let me = || portico_testkit::TestRequest::new("GET", "/v1/me").bearer(&tokens.access);
+    let changed = [("current_password", PASSWORD), ("new_password", OTHER)];
+    assert_eq!(change(&mut browser, "/settings/password", &changed).await.status, 303);
+    app.catch_up().await;
+    app.send(me()).await.ok();
+    let made = app.admin(Admin::Person(PersonCommand::PasswordLink { person })).await;
+    let path = made["link"].as_str().unwrap().split("auth.test").nth(1).unwrap().to_owned();
+    let mut chooser = Browser::new(&app);
+    let page = chooser.get(&path).await;
+    assert!(page.text().contains("the apps that you let in are disconnected"), "{}", page.text());
+    assert_eq!(chooser.submit(&page, "/password", &[("password", PASSWORD)]).await.status, 303);
+    app.catch_up().await;
+    app.send(me()).await.refused(portico_kernel::Code::Unauthenticated);
+    let refresh = [("grant_type", "refresh_token"), ("refresh_token", &*tokens.refresh)];
+    client.refused(&app, &refresh, "invalid_grant").await;
+    chooser.sign_in("ada@example.com", PASSWORD).await;
+    assert!(!chooser.get("/settings").await.text().contains("Test App"));
+}
+
+async fn an_address_that_is_not_confirmed_is_marked(app: TestApp) {
+    const MARK: &str = "not confirmed";
+    let ada = app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let client = App::create(&app, "identity:read account:read", false).await;
+    let mut browser = Browser::new(&app);
+    let tokens = sign_in_and_authorize(&app, &mut browser, &client, "identity:read").await;
+    assert_eq!(claims(&tokens.access)["email_verified"], true);
+    for path in ["/settings", "/signout"] {
+        assert!(!browser.get(path).await.text().contains(MARK), "{path}");
+    }
+    let moved = [("email", "countess@example.com"), ("current_password", PASSWORD)];
+    assert_eq!(change(&mut browser, "/settings/email", &moved).await.status, 303, "no mail is sent here");
+    for path in ["/settings", "/signout"] {
+        assert!(browser.get(path).await.text().contains(MARK), "{path}");
+    }
+    let answer = browser.get(&client.request(&[("scope", "account:read")])).await;
+    let consent = browser.follow(answer).await;
+    assert!(consent.text().contains(MARK));
+    let refresh = [("grant_type", "refresh_token"), ("refresh_token", &*tokens.refresh)];
+    let next = Tokens::read(&client.token(&app, &refresh).await);
+    assert_eq!(claims(&next.access)["email_verified"], false);
+    let console = app.person_token(ada.id).await;
+    assert_eq!(claims(&console)["email_verified"], false);
+    let members = format!("/v1/accounts/orgs/{}/members", ada.account_id);
+    let listed = app.send(portico_testkit::TestRequest::new("GET", &members).bearer(&console)).await.ok();
+    assert_eq!(listed["members"][0]["email_verified"], false, "{listed}");
+    assert!(claims(&app.token).get("email_verified").is_none(), "a key has no address");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use portico_kernel::Code;
-use portico_testkit::{Answer, Browser, TestApp, TestRequest, on_both_databases};
+use portico_testkit::{Answer, Browser, Database, TestApp, TestRequest, on_both_databases, until};
 
 pub(crate) const PASSWORD: &str = "violet anchor 94 teapot";
 const WRONG: &str = "The e-mail address or the password is wrong.";
@@ -25,6 +25,10 @@ on_both_databases! {
     ten_wrong_passwords_are_enough_in_every_spelling,
     one_address_has_fifty_tries,
     tries_side_by_side_do_not_pass_the_limit,
+    wrong_passwords_from_one_address_refuse_nobody_at_another,
+    a_browser_that_signed_in_before_goes_on_among_strangers,
+    a_known_browser_has_ten_tries_too,
+    guesses_from_many_addresses_are_slowed_down,
     forms_from_elsewhere_are_refused,
     pages_keep_to_themselves,
     a_session_ends_when_it_is_not_used_and_in_any_case,
@@ -42,7 +46,8 @@ async fn a_person_signs_in_and_out(app: TestApp) {
     let page = browser.get("/signout").await;
     let kept = browser.cookies.clone();
     assert_eq!(browser.submit(&page, "/signout", &[]).await.header("location"), "/signin");
-    assert!(browser.cookies.is_empty(), "{:?}", browser.cookies);
+    let left: Vec<_> = browser.cookies.keys().collect();
+    assert_eq!(left, ["__Host-portico-known"], "all that says that the person was here before");
     browser.cookies = kept;
     assert_eq!(browser.get("/settings").await.status, 303, "the session is over, whoever kept its cookie");
     let log = actions(&app, &app.person_token(ada.id).await, &ada.account_id.to_string()).await;
@@ -111,6 +116,103 @@ async fn tries_side_by_side_do_not_pass_the_limit(app: TestApp) {
     let statuses = futures_util::future::join_all(tries).await;
     assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 10, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 15, "{statuses:?}");
+}
+
+async fn wrong_passwords_from_one_address_refuse_nobody_at_another(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    for number in 0..10 {
+        let answer = Browser::at(&app, "198.51.100.1").sign_in("ada@example.com", "wrong").await;
+        assert_eq!(answer.status, 401, "try {number}");
+    }
+    let there = Browser::at(&app, "198.51.100.1").sign_in("ada@example.com", PASSWORD).await;
+    assert_eq!(there.status, 429);
+    let here = Browser::at(&app, "198.51.100.2").sign_in("ada@example.com", PASSWORD).await;
+    assert!(signed_in(&here), "{}", here.alert());
+}
+
+async fn a_browser_that_signed_in_before_goes_on_among_strangers(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    app.new_person("eve@example.com", Some(PASSWORD)).await;
+    let mut known = Browser::new(&app);
+    known.sign_in("ada@example.com", PASSWORD).await;
+    let page = known.get("/signout").await;
+    known.submit(&page, "/signout", &[]).await;
+    app.clock.advance(Duration::from_hours(100 * 24));
+    // Someone at the same address uses up what the address has, and what the person has there.
+    for number in 0..50 {
+        let email =
+            if number < 10 { "ada@example.com".to_owned() } else { format!("nobody{number}@x.example") };
+        assert_eq!(Browser::new(&app).sign_in(&email, "wrong").await.status, 401, "try {number}");
+    }
+    assert_eq!(Browser::new(&app).sign_in("ada@example.com", PASSWORD).await.status, 429);
+    assert_eq!(known.sign_in("eve@example.com", PASSWORD).await.status, 429, "nobody else was here before");
+    assert!(signed_in(&known.sign_in("ada@example.com", PASSWORD).await));
+    let page = known.get("/signout").await;
+    known.submit(&page, "/signout", &[]).await;
+    let cookie = known.cookies["__Host-portico-known"].clone();
+    let mut forged = Browser::new(&app);
+    forged.cookies.insert("__Host-portico-known".to_owned(), format!("{cookie}x"));
+    assert_eq!(forged.sign_in("ada@example.com", PASSWORD).await.status, 429);
+}
+
+async fn a_known_browser_has_ten_tries_too(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let mut known = Browser::new(&app);
+    known.sign_in("ada@example.com", PASSWORD).await;
+    let page = known.get("/signout").await;
+    known.submit(&page, "/signout", &[]).await;
+    for number in 0..10 {
+        assert_eq!(known.sign_in("ada@example.com", "wrong").await.status, 401, "try {number}");
+    }
+    assert_eq!(known.sign_in("ada@example.com", PASSWORD).await.status, 429);
+    assert!(
+        signed_in(&Browser::new(&app).sign_in("ada@example.com", PASSWORD).await),
+        "it counts for itself"
+    );
+}
+
+async fn guesses_from_many_addresses_are_slowed_down(app: TestApp) {
+    let ada = app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let from = async |last: u8, password: &str| {
+        Browser::at(&app, &format!("198.51.100.{last}")).sign_in("ada@example.com", password).await
+    };
+    for last in 0..10 {
+        assert_eq!(from(last, "wrong").await.status, 401, "address {last}");
+    }
+    assert_eq!(from(100, "wrong").await.status, 401, "a first try is never refused");
+    for wait in [15, 30, 60] {
+        let slowed = from(100, PASSWORD).await;
+        assert_eq!((slowed.status, slowed.header("retry-after")), (429, &*wait.to_string()));
+        app.advance(Duration::from_secs(wait)).await;
+        assert_eq!(from(100, "wrong").await.status, 401, "after {wait} s");
+    }
+    assert!(signed_in(&from(101, PASSWORD).await), "the person gets in all the same");
+    // What many addresses do fills nobody's audit log.
+    let (token, account) = (app.person_token(ada.id).await, ada.account_id.to_string());
+    let failures = async || {
+        let actions = actions(&app, &token, &account).await;
+        actions.iter().filter(|action| *action == "person.signin_failed").count()
+    };
+    Box::pin(until("ten failures in the log", async || failures().await >= 10)).await;
+    assert_eq!(failures().await, 10);
+}
+
+/// On one database alone: two hundred passwords take long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_network_of_ipv6_has_two_hundred_tries() {
+    let app = TestApp::new(Database::Sqlite).await;
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let from = async |number: u16| {
+        // The limit of a minute is not what is tested here.
+        app.clock.advance(Duration::from_secs(1));
+        let email = format!("nobody{number}@example.com");
+        Browser::at(&app, &format!("2001:db8:1:{number:x}::1")).sign_in(&email, "wrong").await.status
+    };
+    for number in 0..200 {
+        assert_eq!(from(number).await, 401, "try {number}");
+    }
+    assert_eq!(from(200).await, 429);
+    assert!(signed_in(&Browser::at(&app, "2001:db8:2::1").sign_in("ada@example.com", PASSWORD).await));
 }
 
 async fn forms_from_elsewhere_are_refused(app: TestApp) {

@@ -1,0 +1,173 @@
+//! How often a minute someone may make the provider write. It is counted in memory: a refusal leaves nothing behind,
+//! and each server counts for itself (docs/decisions/0031-limits-of-the-pages.md).
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use portico_kernel::{AuthorizationId, Code, PersonId, Problem, Timestamp};
+
+use super::RequestContext;
+use super::response::whole_seconds;
+use super::routes::Counts;
+use crate::limits::{self, WRITES_WINDOW};
+
+/// Whoever has a minute of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Writer {
+    Person(PersonId),
+    Address(String),
+    Network(String),
+    /// What a person let an app do: an app's server refreshes for all its people, from one address.
+    Authorization(AuthorizationId),
+}
+
+impl Writer {
+    const fn limit(&self) -> usize {
+        match self {
+            Self::Person(_) => limits::WRITES_OF_PERSON,
+            Self::Address(_) => limits::WRITES_FROM_ADDRESS,
+            Self::Network(_) => limits::WRITES_FROM_NETWORK,
+            Self::Authorization(_) => limits::WRITES_OF_AUTHORIZATION,
+        }
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Person(_) => "person",
+            Self::Address(_) => "address",
+            Self::Network(_) => "network",
+            Self::Authorization(_) => "authorization",
+        }
+    }
+}
+
+/// A minute is used up.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooManyWrites {
+    pub(crate) message: String,
+    pub(crate) wait: Duration,
+}
+
+impl From<TooManyWrites> for Problem {
+    fn from(refused: TooManyWrites) -> Self {
+        Self::new(Code::RateLimited, refused.message).retry_after(refused.wait)
+    }
+}
+
+/// The writes of the last minute.
+#[derive(Default)]
+pub(crate) struct WriteLimits(Mutex<HashMap<Writer, VecDeque<Timestamp>>>);
+
+impl WriteLimits {
+    /// Counts a request before it is known whose it is.
+    pub(crate) fn count(&self, counts: Counts, context: &RequestContext<'_>) -> Result<(), TooManyWrites> {
+        match counts {
+            Counts::Nothing | Counts::OfSignedIn => Ok(()),
+            Counts::Every => self.take(context.now, from(context)),
+        }
+    }
+
+    /// Counts the use of a genuine refresh token, for the authorization that it is of.
+    pub(crate) fn count_refresh(
+        &self,
+        authorization: AuthorizationId,
+        now: Timestamp,
+    ) -> Result<(), TooManyWrites> {
+        self.take(now, vec![Writer::Authorization(authorization)])
+    }
+
+    /// Counts a sign-in, which is the person's as soon as it succeeds.
+    pub(crate) fn count_sign_in(&self, person: PersonId, now: Timestamp) -> Result<(), TooManyWrites> {
+        self.take(now, vec![Writer::Person(person)])
+    }
+
+    /// Counts a request of someone who is signed in.
+    pub(crate) fn count_of(
+        &self,
+        person: PersonId,
+        counts: Counts,
+        context: &RequestContext<'_>,
+    ) -> Result<(), TooManyWrites> {
+        let mut writers = vec![Writer::Person(person)];
+        match counts {
+            Counts::Nothing => return Ok(()),
+            Counts::Every => {}
+            Counts::OfSignedIn => writers.extend(from(context)),
+        }
+        self.take(context.now, writers)
+    }
+
+    /// Counts one write of each; when the minute of one is used up, none is counted.
+    fn take(&self, now: Timestamp, writers: Vec<Writer>) -> Result<(), TooManyWrites> {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |time: &Timestamp| now.since(*time) >= WRITES_WINDOW;
+        for writer in &writers {
+            let Some(times) = counted.get_mut(writer) else { continue };
+            while times.front().is_some_and(is_over) {
+                times.pop_front();
+            }
+            let limit = writer.limit();
+            if let Some(oldest) = times.front().filter(|_| times.len() >= limit) {
+                let wait = (*oldest + WRITES_WINDOW).since(now);
+                let (whose, seconds) = (writer.name(), whole_seconds(wait));
+                let message = format!(
+                    "Too many changes in a minute: one {whose} may make {limit}. Try again in {seconds} seconds."
+                );
+                return Err(TooManyWrites { message, wait });
+            }
+        }
+        if counted.len() >= limits::WRITERS_MAX {
+            counted.retain(|_, times| !times.back().is_none_or(is_over));
+            // So many at once are no one stranger. What is forgotten is a minute.
+            if counted.len() >= limits::WRITERS_MAX {
+                counted.clear();
+            }
+        }
+        for writer in writers {
+            counted.entry(writer).or_default().push_back(now);
+        }
+        Ok(())
+    }
+}
+
+/// Where the request came from, near and far.
+fn from(context: &RequestContext<'_>) -> Vec<Writer> {
+    let network = context.network_bucket().map(Writer::Network);
+    [Writer::Address(context.address_bucket())].into_iter().chain(network).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(number: usize) -> Vec<Writer> {
+        vec![Writer::Address(number.to_string())]
+    }
+
+    #[test]
+    fn the_minute_moves_on_and_a_refusal_uses_up_nothing() {
+        let (limits, start) = (WriteLimits::default(), Timestamp::from_seconds(1_000));
+        let second = |number: u64| start + Duration::from_secs(number);
+        for number in 0..120 {
+            limits.take(second(30 * (number / 60)), address(1)).unwrap();
+        }
+        for _ in 0..100 {
+            let refused = limits.take(second(45), address(1)).unwrap_err();
+            assert_eq!(refused.wait, Duration::from_secs(15));
+        }
+        for _ in 0..60 {
+            limits.take(second(60), address(1)).unwrap();
+        }
+        assert_eq!(limits.take(second(60), address(1)).unwrap_err().wait, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (counted, now) = (WriteLimits::default(), Timestamp::from_seconds(1_000));
+        for number in 0..3 * limits::WRITERS_MAX {
+            counted.take(now, address(number)).unwrap();
+            assert!(counted.0.lock().unwrap().len() <= limits::WRITERS_MAX);
+        }
+    }
+}
