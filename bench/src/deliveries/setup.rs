@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use portico::App;
 use portico::admin::{self, AccountCommand, Admin, TokenCommand};
-use portico::config::{Config, Settings};
+use portico::config::Config;
+use portico::settings::Settings;
 use portico_kernel::{AccountId, Plans, Timestamp};
 use portico_store::{Db, Select, args};
 use portico_testkit::{Database, TestDatabase};
@@ -19,6 +20,7 @@ use crate::http::process::{Cluster, Process};
 /// Nothing is refused, and this machine may be called.
 const CONFIG: &str = r#"
 listen_api = "127.0.0.1:0"
+max_connections_per_address = 20_000
 listen_auth = "127.0.0.1:0"
 listen_mqtt = "127.0.0.1:0"
 listen_metrics = "127.0.0.1:0"
@@ -28,6 +30,7 @@ egress_allow = "127.0.0.0/8"
 [plans.free]
 monthly_units = 1000000000000
 calls_per_minute = 100000000
+deliveries_per_minute = 100000000
 "#;
 
 /// An account that makes events.

@@ -37,6 +37,9 @@ impl Operation for ListEvents {
     type Answer = Page<Envelope<Value>>;
 
     async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Page<Envelope<Value>>, Problem> {
+        if let Some(event_type) = &self.event_type {
+            ctx.engine().registry.check_event_type("type", event_type)?;
+        }
         let (account, page) = (ctx.account(Some(self.org_id)).await?, ctx.page()?);
         let after = match self.after {
             None => 0,

@@ -242,6 +242,9 @@ impl Accounts {
         if !sql::delete_invitation(tx, row.account_id, row.id).await? {
             return Err(gone());
         }
+        if row.role == Role::Owner {
+            self.check_new_owner(ctx, row.account_id, person).await?;
+        }
         ctx.set_account(row.account_id);
         self.add_member(ctx, row.account_id, person, row.role).await?;
         Ok(row.account_id)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use portico_engine::{Ctx, Engine, Job, JobOutcome};
 use portico_kernel::{AccountId, PersonId, Problem, Role};
 
+use crate::member_resources::RemovalChoice;
 use crate::{AccountKind, Accounts, limits, sql};
 
 /// Erases accounts whose grace period is over: a few rows in each transaction, the account itself last, so that it may
@@ -63,7 +64,7 @@ impl EraseAccounts {
             let Some(member) = sql::member(tx, row.id, person).await? else { continue };
             let last = member.role == Role::Owner && sql::count_owners(tx, row.id).await? < 2;
             ctx.set_account(row.id);
-            accounts.remove_member(&mut ctx, row.id, person).await?;
+            accounts.remove_member(&mut ctx, row.id, person, RemovalChoice::default()).await?;
             let tx = ctx.tx().await?;
             if last && sql::erase_account(tx, row.id, now + limits::ERASURE_GRACE).await? {
                 accounts.directory.set_closed(tx, row.id, true, now).await?;

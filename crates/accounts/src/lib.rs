@@ -13,6 +13,7 @@ mod invitations;
 mod jobs;
 pub mod limits;
 mod me;
+mod member_resources;
 mod members;
 mod model;
 mod orgs;
@@ -22,27 +23,47 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use portico_engine::ports::{
-    Directory, Enrolment, Mailer, Membership, Memberships, PendingInvitation, account_closed,
+    CreatedResources, Directory, Enrolment, Mailer, Membership, Memberships, PendingInvitation,
+    account_closed,
 };
 use portico_engine::{Area, Ctx, Engine};
 use portico_kernel::{AccountId, Code, PersonId, Plans, Problem, Role, Timestamp};
 use portico_store::{OnConflict, StoreError, Tx};
 use serde_json::json;
 
+pub use limits::FreeTeamsPerPerson;
 pub use model::{AccountKind, AccountStatus};
 
 /// The state of the area.
 pub struct Accounts {
     directory: Arc<dyn Directory>,
     mailer: Arc<dyn Mailer>,
+    /// Keys and API tokens by who made them,
+    credentials: Arc<dyn CreatedResources>,
+    /// and webhook endpoints.
+    endpoints: Arc<dyn CreatedResources>,
     /// The address of the identity provider, where people take up invitations.
     auth_url: String,
+    free_teams: FreeTeamsPerPerson,
+}
+
+/// What the area asks of others.
+pub struct AccountsPorts {
+    /// Knows people and credentials.
+    pub directory: Arc<dyn Directory>,
+    /// Sends invitations.
+    pub mailer: Arc<dyn Mailer>,
+    /// Knows who made which key and API token.
+    pub credentials: Arc<dyn CreatedResources>,
+    /// Knows who made which webhook endpoint.
+    pub endpoints: Arc<dyn CreatedResources>,
 }
 
 impl Accounts {
-    /// The area's state; `directory` knows people and credentials, and `mailer` sends invitations.
-    pub fn new(directory: Arc<dyn Directory>, mailer: Arc<dyn Mailer>, auth_url: impl Into<String>) -> Self {
-        Self { directory, mailer, auth_url: auth_url.into() }
+    /// The area's state, which asks the other areas through `ports`.
+    pub fn new(ports: AccountsPorts, auth_url: impl Into<String>, free_teams: FreeTeamsPerPerson) -> Self {
+        let AccountsPorts { directory, mailer, credentials, endpoints } = ports;
+        Self { directory, mailer, credentials, endpoints, auth_url: auth_url.into(), free_teams }
     }
 
     /// Creates an account, and lets `ctx` act in it from here on. Without a slug one is made from the name.
@@ -123,6 +144,34 @@ impl Accounts {
         }
         Ok(())
     }
+
+    /// Refuses when the person owns as many teams on the first plan as one may. Those that are about to be erased count,
+    /// since they can be taken back.
+    pub(crate) async fn check_free_teams(&self, ctx: &mut Ctx, person: PersonId) -> Result<(), Problem> {
+        let rows = sql::accounts_of(ctx.tx().await?, person).await?;
+        let is_free = |row: &sql::AccountRow| row.kind == AccountKind::Team && row.plan == Plans::FIRST;
+        let owned = rows.iter().filter(|row| is_free(row) && row.role == Some(Role::Owner)).count();
+        let FreeTeamsPerPerson(limit) = self.free_teams;
+        if owned >= usize::from(limit) {
+            let message = format!("A person may own at most {limit} teams on the plan {}.", Plans::FIRST);
+            return Err(Problem::limit_reached("accounts", message, limit));
+        }
+        Ok(())
+    }
+
+    /// The same for a person who is to own `account`, if that is on the first plan.
+    pub(crate) async fn check_new_owner(
+        &self,
+        ctx: &mut Ctx,
+        account: AccountId,
+        person: PersonId,
+    ) -> Result<(), Problem> {
+        if ctx.plan(account).await? == Plans::FIRST {
+            self.check_free_teams(ctx, person).await
+        } else {
+            Ok(())
+        }
+    }
 }
 
 fn check_plan(ctx: &Ctx, plan: &str) -> Result<(), Problem> {
@@ -154,6 +203,7 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .op::<members::ListMembers>()
         .op::<members::UpdateMember>()
         .op::<members::DeleteMember>()
+        .op::<member_resources::ListMemberResources>()
         .op::<invitations::ListInvitations>()
         .op::<invitations::CreateInvitation>()
         .op::<invitations::DeleteInvitation>()

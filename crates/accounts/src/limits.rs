@@ -10,6 +10,8 @@ pub const SLUG_CHARACTERS_MAX: usize = 40;
 pub const CHOSEN_SLUG_CHARACTERS: std::ops::RangeInclusive<usize> = 2..=48;
 /// Teams that one person may belong to.
 pub const TEAMS_MAX: usize = 100;
+/// Teams on the first plan that one person may own, unless the configuration says otherwise.
+const FREE_TEAMS_DEFAULT: u16 = 5;
 /// Open invitations of a team, and of a person over all their teams.
 pub const INVITATIONS_MAX: i64 = 100;
 /// How long an invitation can be taken up.
@@ -22,3 +24,13 @@ pub const ERASURE_EVERY: Duration = Duration::from_mins(1);
 pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
 /// Rows that are erased in one transaction.
 pub const ERASURE_ROWS: i64 = 500;
+
+/// How many teams on the first plan one person may own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeTeamsPerPerson(pub u16);
+
+impl Default for FreeTeamsPerPerson {
+    fn default() -> Self {
+        Self(FREE_TEAMS_DEFAULT)
+    }
+}

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, PageRequest, Spec};
+use portico_engine::{AccountRef, Ctx, Cursor, Operation, Page, PageRequest, ROLE_REQUIRED, Spec};
 use portico_kernel::{AccountId, Category, Code, PersonId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use crate::member_resources::{EndpointsChoice, KeysChoice, RemainingResource, RemovalChoice, ResourceState};
 use crate::orgs::person;
 use crate::{Accounts, events, sql};
 
@@ -17,6 +19,8 @@ pub(crate) struct Member {
     user_id: PersonId,
     /// The e-mail address.
     email: String,
+    /// Has the person shown that the address is theirs?
+    email_verified: bool,
     /// The display name.
     name: String,
     /// `owner`, `admin` or `member`.
@@ -33,8 +37,10 @@ impl Accounts {
         let mut people: HashMap<_, _> = people.into_iter().map(|person| (person.id, person)).collect();
         let member = |row: sql::MemberRow| {
             let person = people.remove(&row.person_id);
+            let email_verified = person.as_ref().is_some_and(|person| person.email_verified);
             let (email, name) = person.map(|person| (person.email, person.name)).unwrap_or_default();
-            Member { user_id: row.person_id, email, name, role: row.role, joined_at: row.created_at }
+            let (user_id, role, joined_at) = (row.person_id, row.role, row.created_at);
+            Member { user_id, email, email_verified, name, role, joined_at }
         };
         Ok(rows.into_iter().map(member).collect())
     }
@@ -119,12 +125,15 @@ impl Operation for UpdateMember {
         let was = row.role;
         if was != self.role {
             check_owners(ctx, account, was).await?;
+            if self.role == Role::Owner {
+                accounts.check_new_owner(ctx, account, self.user_id).await?;
+            }
             sql::set_role(ctx.tx().await?, account, self.user_id, self.role).await?;
             if self.role < was {
                 // Their invitations may give a role that they can no longer give.
                 sql::delete_invitations_by(ctx.tx().await?, account, self.user_id).await?;
             }
-            let roles = serde_json::json!({ "from": was.name(), "to": self.role.name() });
+            let roles = json!({ "from": was.name(), "to": self.role.name() });
             ctx.audit_with("member.role_changed", &self.user_id, roles)?;
         }
         let row = find(ctx, account, self.user_id).await?;
@@ -133,8 +142,10 @@ impl Operation for UpdateMember {
     }
 }
 
-/// Remove a member, or leave a team. Their access ends at once, and so do their invitations; keys and API tokens that they
-/// made are the account's and stay. An admin cannot remove an owner, and the last owner stays.
+/// Remove a member, or leave a team. Their access ends at once, and so do their invitations. What they made is in the
+/// answer: keys and API tokens are the account's and stay unless `keys` says otherwise; webhook endpoints that they made,
+/// or set the address of, are disabled unless `endpoints` says otherwise. An admin cannot remove an owner, and the last
+/// owner stays.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteMember {
@@ -142,6 +153,24 @@ pub(crate) struct DeleteMember {
     org_id: AccountRef,
     /// The person.
     user_id: PersonId,
+    /// What becomes of the keys and API tokens that they made; without it they are kept. For admins and owners.
+    #[serde(default)]
+    keys: Option<KeysChoice>,
+    /// What becomes of the webhook endpoints that they made; without it they are disabled. For admins and owners.
+    #[serde(default)]
+    endpoints: Option<EndpointsChoice>,
+}
+
+/// A member who was removed.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RemovedMember {
+    /// What they made in the account and was in use, and what became of it.
+    resources: Vec<RemainingResource>,
+}
+
+fn role_required(least: Role, message: &'static str) -> Problem {
+    let role = [("role", least.name().to_owned())];
+    Problem::new(Code::Forbidden, message).with_info(ROLE_REQUIRED, "accounts", role)
 }
 
 impl Operation for DeleteMember {
@@ -150,42 +179,45 @@ impl Operation for DeleteMember {
             .persons()
             .category(Category::Write);
     type Area = Accounts;
-    type Answer = Done;
+    type Answer = RemovedMember;
 
-    async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Done, Problem> {
+    async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<RemovedMember, Problem> {
         let caller = person(ctx)?;
         let account = ctx.lock_account(self.org_id).await?.id;
         let own = find(ctx, account, caller).await?.role;
         if self.user_id != caller && own < Role::Admin {
-            let message = "Only an owner or admin removes others.";
-            return Err(Problem::new(Code::Forbidden, message).with_info(
-                "ROLE_REQUIRED",
-                "accounts",
-                [("role", Role::Admin.name().to_owned())],
-            ));
+            return Err(role_required(Role::Admin, "Only an owner or admin removes others."));
+        }
+        if (self.keys.is_some() || self.endpoints.is_some()) && own < Role::Admin {
+            let message = "Only an owner or admin chooses what becomes of keys and endpoints.";
+            return Err(role_required(Role::Admin, message));
         }
         let removed = find(ctx, account, self.user_id).await?.role;
         if removed > own {
-            return Err(Problem::new(Code::Forbidden, "Only an owner removes an owner.").with_info(
-                "ROLE_REQUIRED",
-                "accounts",
-                [("role", Role::Owner.name().to_owned())],
-            ));
+            return Err(role_required(Role::Owner, "Only an owner removes an owner."));
         }
         check_owners(ctx, account, removed).await?;
-        accounts.remove_member(ctx, account, self.user_id).await?;
-        Ok(Done {})
+        let choice = RemovalChoice {
+            keys: self.keys.unwrap_or_default(),
+            endpoints: self.endpoints.unwrap_or_default(),
+        };
+        let resources = accounts.remove_member(ctx, account, self.user_id, choice).await?;
+        Ok(RemovedMember { resources })
     }
 }
 
 impl Accounts {
-    /// Removes a member of the account that `ctx` acts in, their invitations, and what apps may do there for them.
+    /// Removes a member of the account that `ctx` acts in, their invitations, and what apps may do there for them; ends
+    /// or keeps what they made.
     pub(crate) async fn remove_member(
         &self,
         ctx: &mut Ctx,
         account: AccountId,
         person: PersonId,
-    ) -> Result<(), Problem> {
+        choice: RemovalChoice,
+    ) -> Result<Vec<RemainingResource>, Problem> {
+        // First, while somebody who leaves may still act here.
+        let resources = self.end_resources(ctx, account, person, choice).await?;
         let now = ctx.now();
         let tx = ctx.tx().await?;
         sql::delete_member(tx, account, person).await?;
@@ -194,8 +226,27 @@ impl Accounts {
         }
         sql::delete_invitations_by(tx, account, person).await?;
         self.directory.left(tx, account, person, now).await?;
-        ctx.audit("member.removed", &person)?;
+        ctx.audit_with("member.removed", &person, ids_by_state(&resources))?;
         let actor = ctx.caller().subject.clone();
-        ctx.emit(&events::MemberRemoved { user_id: person.to_string(), actor }).map(drop)
+        ctx.emit(&events::MemberRemoved { user_id: person.to_string(), actor })?;
+        Ok(resources)
     }
+}
+
+/// The ids of what a removed member made, by what became of it, for the audit log.
+fn ids_by_state(resources: &[RemainingResource]) -> Value {
+    let ids = |state: ResourceState| -> Vec<_> {
+        resources.iter().filter(|each| each.state == state).map(|each| &each.resource.id).collect()
+    };
+    let states = [
+        ("kept", ResourceState::Kept),
+        ("revoked", ResourceState::Revoked),
+        ("disabled", ResourceState::Disabled),
+    ];
+    let groups = states.map(|(name, state)| (name, ids(state)));
+    groups
+        .into_iter()
+        .filter(|(_, ids)| !ids.is_empty())
+        .map(|(name, ids)| (name.to_owned(), json!(ids)))
+        .collect()
 }

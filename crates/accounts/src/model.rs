@@ -1,6 +1,6 @@
 //! Kinds and states of accounts, and the rules for their names and slugs, without I/O.
 
-use portico_kernel::{AccountId, Problem, is_short_text, text_enum};
+use portico_kernel::{AccountId, Problem, text_enum};
 use portico_store::text_value;
 
 use crate::limits;
@@ -48,11 +48,8 @@ pub(crate) struct AccountChange {
 
 /// Refuses a name that is empty, too long or not printable.
 pub(crate) fn check_name(name: &str) -> Result<(), Problem> {
-    if name.trim().is_empty() || !is_short_text(name, limits::NAME_CHARACTERS_MAX) {
-        let message = format!("must have 1 to {} printable characters", limits::NAME_CHARACTERS_MAX);
-        return Err(Problem::field("name", message));
-    }
-    Ok(())
+    portico_kernel::check_name(name, 1..=limits::NAME_CHARACTERS_MAX)
+        .map_err(|message| Problem::field("name", message))
 }
 
 /// Refuses a slug that a person chose when it is too short, too long or has other characters.

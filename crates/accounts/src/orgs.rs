@@ -41,7 +41,7 @@ impl Operation for ListOrgs {
     }
 }
 
-/// Make a team. Whoever makes it owns it.
+/// Make a team. Whoever makes it owns it. A person may own only a few teams on the first plan.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateOrg {
@@ -62,6 +62,7 @@ impl Operation for CreateOrg {
     async fn run(self, accounts: &Accounts, ctx: &mut Ctx) -> Result<Account, Problem> {
         let person = person(ctx)?;
         accounts.lock_for_new_team(ctx, person).await?;
+        accounts.check_free_teams(ctx, person).await?;
         let id = accounts.create(ctx, AccountKind::Team, &self.name, self.slug, Plans::FIRST).await?;
         accounts.add_member(ctx, id, person, Role::Owner).await?;
         account(ctx, id).await

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -12,8 +13,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// How a path answers.
 #[derive(Debug, Clone)]
@@ -62,7 +68,8 @@ struct State {
 /// Takes what is posted, and answers 200 unless it was told otherwise.
 #[derive(Clone)]
 pub struct Receiver {
-    address: SocketAddr,
+    /// Its address without a path.
+    origin: String,
     state: Arc<Mutex<State>>,
 }
 
@@ -89,31 +96,80 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Respons
     response.body(Full::new(body)).unwrap()
 }
 
+/// A certificate for `localhost` that nobody but tests trusts, and its key.
+const CERTIFICATE: &[u8] = include_bytes!("../../egress/fixtures/localhost.cert.der");
+const KEY: &[u8] = include_bytes!("../../egress/fixtures/localhost.key.der");
+
+/// Proves to be `localhost`.
+fn localhost_tls() -> TlsAcceptor {
+    let key = PrivatePkcs8KeyDer::from(KEY).into();
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)
+        .unwrap();
+    Arc::new(config).into()
+}
+
+/// Answers what comes over a connection.
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<Mutex<State>>) {
+    let service = service_fn(move |request| {
+        let state = state.clone();
+        async move { Ok::<_, Infallible>(answer(request, state).await) }
+    });
+    // Whoever hangs up has heard enough.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
 impl Receiver {
     /// Begins to listen.
     pub async fn start() -> Self {
+        Self::listen(None).await
+    }
+
+    /// Begins to listen, with TLS. Who trusts the root of [`Receiver::root`] can call it.
+    pub async fn start_tls() -> Self {
+        Self::listen(Some(localhost_tls())).await
+    }
+
+    async fn listen(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let receiver = Self { address: listener.local_addr().unwrap(), state: Arc::default() };
+        let address = listener.local_addr().unwrap();
+        let origin = match tls {
+            None => format!("http://{address}"),
+            Some(_) => format!("https://localhost:{}", address.port()),
+        };
+        let receiver = Self { origin, state: Arc::default() };
         let state = receiver.state.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let state = state.clone();
+                let (state, tls) = (state.clone(), tls.clone());
                 tokio::spawn(async move {
-                    let service = service_fn(move |request| {
-                        let state = state.clone();
-                        async move { Ok::<_, Infallible>(answer(request, state).await) }
-                    });
-                    // Whoever hangs up has heard enough.
-                    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                    match tls {
+                        None => serve(stream, state).await,
+                        Some(tls) => {
+                            // Whoever does not trust it hangs up.
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serve(stream, state).await;
+                            }
+                        }
+                    }
                 });
             }
         });
         receiver
     }
 
+    /// The root certificate of receivers with TLS, as PEM.
+    pub fn root() -> String {
+        let text = BASE64_STANDARD.encode(CERTIFICATE);
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+    }
+
     /// The address of that path.
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("{}{path}", self.origin)
     }
 
     /// From now on the path answers so.

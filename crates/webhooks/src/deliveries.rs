@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use portico_engine::{Ctx, Cursor, Operation, Page, PageRequest, Spec, Tool, event_sequence};
-use portico_kernel::{AttemptId, Category, DeliveryId, EndpointId, EventId, Problem, Timestamp};
+use portico_kernel::{AttemptId, Category, DeliveryId, EndpointId, EventId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::{check_access, check_enabled, find_endpoint, optional_time};
+use crate::endpoints::{check_access, check_enabled, check_room, find_endpoint, optional_time};
 use crate::model::{Outcome, QueueKind, Status, int32};
 use crate::sql::{self, AttemptRow, DeliveryPosition, DeliveryRow};
 use crate::{Webhooks, limits};
@@ -143,6 +143,9 @@ impl Operation for ListDeliveries {
     type Answer = Page<Delivery>;
 
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Page<Delivery>, Problem> {
+        if let Some(event_type) = &self.event_type {
+            ctx.engine().registry.check_event_type("event_type", event_type)?;
+        }
         find_endpoint(ctx, self.endpoint_id).await?;
         let (page, oldest) = (ctx.page()?, ctx.now() - limits::HISTORY_LIFE);
         let since = self.since.map_or(oldest, |since| since.max(oldest));
@@ -179,7 +182,8 @@ impl Operation for ListDeliveries {
 }
 
 /// Send a delivery again, with the same `webhook-id`: one attempt, at once. The schedule of a pending delivery goes on
-/// from there; one that has ended gets this attempt alone. While an attempt is under way, that is the one.
+/// from there and keeps its eight attempts; one that has ended gets this attempt alone. While an attempt is under way,
+/// that is the one.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryDelivery {
@@ -199,6 +203,7 @@ impl Operation for RetryDelivery {
     const SPEC: Spec = Spec::post("webhooks.deliveries.retry", "/v1/webhooks/deliveries/{delivery_id}/retry")
         .tool(Tool::new("webhooks_retry_delivery", "Send a delivery again"))
         .scope("webhooks:write")
+        .role(Role::Admin)
         .category(Category::Send)
         .accepts_idempotency_key();
     type Area = Webhooks;
@@ -218,6 +223,9 @@ impl Operation for RetryDelivery {
             return Err(Problem::failed_precondition("EVENT_GONE", "webhooks", message, []));
         }
         let pending = row.status == Status::Pending;
+        if !pending {
+            check_room(ctx, endpoint.id).await?;
+        }
         // Only pending deliveries keep their order; one that has ended is sent beside them.
         let queue = if pending { QueueKind::of_type(&row.event_type) } else { QueueKind::New };
         sql::send_now(ctx.tx().await?, row.id, queue, now).await?;

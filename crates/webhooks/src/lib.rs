@@ -1,9 +1,10 @@
 //! Webhooks: signed deliveries of an account's events to its endpoints, and the test inbox.
 //!
-//! A delivery is inserted in the commit of its event, one row for each endpoint that subscribes it, and ends delivered,
-//! abandoned after eight attempts, or failed with its endpoint. Servers share the work by account: one server at a time
-//! sends the deliveries of an account (`sender/`), which makes the limits on deliveries in flight exact and order easy.
-//! Results are stored in batches, of those deliveries alone that are still claimed and as they were read.
+//! A delivery is inserted in the commit of its event, one row for each endpoint that subscribes it, or later when too many
+//! are pending for the endpoint. It ends delivered, abandoned after eight attempts, or failed with its endpoint. Servers
+//! share the work by account: one server at a time sends the deliveries of an account (`sender/`), which makes the limits
+//! on deliveries in flight exact and order easy. Results are stored in batches, of those deliveries alone that are still
+//! claimed and as they were read.
 //!
 //! Absent on purpose: the receiver's answer, which is read and discarded; and the event and the address in any log line.
 //!

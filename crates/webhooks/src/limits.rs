@@ -46,14 +46,32 @@ pub const TEST_WAIT_MAX: Duration = Duration::from_millis(250);
 pub const HISTORY_LIFE: Duration = Duration::from_hours(30 * 24);
 /// How far back an endpoint can recover what it missed.
 pub const RECOVER_LIFE: Duration = HISTORY_LIFE;
-/// Deliveries that one call recovers; whoever missed more calls again.
-pub const RECOVERED_MAX: i64 = 10_000;
 /// What `failed_24h` and `succeeded_24h` look back at.
 pub const RECENT: Duration = Duration::from_hours(24);
 /// Days of statistics in one answer.
 pub const STATS_DAYS_MAX: u64 = 31;
 /// Deliveries that are scanned for one page of a filtered list; a page may be shorter than asked for.
 pub const SCANNED_MAX: usize = 5_000;
+
+/// Pending deliveries of one endpoint.
+pub const ENDPOINT_PENDING_MAX: i64 = 5_000;
+/// Pending deliveries of one account.
+pub const ACCOUNT_PENDING_MAX: i64 = 10_000;
+/// Of these, those that any endpoint may take; the rest is shared out equally, so that an endpoint that takes what it is
+/// sent goes on while others are full.
+pub const COMMON_PENDING_MAX: i64 = ACCOUNT_PENDING_MAX / 2;
+/// After so many deliveries that one server made for an account, those that are pending are counted. So many more than the
+/// maximum there may be, for each server.
+pub const COUNTED_EVERY: usize = 250;
+/// Deliveries that were held back and that are made in one transaction, for each endpoint.
+pub const HELD_MADE_AT_ONCE: i64 = 1_000;
+/// Deliveries that are held back and that statistics count.
+pub const HELD_COUNTED_MAX: i64 = 10_000;
+
+/// Attempts of an account in any minute at hosts that have not taken any of its deliveries yet, all together.
+pub const UNPROVEN_PER_MINUTE: u32 = 30;
+/// After so long a worker reads its account's plan again.
+pub const PLAN_LIFE: Duration = Duration::from_mins(1);
 
 /// Deliveries in flight to one endpoint.
 pub const ENDPOINT_IN_FLIGHT_MAX: usize = 16;

@@ -48,7 +48,7 @@ fn pending_delivery(row: NewDeliveryRow, events: &[StoredEvent], now: Timestamp)
         occurred_at: now,
         data: event.data.clone(),
         tries: 0,
-        state: DeliveryState { status: Status::Pending, attempts: 0, queue },
+        state: DeliveryState { status: Status::Pending, attempts: 0, by_hand: false, queue },
         next_at: now,
     })
 }

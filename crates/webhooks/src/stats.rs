@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
-use portico_kernel::{Category, EndpointId, Hour, Problem, Timestamp};
+use portico_kernel::{AccountId, Category, EndpointId, Hour, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoints::find_endpoint;
 use crate::model::{Outcome, int32, latency_histogram, latency_percentile_ms};
-use crate::sql::{self, StatRow};
+use crate::sql::{self, EndpointKey, StatRow};
 use crate::{Webhooks, limits};
 
 /// What a row of statistics spans.
@@ -26,7 +26,9 @@ enum By {
 const DAY_HOURS: i64 = 24;
 
 /// Read how deliveries fared: attempts that were taken and that failed, by hour or day, how long answers took, and why
-/// attempts failed. Hours and days without an attempt are left out.
+/// attempts failed. Hours and days without an attempt are left out. Beside that, how many deliveries are pending for each
+/// endpoint: with 5,000 of them, or 10,000 in the account, those of further events are held back until there is room.
+/// The events themselves are in the list of events and in streams at once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetStats {
@@ -54,6 +56,23 @@ pub(crate) struct Stats {
     rows: Vec<StatsRow>,
     /// How many attempts ended how, over all rows.
     outcomes: Vec<OutcomeCount>,
+    /// What is pending now, for each endpoint.
+    backlogs: Vec<Backlog>,
+}
+
+/// The pending deliveries of an endpoint.
+#[derive(Serialize, JsonSchema)]
+struct Backlog {
+    /// The endpoint.
+    endpoint_id: EndpointId,
+    /// Deliveries that are to be sent, or sent again.
+    pending: i32,
+    /// How many there may be; fewer while the account has too many.
+    limit: i32,
+    /// Are the deliveries of further events held back?
+    full: bool,
+    /// Deliveries that are held back, counted up to 10,000; they are made in order when there is room.
+    held_back: i32,
 }
 
 /// An hour or a day.
@@ -119,6 +138,34 @@ impl GetStats {
     }
 }
 
+impl GetStats {
+    /// The backlogs of the account's endpoints, or of the one that is asked for.
+    async fn backlogs(&self, ctx: &mut Ctx, account: AccountId) -> Result<Vec<Backlog>, Problem> {
+        let tx = ctx.tx().await?;
+        let mut backlogs = Vec::new();
+        for row in sql::backlogs(tx, account).await? {
+            let endpoint_id = row.endpoint_id;
+            if self.endpoint_id.is_some_and(|id| id != endpoint_id) {
+                continue;
+            }
+            let held_back = match row.held_after {
+                Some(after) => {
+                    sql::count_held(tx, EndpointKey { account, endpoint: endpoint_id }, after).await?
+                }
+                None => 0,
+            };
+            backlogs.push(Backlog {
+                endpoint_id,
+                pending: int32(row.pending),
+                limit: int32(limits::ENDPOINT_PENDING_MAX),
+                full: row.held_after.is_some(),
+                held_back: int32(held_back),
+            });
+        }
+        Ok(backlogs)
+    }
+}
+
 impl Operation for GetStats {
     const SPEC: Spec = Spec::get("webhooks.stats.get", "/v1/webhooks/stats")
         .tool(Tool::new("webhooks_get_stats", "See how deliveries fare"))
@@ -144,6 +191,7 @@ impl Operation for GetStats {
                 account
             }
         };
+        let backlogs = self.backlogs(ctx, account).await?;
         let found = sql::stats(ctx.tx().await?, account, self.endpoint_id, hours).await?;
         let mut groups: BTreeMap<i64, Vec<&StatRow>> = BTreeMap::new();
         let mut outcomes: BTreeMap<Outcome, i64> = BTreeMap::new();
@@ -158,6 +206,7 @@ impl Operation for GetStats {
                 .into_iter()
                 .map(|(outcome, count)| OutcomeCount { outcome, count: int32(count) })
                 .collect(),
+            backlogs,
         })
     }
 }

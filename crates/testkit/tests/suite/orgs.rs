@@ -1,7 +1,10 @@
 //! Accounts, teams and their members.
 
+use portico::Environment;
+use portico::admin::{Admin, PlanCommand};
+use portico_accounts::FreeTeamsPerPerson;
 use portico_kernel::{Code, PersonId, Role};
-use portico_testkit::{Answer, TestApp, TestRequest, on_both_databases};
+use portico_testkit::{Answer, TestApp, TestAppOptions, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 
 /// A person with their token.
@@ -37,6 +40,53 @@ on_both_databases! {
     what_changed_while_a_call_waited_is_seen,
     every_account_has_its_entitlements,
     events_are_looked_back_at,
+    a_person_owns_only_a_few_teams_on_the_first_plan,
+    the_configuration_says_how_many,
+}
+
+async fn a_person_owns_only_a_few_teams_on_the_first_plan(app: TestApp) {
+    let (ada, bea) = (person(&app, "ada").await, person(&app, "bea").await);
+    let mut teams = Vec::new();
+    for number in 0..5 {
+        teams.push(ada.team(&app, &format!("Team {number}")).await);
+    }
+    let refused = |answer: Answer| {
+        let problem = answer.refused(Code::FailedPrecondition);
+        assert_eq!(
+            (&problem["details"][0]["reason"], &problem["details"][0]["metadata"]["limit"]),
+            (&json!("LIMIT_REACHED"), &json!("5"))
+        );
+        assert!(problem["error"].as_str().unwrap().contains("at most 5 teams"), "{problem}");
+    };
+    let one_more = json!({ "name": "One more" });
+    refused(ada.call(&app, "POST", "", &one_more).await);
+    // One that is about to be erased can be taken back.
+    ada.call(&app, "DELETE", &format!("/{}", teams[0]), &json!(null)).await.ok();
+    refused(ada.call(&app, "POST", "", &one_more).await);
+    // Others cannot make her an owner either, neither of what she belongs to nor by an invitation.
+    let theirs = bea.team(&app, "Theirs").await;
+    join(&app, &theirs, &ada, Role::Member).await;
+    let member = format!("/{theirs}/members/{}", ada.id);
+    refused(bea.call(&app, "PATCH", &member, &json!({ "role": "owner" })).await);
+    bea.call(&app, "PATCH", &member, &json!({ "role": "admin" })).await.ok();
+    let other = bea.team(&app, "Other").await;
+    let invitation = json!({ "email": "ada@example.com", "role": "owner" });
+    let made = bea.call(&app, "POST", &format!("/{other}/invitations"), &invitation).await.ok();
+    let token = made["link"].as_str().unwrap().split("invitation=").nth(1).unwrap();
+    let accept = TestRequest::new("POST", "/v1/accounts/invitations/accept").bearer(&ada.token);
+    refused(app.send(accept.json(&json!({ "token": token }))).await);
+    // A team on another plan does not count.
+    let (account, plan) = (teams[1].parse().unwrap(), "team".to_owned());
+    app.admin(Admin::Plan(PlanCommand::Set { account, plan })).await;
+    ada.team(&app, "One more").await;
+}
+
+async fn the_configuration_says_how_many(app: TestApp) {
+    let environment = Environment { free_teams_per_person: FreeTeamsPerPerson(1), ..Environment::default() };
+    let app = app.beside_with(TestAppOptions { environment, ..TestAppOptions::default() }).await;
+    let ada = person(&app, "ada").await;
+    ada.team(&app, "The first").await;
+    ada.call(&app, "POST", "", &json!({ "name": "The next" })).await.refused(Code::FailedPrecondition);
 }
 
 async fn a_person_makes_teams_and_names_them(app: TestApp) {
@@ -195,7 +245,7 @@ async fn events_are_looked_back_at(app: TestApp) {
     let after = all[2]["id"].as_str().unwrap();
     let newer = ada.call(&app, "GET", &format!("{path}?after={after}"), &json!(null)).await.ok();
     assert_eq!(newer["events"].as_array().unwrap(), &all[..2]);
-    let none = ada.call(&app, "GET", &format!("{path}?type=nope"), &json!(null)).await.ok();
+    let none = ada.call(&app, "GET", &format!("{path}?type=domain.verified"), &json!(null)).await.ok();
     assert_eq!(none["events"], json!([]));
     ada.call(&app, "GET", &format!("{path}?after=evt_01KN2MGCG0B9D5MPJTB9D5MPJT"), &json!(null))
         .await

@@ -6,6 +6,7 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portico::Environment;
+use portico_egress::TrustedRoots;
 use portico_kernel::{Code, Role};
 use portico_testkit::{
     Database, ReceivedRequest, Receiver, ReceiverReply, TestApp, TestAppOptions, TestRequest, capture_log,
@@ -114,6 +115,7 @@ with_a_receiver! {
     both_secrets_sign_for_a_day_after_a_rotation,
     audit_events_keep_their_order,
     a_delivery_is_sent_again_by_hand,
+    attempts_by_hand_are_beside_the_eight_of_the_schedule,
     strangers_see_and_change_nothing,
     the_log_never_says_what_or_where,
     a_server_that_stops_leaves_nothing_claimed,
@@ -419,7 +421,34 @@ async fn a_delivery_is_sent_again_by_hand(app: TestApp, receiver: Receiver) {
     let attempts = record["attempts"].as_array().unwrap();
     assert_eq!(attempts.len(), 2);
     let wait = at(&attempts[1]["next_retry_at"]).since(at(&attempts[1]["at"])).as_secs();
-    assert!((300..=316).contains(&wait), "{wait}");
+    assert!((5..=7).contains(&wait), "{wait}");
+}
+
+async fn attempts_by_hand_are_beside_the_eight_of_the_schedule(app: TestApp, receiver: Receiver) {
+    let (id, _) = endpoint(&app, &receiver, "/hook", &["key.created"]).await;
+    receiver.answer("/hook", ReceiverReply::Status(500));
+    let since = app.clock_text();
+    app.new_key(app.account, app.all_scopes()).await;
+    app.sent().await;
+    let made = async || {
+        let one = deliveries(&app, &id).await.remove(0);
+        (one["attempts"].as_array().unwrap().len(), text(&one["status"]), text(&one["id"]))
+    };
+    let (_, _, delivery) = made().await;
+    for _ in 0..3 {
+        app.post(&format!("/v1/webhooks/deliveries/{delivery}/retry"), &json!({})).await.ok();
+        app.sent().await;
+    }
+    let recovered = app.post(&format!("{ENDPOINTS}/{id}/recover"), &json!({ "since": since })).await;
+    assert_eq!(recovered.ok()["recovered"], 1);
+    app.sent().await;
+    assert_eq!(made().await, (5, "pending".to_owned(), delivery.clone()));
+    for attempt in 6..=12 {
+        app.advance(12 * HOUR).await;
+        app.sent().await;
+        let status = if attempt == 12 { "abandoned" } else { "pending" };
+        assert_eq!(made().await, (attempt, status.to_owned(), delivery.clone()));
+    }
 }
 
 async fn strangers_see_and_change_nothing(app: TestApp, receiver: Receiver) {
@@ -453,10 +482,6 @@ async fn strangers_see_and_change_nothing(app: TestApp, receiver: Receiver) {
     let named = TestRequest::new("GET", &format!("{ENDPOINTS}?account_id={}", app.account)).bearer(&token);
     assert_eq!(app.send(named).await.ok()["endpoints"][0]["id"], id);
     assert_eq!(app.send(TestRequest::new("GET", &one).bearer(&token)).await.ok()["id"], id);
-    let body =
-        json!({ "url": receiver.url("/team"), "event_types": ["key.created"], "account_id": app.account });
-    let made = app.send(TestRequest::new("POST", ENDPOINTS).bearer(&token).json(&body)).await.ok();
-    assert_eq!(get(&app, &text(&made["id"])).await["url"], receiver.url("/team"));
 }
 
 async fn the_log_never_says_what_or_where(app: TestApp, receiver: Receiver) {
@@ -589,4 +614,28 @@ async fn an_idempotency_key_sends_one_test_event() {
     assert_eq!((first.ok(), again.header("idempotency-replayed")), (again.ok(), "true"));
     app.sent().await;
     assert_eq!(receiver.received("/hook").len(), 1);
+}
+
+/// A receiver whose certificate is of the operator's own root is reached where the operator names that root.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_root_of_the_operators_own_is_trusted() {
+    let receiver = Receiver::start_tls().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("roots.pem");
+    std::fs::write(&file, Receiver::root()).unwrap();
+    for (egress_roots, outcome) in
+        [(TrustedRoots::default(), "tls"), (TrustedRoots::read(&file).unwrap(), "delivered")]
+    {
+        let egress_allow = "127.0.0.0/8, ::1".parse().unwrap();
+        let environment = Environment { egress_allow, egress_roots, ..Environment::default() };
+        let options = TestAppOptions { environment, ..TestAppOptions::default() };
+        let app = TestApp::with(Database::Sqlite, options).await;
+        let (id, secret) = endpoint(&app, &receiver, "/hook", &["key.created"]).await;
+        let (event, _) = test(&app, &id).await;
+        app.sent().await;
+        assert_eq!(deliveries(&app, &id).await[0]["attempts"][0]["outcome"], outcome);
+        let requests = receiver.received("/hook");
+        assert_eq!(requests.len(), usize::from(outcome == "delivered"));
+        assert!(requests.iter().all(|one| one.header("webhook-id") == event && verifies(&secret, one)));
+    }
 }

@@ -113,7 +113,7 @@ async fn deliveries_are_paged_and_filtered(app: TestApp, receiver: Receiver) {
         ("status=pending", 3),
         ("status=abandoned", 0),
         ("event_type=webhook.test", 7),
-        ("event_type=key.created", 0),
+        ("event_type=token.created", 0),
         ("status=delivered&page_size=3", 3),
     ] {
         let page = app.get(&format!("{path}?{query}")).await.ok();
@@ -123,6 +123,9 @@ async fn deliveries_are_paged_and_filtered(app: TestApp, receiver: Receiver) {
     let page = app.get(&format!("{path}?since={since}")).await.ok();
     assert_eq!(page["deliveries"].as_array().unwrap().len(), 3);
     app.get(&format!("{path}?status=lost")).await.refused_field("status");
+    for none in ["no.such", "", "key"] {
+        app.get(&format!("{path}?event_type={none}")).await.refused_field("event_type");
+    }
 }
 
 async fn what_is_deleted_is_gone_with_its_history(app: TestApp, receiver: Receiver) {

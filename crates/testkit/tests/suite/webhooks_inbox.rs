@@ -71,6 +71,7 @@ on_both_databases! {
     every_verdict_is_given,
     everyone_in_the_account_reads_it,
     another_accounts_inbox_is_no_way_around,
+    its_address_has_no_user,
 }
 
 async fn a_delivery_to_it_is_valid(app: TestApp) {
@@ -252,4 +253,15 @@ async fn another_accounts_inbox_is_no_way_around(app: TestApp) {
     let stranger = app.token_with(other, app.all_scopes()).await;
     let body = json!({ "url": address, "event_types": ["key.created"] });
     app.send(TestRequest::new("POST", ENDPOINTS).bearer(&stranger).json(&body)).await.refused_field("url");
+}
+
+async fn its_address_has_no_user(app: TestApp) {
+    let (id, address) = inbox(&app).await;
+    for user in ["ada@", "ada:secret@", ":secret@"] {
+        let url = address.replacen("://", &format!("://{user}"), 1);
+        let refused = app.post(ENDPOINTS, &json!({ "url": url, "event_types": ["key.created"] })).await;
+        assert!(refused.refused_field("url").contains("without a user"), "{url}");
+    }
+    endpoint(&app, &address).await;
+    assert!(address.contains(&id));
 }

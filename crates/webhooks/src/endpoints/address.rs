@@ -17,6 +17,11 @@ pub(crate) struct Address {
     pub(crate) inbox: Option<InboxId>,
 }
 
+/// The host of an address, without the port.
+pub(crate) fn host(url: &str) -> Option<String> {
+    Url::parse(url).ok()?.host_str().map(str::to_owned)
+}
+
 impl Webhooks {
     /// The address of an inbox.
     pub(crate) fn inbox_address(&self, inbox: InboxId) -> String {
@@ -58,7 +63,9 @@ impl Webhooks {
     fn inbox_at(&self, text: &str) -> Option<InboxId> {
         let url = Url::parse(text).ok()?;
         let base = Url::parse(&self.base_url).ok()?;
-        let same = url.origin() == base.origin() && url.query().is_none() && url.fragment().is_none();
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        let same =
+            url.origin() == base.origin() && !has_user && url.query().is_none() && url.fragment().is_none();
         let path = url.path().strip_prefix(base.path().trim_end_matches('/'))?;
         let id = path.strip_prefix(INBOX_PATH.0)?.strip_suffix(INBOX_PATH.1)?;
         id.parse().ok().filter(|_| same)

@@ -1,7 +1,8 @@
 //! The operations on endpoints: here the record, and reading and deleting it; the others each in a file of its own.
 
-mod address;
+pub(crate) mod address;
 pub(crate) mod create;
+mod created;
 pub(crate) mod recover;
 pub(crate) mod secrets;
 pub(crate) mod test_event;
@@ -9,8 +10,8 @@ pub(crate) mod update;
 
 use std::collections::HashMap;
 
-use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, Spec, Tool};
-use portico_kernel::{AccountId, Category, Code, EndpointId, Hour, Problem, Timestamp};
+use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, ROLE_REQUIRED, Spec, Tool};
+use portico_kernel::{AccountId, Category, Code, EndpointId, Hour, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -91,8 +92,8 @@ pub(crate) async fn lock_endpoint(ctx: &mut Ctx, id: EndpointId) -> Result<Endpo
     row.ok_or_else(|| Problem::not_found("webhook endpoint", id))
 }
 
-/// Checks that the caller may act in the account that something was found in. Otherwise returns `missing`, so that the
-/// caller does not learn that it exists.
+/// Checks that the caller may act in the account that something was found in. To strangers it is `missing`, so that they
+/// do not learn that it exists.
 pub(crate) async fn check_access(
     ctx: &mut Ctx,
     account: AccountId,
@@ -101,9 +102,10 @@ pub(crate) async fn check_access(
     ctx.account(Some(account.into())).await.map(drop).map_err(|problem| hide_forbidden(problem, missing))
 }
 
-/// Replaces a refusal of access by `missing`.
+/// Replaces a refusal of access by `missing`, but not that to a member, who may read what they may not change.
 pub(crate) fn hide_forbidden(problem: Problem, missing: impl FnOnce() -> Problem) -> Problem {
-    if problem.code() == Code::Forbidden { missing() } else { problem }
+    let hides = problem.code() == Code::Forbidden && !problem.has_reason(ROLE_REQUIRED);
+    if hides { missing() } else { problem }
 }
 
 /// Refuses to send to an endpoint that is disabled.
@@ -114,6 +116,20 @@ pub(crate) fn check_enabled(row: &EndpointRow) -> Result<(), Problem> {
     let message = "The endpoint is disabled; enable it first.";
     let endpoint = [("endpoint_id", row.id.to_string())];
     Err(Problem::failed_precondition("ENDPOINT_DISABLED", "webhooks", message, endpoint))
+}
+
+/// Refuses to make a delivery for an endpoint whose deliveries are held back.
+pub(crate) async fn check_room(ctx: &mut Ctx, endpoint: EndpointId) -> Result<(), Problem> {
+    if sql::is_held(ctx.tx().await?, endpoint).await? { Err(too_many_pending()) } else { Ok(()) }
+}
+
+/// A refusal to make a delivery, because too many are pending.
+pub(crate) fn too_many_pending() -> Problem {
+    let (limit, of_account) = (limits::ENDPOINT_PENDING_MAX, limits::ACCOUNT_PENDING_MAX);
+    let message = format!(
+        "Too many deliveries are pending: an endpoint has at most {limit} of them, an account {of_account}."
+    );
+    Problem::limit_reached("webhooks", message, limit)
 }
 
 /// The endpoint as the API has it.
@@ -200,6 +216,7 @@ impl Operation for DeleteEndpoint {
     const SPEC: Spec = Spec::delete("webhooks.endpoints.delete", "/v1/webhooks/endpoints/{endpoint_id}")
         .tool(Tool::new("webhooks_delete_endpoint", "Delete a webhook endpoint"))
         .scope("webhooks:write")
+        .role(Role::Admin)
         .category(Category::Write);
     type Area = Webhooks;
     type Answer = Done;

@@ -1,17 +1,18 @@
 //! Sending an endpoint what it missed.
 
 use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{Category, EndpointId, Problem, Timestamp};
+use portico_kernel::{Category, EndpointId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_enabled, find_endpoint, hide_forbidden};
-use crate::sql::{self, EndpointKey, TimeRange};
+use super::{check_enabled, find_endpoint, hide_forbidden, too_many_pending};
+use crate::model::room;
+use crate::sql::{self, BacklogRow, EndpointKey, TimeRange};
 use crate::{Webhooks, limits};
 
 /// Send an endpoint what it missed since a time: deliveries that failed, and those that were never made because the
-/// endpoint was disabled or subscribed later. One call sends at most 10,000 of them, the oldest first; call again when
-/// the answer says as many.
+/// endpoint was disabled or subscribed later. An endpoint has at most 5,000 pending deliveries and an account 10,000; one
+/// call sends as many as there is room for, the oldest first. Call again once they are delivered, until the answer says 0.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecoverEndpoint {
@@ -33,6 +34,14 @@ pub(crate) struct RecoverySummary {
     recovered: i32,
 }
 
+/// How many more deliveries may be pending for the endpoint, given the backlogs of its account.
+fn room_of(endpoint: EndpointId, backlogs: &[BacklogRow]) -> i64 {
+    let pending: Vec<_> = backlogs.iter().map(|row| row.pending).collect();
+    let left = limits::ACCOUNT_PENDING_MAX - pending.iter().sum::<i64>();
+    let mut rooms = backlogs.iter().zip(room(&pending));
+    rooms.find(|(row, _)| row.endpoint_id == endpoint).map_or(0, |(_, room)| room.min(left).max(0))
+}
+
 impl Operation for RecoverEndpoint {
     const SPEC: Spec =
         Spec::post("webhooks.endpoints.recover", "/v1/webhooks/endpoints/{endpoint_id}/recover")
@@ -41,6 +50,7 @@ impl Operation for RecoverEndpoint {
                     .hint("Use this after an endpoint was down."),
             )
             .scope("webhooks:write")
+            .role(Role::Admin)
             .category(Category::Send);
     type Area = Webhooks;
     type Answer = RecoverySummary;
@@ -65,15 +75,21 @@ impl Operation for RecoverEndpoint {
         // Before the search, because a call that holds one connection must not wait for another.
         ctx.account(Some(key.account.into())).await.map_err(|problem| hide_forbidden(problem, missing))?;
         let mut search = engine.db.read().await?;
-        let failed = sql::failed_deliveries(&mut search, key, range, now, limits::RECOVERED_MAX).await?;
-        let left = limits::RECOVERED_MAX - i64::try_from(failed.len()).unwrap_or(0);
+        let room = room_of(key.endpoint, &sql::backlogs(&mut search, key.account).await?);
+        let failed = sql::failed_deliveries(&mut search, key, range, now, room).await?;
+        let left = room - i64::try_from(failed.len()).unwrap_or(0);
         let missed = sql::missed_events(&mut search, key, range, left).await?;
         search.rollback().await?;
         check_enabled(&find_endpoint(ctx, self.endpoint_id).await?)?;
+        if room == 0 {
+            return Err(too_many_pending());
+        }
         let tx = ctx.tx().await?;
         let recovered =
             sql::resend(tx, &failed, now).await? + sql::insert_missed(tx, key, &missed, now).await?;
-        webhooks.refresh_after_commit(ctx, key.account);
+        let (sender, account) = (webhooks.sender.clone(), key.account);
+        ctx.after_commit(Box::new(move || sender.count_backlog(account)));
+        webhooks.refresh_after_commit(ctx, account);
         Ok(RecoverySummary { recovered: i32::try_from(recovered).unwrap_or(i32::MAX) })
     }
 }

@@ -1,7 +1,7 @@
 //! Secrets of endpoints: how they are generated, stored, shown once and rotated.
 
 use portico_engine::{Ctx, Engine, Operation, Spec};
-use portico_kernel::{AccountId, Category, EndpointId, Problem, Timestamp};
+use portico_kernel::{AccountId, Category, EndpointId, Problem, Role, Timestamp};
 use portico_store::Context;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,7 @@ pub(crate) struct RotateSecret {
 impl Operation for RotateSecret {
     const SPEC: Spec = Spec::post("webhooks.endpoints.rotate", "/v1/webhooks/endpoints/{endpoint_id}/rotate")
         .scope("webhooks:write")
+        .role(Role::Admin)
         .category(Category::Write);
     type Area = Webhooks;
     type Answer = WithSecret;

@@ -1,11 +1,11 @@
 //! Sending a test event to an endpoint.
 
 use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{Category, DeliveryId, EndpointId, EventId, Problem};
+use portico_kernel::{Category, DeliveryId, EndpointId, EventId, Problem, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_enabled, find_endpoint};
+use super::{check_enabled, check_room, find_endpoint};
 use crate::events::WebhookTest;
 use crate::{Webhooks, sql};
 
@@ -35,6 +35,7 @@ impl Operation for TestEndpoint {
                 .hint("See what came of it with `webhooks_list_deliveries`."),
         )
         .scope("webhooks:write")
+        .role(Role::Admin)
         .category(Category::Send)
         .accepts_idempotency_key();
     type Area = Webhooks;
@@ -43,6 +44,7 @@ impl Operation for TestEndpoint {
     async fn run(self, webhooks: &Webhooks, ctx: &mut Ctx) -> Result<TestEvent, Problem> {
         let row = find_endpoint(ctx, self.endpoint_id).await?;
         check_enabled(&row)?;
+        check_room(ctx, row.id).await?;
         let (endpoint_id, actor) = (row.id.to_string(), ctx.caller().subject.clone());
         let event_id = ctx.emit_to(&WebhookTest { endpoint_id, actor }, row.id)?;
         let delivery_id = sql::delivery_id(ctx.tx().await?, event_id, row.id).await?;

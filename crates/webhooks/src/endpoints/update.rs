@@ -1,10 +1,11 @@
 //! Changing an endpoint.
 
 use portico_engine::{Ctx, Operation, Spec, Tool};
-use portico_kernel::{Category, EndpointId, Problem};
+use portico_kernel::{Category, EndpointId, Problem, Role};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::address::host;
 use super::create::{description, event_types};
 use super::{Endpoint, endpoint_record, lock_endpoint};
 use crate::{Webhooks, limits, sql};
@@ -40,6 +41,7 @@ impl Operation for UpdateEndpoint {
     const SPEC: Spec = Spec::patch("webhooks.endpoints.update", "/v1/webhooks/endpoints/{endpoint_id}")
         .tool(Tool::new("webhooks_update_endpoint", "Change a webhook endpoint"))
         .scope("webhooks:write")
+        .role(Role::Admin)
         .category(Category::Write);
     type Area = Webhooks;
     type Answer = Endpoint;
@@ -56,6 +58,13 @@ impl Operation for UpdateEndpoint {
         }
         if let Some(url) = &self.url {
             let address = webhooks.address(ctx.tx().await?, account, url, now).await?;
+            if address.url != row.url {
+                row.url_set_by = ctx.caller().subject.clone();
+            }
+            // The own inbox takes what is sent to it, and proves nothing.
+            if row.inbox_id.is_some() || host(&address.url) != host(&row.url) {
+                row.proven_at = None;
+            }
             (row.url, row.inbox_id) = (address.url, address.inbox);
         }
         match self.enabled {

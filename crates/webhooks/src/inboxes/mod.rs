@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portico_engine::{AccountRef, Ctx, Cursor, Done, Operation, Page, Spec, Tool};
-use portico_kernel::{Category, InboxId, InboxRequestId, Problem, Timestamp};
+use portico_kernel::{Category, InboxId, InboxRequestId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +97,7 @@ impl Operation for CreateInbox {
                 .hint("Use this to receive test events without a server."),
         )
         .scope("webhooks:write")
+        .role(Role::Admin)
         .category(Category::Write);
     type Area = Webhooks;
     type Answer = TheInbox;
@@ -145,6 +146,7 @@ pub(crate) struct DeleteInbox {
 impl Operation for DeleteInbox {
     const SPEC: Spec = Spec::delete("webhooks.inboxes.delete", "/v1/webhooks/inboxes/{inbox_id}")
         .scope("webhooks:write")
+        .role(Role::Admin)
         .category(Category::Write);
     type Area = Webhooks;
     type Answer = Done;

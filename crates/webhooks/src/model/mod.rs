@@ -1,5 +1,7 @@
 //! The rules of deliveries, without I/O.
 
+mod attempt_window;
+mod backlog;
 mod concurrency;
 mod latency;
 mod schedule;
@@ -11,6 +13,8 @@ use portico_store::text_value;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use attempt_window::AttemptWindow;
+pub(crate) use backlog::room;
 pub(crate) use concurrency::ConcurrencyLimit;
 pub(crate) use latency::{latency_bucket, latency_histogram, latency_percentile_ms};
 pub(crate) use schedule::next_gap;

@@ -15,6 +15,8 @@ pub(crate) struct DeliveryState {
     pub(crate) status: Status,
     /// Scheduled attempts so far.
     pub(crate) attempts: i64,
+    /// Was this attempt asked for by hand?
+    pub(crate) by_hand: bool,
     pub(crate) queue: QueueKind,
 }
 
@@ -49,14 +51,15 @@ pub(crate) struct Transition {
 /// Returns the state that follows. A pending delivery continues its schedule; one that had ended, and was sent again by
 /// hand, gets this one attempt. `chance` is any random number, which spreads out retries.
 pub(crate) fn transition(before: DeliveryState, attempt: AttemptOutcome, chance: u32) -> Transition {
-    let DeliveryState { status, attempts, queue } = before;
+    let DeliveryState { status, attempts, by_hand, queue } = before;
     if attempt.result.outcome == Outcome::Delivered {
         return Transition { status: Status::Delivered, attempts: attempts + 1, queue, next_at: None };
     }
     if status != Status::Pending {
         return Transition { status, attempts, queue, next_at: None };
     }
-    let attempts = attempts + 1;
+    // An attempt by hand is beside the schedule, which goes on from there. Its first attempt is due at once, by hand or not.
+    let attempts = if by_hand && attempts > 0 { attempts } else { attempts + 1 };
     // The endpoint is disabled, and with it ends every delivery that is pending for it.
     if attempt.gone {
         return Transition { status: Status::Failed, attempts, queue, next_at: None };
@@ -81,7 +84,7 @@ mod tests {
     }
 
     fn pending(attempts: i64) -> DeliveryState {
-        DeliveryState { status: Status::Pending, attempts, queue: QueueKind::New }
+        DeliveryState { status: Status::Pending, attempts, by_hand: false, queue: QueueKind::New }
     }
 
     #[test]
@@ -94,6 +97,18 @@ mod tests {
             let status = if attempts == 7 { Status::Abandoned } else { Status::Pending };
             assert_eq!((after.status, after.queue), (status, QueueKind::Retry));
         }
+    }
+
+    #[test]
+    fn an_attempt_by_hand_is_beside_the_schedule() {
+        let by_hand = |attempts| DeliveryState { by_hand: true, ..pending(attempts) };
+        for attempts in 1..ATTEMPTS_MAX {
+            let after = transition(by_hand(attempts), ended(Outcome::Status, 500), 0);
+            assert_eq!((after.status, after.attempts), (Status::Pending, attempts));
+            assert_eq!(after.next_at, Some(AT + GAPS[usize::try_from(attempts).unwrap() - 1]));
+        }
+        assert_eq!(transition(by_hand(0), ended(Outcome::Status, 500), 0).attempts, 1, "it was due at once");
+        assert_eq!(transition(by_hand(1), ended(Outcome::Status, 410), 0).status, Status::Failed);
     }
 
     #[test]

@@ -8,8 +8,9 @@ use portico_kernel::{AccountId, DeliveryId, EndpointId, Problem, Timestamp};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::attempt::{FinishedAttempt, attempt};
+use super::attempt::{FinishedAttempt, attempt_in_slot};
 use super::endpoint_queue::{EndpointQueue, Target};
+use super::rates::Rates;
 use super::results::AttemptRecord;
 use super::worker_handle::{WorkerHandle, WorkerInbox, WorkerMode};
 use super::{PendingDelivery, Sender};
@@ -37,6 +38,7 @@ pub(super) struct AccountWorker {
     refresh: bool,
     /// When the next delivery is due that is not due yet.
     next_at: Option<Timestamp>,
+    rates: Rates,
 }
 
 impl AccountWorker {
@@ -62,6 +64,7 @@ impl AccountWorker {
             unstored: 0,
             refresh: true,
             next_at: None,
+            rates: Rates::default(),
         }
     }
 
@@ -122,6 +125,7 @@ impl AccountWorker {
         }
         if self.refresh {
             self.refresh = false;
+            self.rates.read_plan(&self.engine, self.account, now).await?;
             self.read_endpoints(now).await?;
             self.read_queue_heads(now).await?;
         } else if now.since(self.endpoints_read_at) >= limits::ENDPOINTS_LIFE
@@ -131,7 +135,11 @@ impl AccountWorker {
         }
         loop {
             self.read_queues(now).await?;
-            if !self.start_attempts() {
+            let (started, later) = self.start_attempts(now);
+            if let Some(at) = later {
+                self.due_at(at);
+            }
+            if !started {
                 return Ok(());
             }
         }
@@ -145,24 +153,26 @@ impl AccountWorker {
             .map(|row| (row.id, row))
             .collect();
         self.endpoints_read_at = now;
+        self.rates.read_hosts(rows.values());
         // One that was deleted stays as long as an attempt is in flight to it.
         self.queues.retain(|id, queue| rows.contains_key(id) || queue.in_flight() > 0);
         for (id, queue) in &mut self.queues {
             match rows.remove(id) {
                 Some(row) if row.version == queue.target.row.version && !overlap_ended(queue, now) => {}
                 Some(row) => {
-                    queue.target = target(&self.engine, row, now);
+                    queue.target = Target::new(&self.webhooks, &self.engine, row, now);
                     queue.clear();
                 }
                 None => {
                     queue.clear();
                     let row = EndpointRow { enabled: false, ..queue.target.row.clone() };
-                    queue.target = Arc::new(Target { row, keys: Vec::new() });
+                    queue.target = Arc::new(Target { row, keys: Vec::new(), host_to_prove: None });
                 }
             }
         }
         for (id, row) in rows {
-            self.queues.insert(id, EndpointQueue::new(target(&self.engine, row, now)));
+            let target = Target::new(&self.webhooks, &self.engine, row, now);
+            self.queues.insert(id, EndpointQueue::new(target));
         }
         Ok(())
     }
@@ -244,25 +254,36 @@ impl AccountWorker {
         Ok(tx.commit().await?)
     }
 
-    /// Starts as many attempts as the limits allow, one endpoint after the other; returns whether it started any.
-    fn start_attempts(&mut self) -> bool {
+    /// Starts as many attempts as the limits allow, one endpoint after the other, that with the fewest attempts first;
+    /// returns whether it started any, and when a rate allows more.
+    fn start_attempts(&mut self, now: Timestamp) -> (bool, Option<Timestamp>) {
         let fair_share = (limits::ACCOUNT_IN_FLIGHT_MAX / self.queues.len().max(1)).max(1);
-        let mut started = false;
+        let (mut started, mut later) = (false, None);
+        let mut order: Vec<_> = self.queues.iter().map(|(id, queue)| (queue.started(), *id)).collect();
+        order.sort_unstable();
         loop {
             let mut again = false;
-            for (id, queue) in &mut self.queues {
+            for (_, id) in &order {
+                let Some(queue) = self.queues.get_mut(id) else { continue };
                 let in_flight = self.attempts.len();
                 if in_flight >= limits::ACCOUNT_IN_FLIGHT_MAX
                     || self.unstored + in_flight >= limits::UNWRITTEN_MAX
                 {
-                    return started;
+                    return (started, later);
                 }
                 // More than its share only while half of the slots are free, the account's and the server's.
                 let roomy = in_flight < limits::ACCOUNT_IN_FLIGHT_MAX / 2;
                 let share = if roomy { limits::ENDPOINT_IN_FLIGHT_MAX } else { fair_share };
                 let crowded = self.webhooks.sender.slots.available_permits() < limits::IN_FLIGHT_MAX / 2;
                 let share = if crowded { share.min(limits::CROWDED_IN_FLIGHT) } else { share };
+                let rate_allows_at =
+                    queue.has_next().then(|| self.rates.next_at(&queue.target, now)).flatten();
+                if let Some(at) = rate_allows_at {
+                    later = Some(later.map_or(at, |later: Timestamp| later.min(at)));
+                    continue;
+                }
                 let Some(delivery) = queue.next(share) else { continue };
+                self.rates.add(&queue.target, now);
                 let delivery_id = delivery.id;
                 let task = attempt_in_slot(
                     self.webhooks.clone(),
@@ -276,7 +297,7 @@ impl AccountWorker {
                 (started, again) = (true, true);
             }
             if !again {
-                return started;
+                return (started, later);
             }
         }
     }
@@ -331,8 +352,12 @@ impl AccountWorker {
         };
         let outcome = attempt.outcome.result.outcome;
         queue.attempt_ended(delivery, outcome, attempt.duration_ms);
-        // The answer 410 says nothing about an endpoint that was changed meanwhile.
-        attempt.outcome.gone &= attempt.endpoint_version == queue.target.row.version;
+        // An answer says nothing about an endpoint that was changed meanwhile.
+        let is_current = attempt.endpoint_version == queue.target.row.version;
+        if is_current && outcome == Outcome::Delivered {
+            self.rates.prove(&queue.target);
+        }
+        attempt.outcome.gone &= is_current;
         if attempt.outcome.gone {
             queue.mark_gone(delivery);
         }
@@ -356,11 +381,6 @@ fn overlap_ended(queue: &EndpointQueue, now: Timestamp) -> bool {
     queue.target.keys.len() > 1 && queue.target.row.old_secret_until.is_some_and(|until| until <= now)
 }
 
-fn target(engine: &Engine, row: EndpointRow, now: Timestamp) -> Arc<Target> {
-    let keys = row.keys(engine, now);
-    Arc::new(Target { row, keys })
-}
-
 /// The delivery of a row; `None` when its event was deleted.
 fn pending_delivery(row: PendingDeliveryRow, queue: QueueKind) -> Option<PendingDelivery> {
     Some(PendingDelivery {
@@ -371,25 +391,7 @@ fn pending_delivery(row: PendingDeliveryRow, queue: QueueKind) -> Option<Pending
         occurred_at: row.occurred_at?,
         data: row.data?,
         tries: row.tries,
-        state: DeliveryState { status: row.status, attempts: row.attempts, queue },
+        state: DeliveryState { status: row.status, attempts: row.attempts, by_hand: row.by_hand, queue },
         next_at: row.next_at,
     })
-}
-
-/// Makes an attempt once there is a slot for it; slow endpoints share a part of the slots.
-async fn attempt_in_slot(
-    webhooks: Arc<Webhooks>,
-    engine: Arc<Engine>,
-    account: AccountId,
-    target: Arc<Target>,
-    delivery: PendingDelivery,
-    slow: bool,
-) -> FinishedAttempt {
-    let sender = webhooks.sender.clone();
-    // Neither semaphore is ever closed.
-    let _slow_slot = if slow { sender.slow_slots.acquire().await.ok() } else { None };
-    let _slot = sender.slots.acquire().await.ok();
-    sender.wait_for_claims(&engine).await;
-    let _in_flight = webhooks.metrics.begin();
-    attempt(&webhooks, &engine, account, &target, delivery).await
 }

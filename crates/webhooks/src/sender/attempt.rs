@@ -63,8 +63,26 @@ impl From<EgressError> for AttemptResult {
     }
 }
 
+/// Makes an attempt once there is a slot for it; slow endpoints share a part of the slots.
+pub(super) async fn attempt_in_slot(
+    webhooks: Arc<Webhooks>,
+    engine: Arc<Engine>,
+    account: AccountId,
+    target: Arc<Target>,
+    delivery: PendingDelivery,
+    slow: bool,
+) -> FinishedAttempt {
+    let sender = webhooks.sender.clone();
+    // Neither semaphore is ever closed.
+    let _slow_slot = if slow { sender.slow_slots.acquire().await.ok() } else { None };
+    let _slot = sender.slots.acquire().await.ok();
+    sender.wait_for_claims(&engine).await;
+    let _in_flight = webhooks.metrics.begin();
+    attempt(&webhooks, &engine, account, &target, delivery).await
+}
+
 /// Signs the delivery now, sends it, and returns how that ended.
-pub(super) async fn attempt(
+async fn attempt(
     webhooks: &Webhooks,
     engine: &Engine,
     account: AccountId,

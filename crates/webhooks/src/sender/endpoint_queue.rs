@@ -3,17 +3,29 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
+use portico_engine::Engine;
 use portico_kernel::{DeliveryId, Timestamp};
 
 use super::PendingDelivery;
-use crate::limits;
 use crate::model::{ConcurrencyLimit, Outcome, QueueKind, SigningKey};
 use crate::sql::EndpointRow;
+use crate::{Webhooks, limits};
 
 /// Where deliveries go, and what signs them.
 pub(super) struct Target {
     pub(super) row: EndpointRow,
     pub(super) keys: Vec<SigningKey>,
+    /// The host that must take a delivery before it is called often; `None` for the account's own inbox, and for hosts
+    /// that the operator allows by their network.
+    pub(super) host_to_prove: Option<String>,
+}
+
+impl Target {
+    /// The endpoint as it is now.
+    pub(super) fn new(webhooks: &Webhooks, engine: &Engine, row: EndpointRow, now: Timestamp) -> Arc<Self> {
+        let (keys, host_to_prove) = (row.keys(engine, now), webhooks.host_to_prove(&row));
+        Arc::new(Self { row, keys, host_to_prove })
+    }
 }
 
 /// Of so many deliveries at least one is a retry, when there are any.
@@ -174,6 +186,12 @@ impl EndpointQueue {
         delivery
     }
 
+    /// Returns whether a delivery is queued that could be sent next.
+    pub(super) fn has_next(&self) -> bool {
+        let has_ordered = self.blocked_by.is_none() && !self.ordered.deliveries.is_empty();
+        has_ordered || !self.new.deliveries.is_empty() || !self.retry.deliveries.is_empty()
+    }
+
     /// Returns whether anything can be sent to it. Nothing is sent unsigned, nor to an endpoint that answered 410, even
     /// before that is stored.
     pub(super) fn is_usable(&self) -> bool {
@@ -189,6 +207,11 @@ impl EndpointQueue {
     /// The number of attempts in flight to it.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// How many attempts were started.
+    pub(super) fn started(&self) -> u64 {
+        self.started
     }
 
     pub(super) fn is_slow(&self) -> bool {
@@ -265,13 +288,20 @@ mod tests {
             secret_rotated_at: None,
             enabled: true,
             disabled_reason: String::new(),
+            created_by: String::new(),
+            url_set_by: String::new(),
             created_at: NOW,
             last_delivery_at: None,
             last_delivery_status: String::new(),
             failing_since: None,
             version: 1,
+            proven_at: None,
         };
-        EndpointQueue::new(Arc::new(Target { row, keys: vec![SigningKey::new(Secret::new(vec![1]))] }))
+        EndpointQueue::new(Arc::new(Target {
+            row,
+            keys: vec![SigningKey::new(Secret::new(vec![1]))],
+            host_to_prove: None,
+        }))
     }
 
     fn delivery(number: u8, kind: QueueKind, next_at: Timestamp) -> PendingDelivery {
@@ -283,7 +313,7 @@ mod tests {
             occurred_at: NOW,
             data: String::new(),
             tries: 0,
-            state: DeliveryState { status: Status::Pending, attempts: 0, queue: kind },
+            state: DeliveryState { status: Status::Pending, attempts: 0, by_hand: false, queue: kind },
             next_at,
         }
     }
@@ -381,7 +411,7 @@ mod tests {
         let mut queue = queue();
         queue.hand_over(delivery(1, QueueKind::New, NOW));
         let row = EndpointRow { enabled: false, ..queue.target.row.clone() };
-        queue.target = Arc::new(Target { row, keys: Vec::new() });
+        queue.target = Arc::new(Target { row, keys: Vec::new(), host_to_prove: None });
         queue.clear();
         assert_eq!(next(&mut queue), None);
         assert!(!queue.is_busy());

@@ -15,9 +15,12 @@
 //! 1. `Outbox::fill` has inserted it in the commit of its event. `Sender::hand_over` then gives it to the account's
 //!    worker, or asks the supervisor to claim the account and start one. The worker puts it into the queue of its
 //!    endpoint (`EndpointQueue`).
+//!    Every so often the deliveries that are pending are counted ([`backlog`]); those of an endpoint that has too many
+//!    are held back, and inserted when there is room.
 //! 2. `AccountWorker::start_attempts` starts as many attempts as the limits allow: first attempts before retries, an
-//!    endpoint that does not answer with one slot instead of sixteen (`ConcurrencyLimit`), and all slow endpoints
-//!    together with at most half of the server's slots.
+//!    endpoint that does not answer with one slot instead of sixteen (`ConcurrencyLimit`), all slow endpoints together
+//!    with at most half of the server's slots, and in a minute no more than the plan allows, of them few at hosts that
+//!    have not taken anything yet ([`rates`]).
 //! 3. `attempt`, while the server is sure of its claims, writes the envelope, signs it with the endpoint's keys (two
 //!    for a day after a rotation) and posts it through `Egress::post`, which checks the address and gives up after 15
 //!    seconds.
@@ -32,7 +35,9 @@
 
 mod account_worker;
 mod attempt;
+mod backlog;
 mod endpoint_queue;
+mod rates;
 mod results;
 mod supervisor;
 mod worker_handle;
@@ -74,6 +79,10 @@ pub(crate) struct Sender {
     workers: Mutex<HashMap<AccountId, Arc<WorkerHandle>>>,
     /// Accounts that have something to send and no worker yet.
     unclaimed: Mutex<HashSet<AccountId>>,
+    /// How many deliveries were made for each account since its backlog was counted,
+    made: Mutex<HashMap<AccountId, usize>>,
+    /// and the accounts whose backlog is to be counted.
+    uncounted: Mutex<HashSet<AccountId>>,
     wake: Notify,
     /// Is the next poll for due deliveries to be at once?
     poll_now: AtomicBool,
@@ -100,6 +109,8 @@ impl Sender {
             webhooks,
             workers: Mutex::default(),
             unclaimed: Mutex::default(),
+            made: Mutex::default(),
+            uncounted: Mutex::default(),
             wake: Notify::new(),
             poll_now: AtomicBool::new(false),
             polls: AtomicU64::new(0),
@@ -113,11 +124,30 @@ impl Sender {
 
     /// Takes deliveries that were just committed.
     pub(crate) fn hand_over(&self, account: AccountId, deliveries: Vec<PendingDelivery>) {
+        self.note_made(account, deliveries.len());
         // Under the lock, so that no worker is released in between.
         match lock(&self.workers).get(&account) {
             Some(worker) => worker.hand_over(deliveries),
             None => self.request_worker(account),
         }
+    }
+
+    /// Notes how many deliveries were made; after every so many the account's backlog is counted.
+    fn note_made(&self, account: AccountId, count: usize) {
+        let mut made = lock(&self.made);
+        let since_counted = made.entry(account).or_default();
+        *since_counted += count;
+        if *since_counted >= limits::COUNTED_EVERY {
+            made.remove(&account);
+            drop(made);
+            self.count_backlog(account);
+        }
+    }
+
+    /// Counts the account's pending deliveries soon.
+    pub(crate) fn count_backlog(&self, account: AccountId) {
+        lock(&self.uncounted).insert(account);
+        self.wake.notify_one();
     }
 
     /// Reads the account's endpoints and deliveries again: something of them has changed.
@@ -187,6 +217,7 @@ impl Sender {
     fn is_idle(&self) -> bool {
         let metrics = self.webhooks.upgrade().map(|webhooks| webhooks.metrics.clone());
         lock(&self.unclaimed).is_empty()
+            && lock(&self.uncounted).is_empty()
             && metrics.is_none_or(|metrics| metrics.is_settled())
             && lock(&self.workers).values().all(|worker| worker.is_waiting())
     }

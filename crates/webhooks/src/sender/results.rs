@@ -216,10 +216,12 @@ fn health(stored: &[&AttemptRecord]) -> Vec<EndpointHealth> {
             last_status: status,
             recovered: false,
             failing_since: None,
+            delivered_version: None,
         });
         (health.last_at, health.last_status) = (at, status);
         if delivered {
             health.recovered = true;
+            health.delivered_version = health.delivered_version.max(Some(record.endpoint_version));
             health.failing_since = None;
         } else {
             // The failure began when the attempt did.

@@ -16,7 +16,7 @@ use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use super::account_worker::AccountWorker;
 use super::results::{self, AttemptRecord};
 use super::worker_handle::{WorkerHandle, WorkerMode};
-use super::{Sender, lock};
+use super::{Sender, backlog, lock};
 use crate::{Webhooks, limits, sql};
 
 /// However long a poll takes, the next comes after so long.
@@ -96,6 +96,8 @@ impl Supervisor {
         if is_due(self.heartbeat_at, now, limits::HEARTBEAT_EVERY) {
             self.heartbeat_at = now + limits::HEARTBEAT_EVERY;
             self.heartbeat(now).await?;
+            let held = sql::accounts_with_holds(&mut self.engine.db.query()).await?;
+            lock(&self.sender().uncounted).extend(held);
         }
         let polls = self.sender().poll_now.swap(false, Ordering::SeqCst)
             || is_due(self.poll_at, now, self.poll_every);
@@ -103,6 +105,7 @@ impl Supervisor {
             self.poll(now).await?;
         }
         self.claim_accounts(now).await?;
+        self.balance_backlogs(now).await?;
         if polls {
             self.sender().polls.fetch_add(1, Ordering::SeqCst);
         }
@@ -119,6 +122,19 @@ impl Supervisor {
         self.poll_at = now + self.poll_every;
         for account in due {
             self.sender().refresh(account);
+        }
+        Ok(())
+    }
+
+    /// Counts the backlogs of accounts that made many deliveries, and of those that have some held back.
+    async fn balance_backlogs(&mut self, now: Timestamp) -> Result<(), Problem> {
+        let uncounted: Vec<_> = lock(&self.sender().uncounted).drain().collect();
+        for account in uncounted {
+            if backlog::balance(&self.engine, account, now).await? {
+                self.sender().refresh(account);
+                // There may be room for more of them.
+                self.sender().count_backlog(account);
+            }
         }
         Ok(())
     }
@@ -175,6 +191,7 @@ impl Supervisor {
             let is_idle = handle.is_idle(now);
             if is_idle {
                 handle.set_mode(WorkerMode::Stop);
+                lock(&self.webhooks.sender.made).remove(account);
                 idle.push(*account);
             }
             !is_idle

@@ -48,12 +48,15 @@ static INSERT: BulkStatement = BulkStatement::new(
         ") ",
         insert_deliveries!(
             "e join webhook_subscriptions s on s.account_id = $3 and s.event_type = e.type \
-                 join webhook_endpoints p on p.id = s.endpoint_id where p.enabled returning id, endpoint_id, sequence"
+                 join webhook_endpoints p on p.id = s.endpoint_id where p.enabled \
+                 and not exists (select 1 from webhook_holds h where h.endpoint_id = p.id) \
+                 returning id, endpoint_id, sequence"
         )
     ),
 );
 
-/// Inserts a delivery of each of the events for each enabled endpoint that subscribes its type.
+/// Inserts a delivery of each of the events for each enabled endpoint that subscribes its type and whose deliveries
+/// are not held back.
 pub(crate) async fn insert_deliveries(
     tx: &mut Tx,
     account: AccountId,
@@ -144,6 +147,26 @@ pub(crate) async fn insert_missed(
     INSERT_MISSED.execute(tx, shared, sequences.iter().map(|sequence| args![*sequence]).collect()).await
 }
 
+/// Inserts the endpoint's deliveries of events with numbers from `after`, excluded, to `last`, included, as if they had
+/// been inserted with the events; returns how many.
+pub(crate) async fn insert_held(
+    tx: &mut Tx,
+    key: EndpointKey,
+    after: i64,
+    last: i64,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        insert_deliveries!(
+            "events e join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
+             join webhook_endpoints p on p.id = s.endpoint_id where e.account_id = $3 and p.id = $4 and p.enabled \
+             and e.sequence > $5 and e.sequence <= $6 on conflict (id) do nothing"
+        ),
+        args![now, QueueKind::ORDERED_TYPE.to_owned(), key.account, key.endpoint, after, last],
+    )
+    .await
+}
+
 /// The endpoint's deliveries of events in that time that failed: they have ended, or wait for a retry.
 pub(crate) async fn failed_deliveries(
     tx: &mut Tx,
@@ -167,7 +190,7 @@ pub(crate) async fn failed_deliveries(
 static RESEND: BulkStatement = BulkStatement::new(
     "update webhook_deliveries set attempts = case when status = 'pending' then attempts else 0 end, \
          lane = case when event_type = $2 then 2 when status = 'pending' then 1 else 0 end, \
-         status = 'pending', next_at = $1 where status <> 'delivered' and (next_at is null or next_at > $1) and id in (",
+         by_hand = (status = 'pending'), status = 'pending', next_at = $1 where status <> 'delivered' and (next_at is null or next_at > $1) and id in (",
     "$a",
     ")",
 );
@@ -179,7 +202,7 @@ pub(crate) async fn resend(tx: &mut Tx, ids: &[DeliveryId], now: Timestamp) -> R
     RESEND.execute(tx, shared, ids.iter().map(|id| args![*id]).collect()).await
 }
 
-/// Makes a delivery due now, in that queue.
+/// Makes a delivery due now, in that queue, for an attempt by hand.
 pub(crate) async fn send_now(
     tx: &mut Tx,
     id: DeliveryId,
@@ -187,7 +210,7 @@ pub(crate) async fn send_now(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     tx.run(
-        "update webhook_deliveries set next_at = $2, lane = $3 where id = $1",
+        "update webhook_deliveries set next_at = $2, lane = $3, by_hand = true where id = $1",
         args![id, now, queue.number()],
     )
     .await

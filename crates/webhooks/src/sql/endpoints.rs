@@ -18,11 +18,16 @@ pub(crate) struct EndpointRow {
     pub(crate) secret_rotated_at: Option<Timestamp>,
     pub(crate) enabled: bool,
     pub(crate) disabled_reason: String,
+    /// The person, key or API token that made it, and that last set its address; empty where nobody knows any more.
+    pub(crate) created_by: String,
+    pub(crate) url_set_by: String,
     pub(crate) created_at: Timestamp,
     pub(crate) last_delivery_at: Option<Timestamp>,
     pub(crate) last_delivery_status: String,
     pub(crate) failing_since: Option<Timestamp>,
     pub(crate) version: i64,
+    /// When a receiver first took a delivery at the host of its address.
+    pub(crate) proven_at: Option<Timestamp>,
 }
 
 from_row!(EndpointRow {
@@ -38,17 +43,21 @@ from_row!(EndpointRow {
     secret_rotated_at,
     enabled,
     disabled_reason,
+    created_by,
+    url_set_by,
     created_at,
     last_delivery_at,
     last_delivery_status,
     failing_since,
     version,
+    proven_at,
 });
 
 macro_rules! columns {
     () => {
         "id, account_id, tag, url, inbox_id, description, secret, old_secret, old_secret_until, secret_rotated_at, \
-         enabled, disabled_reason, created_at, last_delivery_at, last_delivery_status, failing_since, version"
+         enabled, disabled_reason, created_by, url_set_by, created_at, last_delivery_at, last_delivery_status, \
+         failing_since, version, proven_at"
     };
 }
 
@@ -95,10 +104,10 @@ pub(crate) async fn endpoints_before(
 
 /// Every endpoint of the account.
 pub(crate) async fn endpoints(
-    query: &mut Query<'_>,
+    tx: &mut impl Select,
     account: AccountId,
 ) -> Result<Vec<EndpointRow>, StoreError> {
-    query.all(select_endpoint!("account_id = $1"), args![account]).await
+    tx.all(select_endpoint!("account_id = $1"), args![account]).await
 }
 
 /// The endpoints that point at the inbox.
@@ -125,8 +134,8 @@ pub(crate) async fn count_endpoints(tx: &mut Tx, account: AccountId) -> Result<i
 pub(crate) async fn insert_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<(), StoreError> {
     tx.run(
         "insert into webhook_endpoints (id, account_id, tag, url, inbox_id, description, secret, enabled, \
-         disabled_reason, created_at, last_delivery_status, version) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+         disabled_reason, created_by, url_set_by, created_at, last_delivery_status, version) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         args![
             row.id,
             row.account_id,
@@ -137,6 +146,8 @@ pub(crate) async fn insert_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<()
             row.secret,
             row.enabled,
             row.disabled_reason,
+            row.created_by,
+            row.url_set_by,
             row.created_at,
             row.last_delivery_status,
             row.version,
@@ -149,7 +160,7 @@ pub(crate) async fn insert_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<()
 pub(crate) async fn update_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<(), StoreError> {
     tx.run(
         "update webhook_endpoints set url = $2, inbox_id = $3, description = $4, enabled = $5, \
-         disabled_reason = $6, failing_since = $7, version = version + 1 where id = $1",
+         disabled_reason = $6, failing_since = $7, url_set_by = $8, proven_at = $9, version = version + 1 where id = $1",
         args![
             row.id,
             row.url,
@@ -158,6 +169,8 @@ pub(crate) async fn update_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<()
             row.enabled,
             row.disabled_reason,
             row.failing_since,
+            row.url_set_by,
+            row.proven_at,
         ],
     )
     .await

@@ -151,7 +151,12 @@ pub(crate) async fn remove_endpoint(
     id: EndpointId,
     before: Timestamp,
 ) -> Result<u64, StoreError> {
-    tx.execute("delete from webhook_endpoints where id = $1 and deleted_at < $2", args![id, before]).await
+    let removed = "delete from webhook_endpoints where id = $1 and deleted_at < $2";
+    let removed = tx.execute(removed, args![id, before]).await?;
+    if removed > 0 {
+        super::remove_hold(tx, id).await?;
+    }
+    Ok(removed)
 }
 
 /// Removes statistics of hours before that one.

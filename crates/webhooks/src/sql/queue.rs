@@ -131,6 +131,7 @@ pub(crate) struct PendingDeliveryRow {
     pub(crate) status: Status,
     pub(crate) attempts: i64,
     pub(crate) tries: i64,
+    pub(crate) by_hand: bool,
     pub(crate) next_at: Timestamp,
     pub(crate) occurred_at: Option<Timestamp>,
     pub(crate) data: Option<String>,
@@ -144,6 +145,7 @@ from_row!(PendingDeliveryRow {
     status,
     attempts,
     tries,
+    by_hand,
     next_at,
     occurred_at,
     data,
@@ -152,7 +154,7 @@ from_row!(PendingDeliveryRow {
 macro_rules! select_pending {
     ($rest:literal) => {
         concat!(
-            "select d.id, d.endpoint_id, d.event_id, d.event_type, d.status, d.attempts, d.tries, d.next_at, \
+            "select d.id, d.endpoint_id, d.event_id, d.event_type, d.status, d.attempts, d.tries, d.by_hand, d.next_at, \
              e.occurred_at, e.data from webhook_deliveries d \
              left join events e on e.account_id = d.account_id and e.sequence = d.sequence \
              where d.account_id = $1 and d.endpoint_id = $2 and ",

@@ -24,7 +24,7 @@ static UPDATE: BulkStatement = BulkStatement::new(
     "with results (delivery_id, tried, was, state, made, in_lane, due, ended_at) as (values",
     "($a, $b, $c, $d, $e, $f, $g, $h)",
     ") update webhook_deliveries set status = results.state, attempts = results.made, tries = tries + 1, \
-         lane = results.in_lane, next_at = results.due, last_at = results.ended_at from results \
+         by_hand = false, lane = results.in_lane, next_at = results.due, last_at = results.ended_at from results \
          where webhook_deliveries.id = results.delivery_id and webhook_deliveries.tries = results.tried \
          and webhook_deliveries.status = results.was and exists (select 1 from webhook_queues q where q.account_id = webhook_deliveries.account_id \
          and q.claim = $1) returning id as value",
@@ -69,6 +69,8 @@ pub(crate) struct EndpointHealth {
     pub(crate) recovered: bool,
     /// The first that failed after the last that was delivered.
     pub(crate) failing_since: Option<Timestamp>,
+    /// The version of the endpoint to which the last one was delivered: the address may have been changed since.
+    pub(crate) delivered_version: Option<i64>,
 }
 
 /// Since when an endpoint has been failing.
@@ -82,11 +84,13 @@ pub(crate) struct FailingRow {
 from_row!(FailingRow { id, account_id, version, failing_since });
 
 static HEALTH: BulkStatement = BulkStatement::new(
-    "with health (endpoint, ended_at, state, recovered, since) as (values",
-    "($a, $b, $c, $d, $e)",
+    "with health (endpoint, ended_at, state, recovered, since, delivered_version) as (values",
+    "($a, $b, $c, $d, $e, $f)",
     ") update webhook_endpoints set last_delivery_at = health.ended_at, last_delivery_status = health.state, \
          failing_since = case when health.recovered then health.since \
-         else coalesce(webhook_endpoints.failing_since, health.since) end from health \
+         else coalesce(webhook_endpoints.failing_since, health.since) end, \
+         proven_at = case when webhook_endpoints.version = health.delivered_version \
+         then coalesce(webhook_endpoints.proven_at, health.ended_at) else webhook_endpoints.proven_at end from health \
          where webhook_endpoints.id = health.endpoint returning id, account_id, version, failing_since",
 );
 
@@ -96,7 +100,8 @@ pub(crate) async fn update_health(
     rows: &[EndpointHealth],
 ) -> Result<Vec<FailingRow>, StoreError> {
     let update = |row: &EndpointHealth| {
-        args![row.endpoint, row.last_at, row.last_status, row.recovered, row.failing_since]
+        let EndpointHealth { recovered, failing_since, delivered_version, .. } = *row;
+        args![row.endpoint, row.last_at, row.last_status, recovered, failing_since, delivered_version]
     };
     HEALTH.all(tx, args![], rows.iter().map(update).collect()).await
 }

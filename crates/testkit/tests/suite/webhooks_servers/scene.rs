@@ -121,7 +121,8 @@ impl Scene {
         let mut stall = Stall::start();
         loop {
             let mut tx = db.query();
-            let waiting = "select count(*) as value from webhook_deliveries where next_at is not null";
+            let waiting = "select (select count(*) from webhook_deliveries where next_at is not null) \
+                + (select count(*) from webhook_holds) as value";
             let waiting: i64 = tx.value(waiting, args![]).await.unwrap();
 
             if waiting == 0 {

@@ -1,0 +1,88 @@
+//! How often the receivers of an account are called.
+//!
+//! Nobody proves that an address is theirs when they make an endpoint. So hosts that have not taken any delivery of the
+//! account yet are called seldom, all of them together, and whoever makes endpoints at the hosts of others cannot have
+//! them called more often than that. What is over a rate waits, and is sent when there is room.
+
+use std::collections::HashSet;
+
+use portico_engine::Engine;
+use portico_kernel::{AccountId, Problem, Timestamp};
+
+use super::endpoint_queue::Target;
+use crate::endpoints::address::host;
+use crate::model::AttemptWindow;
+use crate::sql::EndpointRow;
+use crate::{Webhooks, limits};
+
+/// The attempts of one account in the last minute, and what it may.
+#[derive(Default)]
+pub(super) struct Rates {
+    all: AttemptWindow,
+    to_unproven: AttemptWindow,
+    /// What the account's plan says, and when it was asked.
+    plan: Option<(u32, Timestamp)>,
+    /// The hosts that took a delivery of the account.
+    proven_hosts: HashSet<String>,
+}
+
+impl Webhooks {
+    /// The host of the endpoint that must take a delivery before it is called often.
+    pub(super) fn host_to_prove(&self, row: &EndpointRow) -> Option<String> {
+        let is_ours = row.inbox_id.is_some() || self.egress.is_to_allowed_networks(&row.url);
+        if is_ours { None } else { host(&row.url) }
+    }
+}
+
+impl Rates {
+    /// Reads the account's plan, if that was long ago.
+    pub(super) async fn read_plan(
+        &mut self,
+        engine: &Engine,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        if self.plan.is_some_and(|(_, read_at)| now.since(read_at) < limits::PLAN_LIFE) {
+            return Ok(());
+        }
+        let mut tx = engine.db.read().await?;
+        let plan = engine.memberships.plan(&mut tx, account).await?;
+        tx.rollback().await?;
+        let plan = engine.plans.get_or_first(plan.as_deref().unwrap_or_default());
+        self.plan = Some((plan.deliveries_per_minute, now));
+        Ok(())
+    }
+
+    /// Notes which hosts have taken a delivery, as the database says.
+    pub(super) fn read_hosts<'a>(&mut self, rows: impl Iterator<Item = &'a EndpointRow>) {
+        let proven = rows.filter(|row| row.proven_at.is_some() && row.inbox_id.is_none());
+        self.proven_hosts.extend(proven.filter_map(|row| host(&row.url)));
+    }
+
+    /// Notes that the target took a delivery.
+    pub(super) fn prove(&mut self, target: &Target) {
+        self.proven_hosts.extend(target.host_to_prove.clone());
+    }
+
+    fn is_unproven(&self, target: &Target) -> bool {
+        target.host_to_prove.as_ref().is_some_and(|host| !self.proven_hosts.contains(host))
+    }
+
+    /// When the target may be sent something, if not now.
+    pub(super) fn next_at(&mut self, target: &Target, now: Timestamp) -> Option<Timestamp> {
+        let per_minute = self.plan.map_or(u32::MAX, |(per_minute, _)| per_minute);
+        let by_plan = self.all.next_at(now, per_minute);
+        let is_unproven = self.is_unproven(target);
+        let by_host =
+            if is_unproven { self.to_unproven.next_at(now, limits::UNPROVEN_PER_MINUTE) } else { None };
+        by_plan.max(by_host)
+    }
+
+    /// Counts an attempt at the target that begins now.
+    pub(super) fn add(&mut self, target: &Target, now: Timestamp) {
+        self.all.add(now);
+        if self.is_unproven(target) {
+            self.to_unproven.add(now);
+        }
+    }
+}
