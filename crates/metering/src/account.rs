@@ -23,6 +23,9 @@ pub(crate) struct AccountMeter {
     pub(crate) lease_lock: tokio::sync::Mutex<()>,
     /// The number after the last record of the journal that spent leased units.
     recorded: AtomicU64,
+    /// The records from this number on that are not counted.
+    uncounted_from: AtomicU64,
+    uncounted: AtomicU32,
     last_call: AtomicI64,
 }
 
@@ -59,6 +62,8 @@ impl AccountMeter {
             pending_change: Mutex::new(None),
             lease_lock: tokio::sync::Mutex::new(()),
             recorded: AtomicU64::new(0),
+            uncounted_from: AtomicU64::new(0),
+            uncounted: AtomicU32::new(0),
             last_call: AtomicI64::new(0),
         }
     }
@@ -132,8 +137,21 @@ impl AccountMeter {
         Timestamp::from_micros(self.last_call.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn note_record(&self, number: u64) {
+    /// Notes a record of the journal, which is counted up to `counted`.
+    pub(crate) fn note_record(&self, number: u64, counted: u64) {
         self.recorded.fetch_max(number + 1, Ordering::Relaxed);
+        if self.uncounted(counted) == 0 {
+            self.uncounted_from.store(number, Ordering::Relaxed);
+            self.uncounted.store(0, Ordering::Relaxed);
+        }
+        self.uncounted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// About how many records it has that are not counted, once the journal is counted up to `counted`. Where counting goes
+    /// on, it is less than there are; where it stands still, it is all of them.
+    pub(crate) fn uncounted(&self, counted: u64) -> u32 {
+        let is_behind = self.uncounted_from.load(Ordering::Relaxed) >= counted;
+        if is_behind { self.uncounted.load(Ordering::Relaxed) } else { 0 }
     }
 
     /// Is everything that it spent in the database, once the journal is counted up to `counted`?
@@ -148,6 +166,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn records_add_up_while_counting_stands_still() {
+        let meter = AccountMeter::new(AccountId::from_u128(1), Month::from_number(24_000).unwrap());
+        assert_eq!(meter.uncounted(0), 0);
+        (5..15).for_each(|number| meter.note_record(number, 5));
+        assert_eq!((meter.uncounted(5), meter.uncounted(15)), (10, 0));
+        meter.note_record(20, 15);
+        assert_eq!(meter.uncounted(15), 1);
+    }
 
     proptest! {
         /// However units are taken, put back and leased: what is out never passes what was put in.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AccountId, Entropy, Month, Plan, Problem, Timestamp};
+use portico_kernel::{AccountId, Entropy, Month, Problem, Timestamp};
 use portico_store::Tx;
 
 use crate::batch::{AccountBatch, aggregate};
@@ -37,6 +37,8 @@ impl Metering {
     /// Counts some of what is in the journal; returns whether there is more.
     pub(crate) async fn flush_some(&self, engine: &Arc<Engine>) -> Result<bool, Problem> {
         let journal = self.journal()?;
+        // What cannot be recorded now is counted later.
+        let _ = self.record_refusals();
         let mut position = self.position.lock().await;
         if position.unsure {
             let number = sql::journal_position(&mut engine.db.query(), journal.id()).await?;
@@ -78,7 +80,7 @@ impl Metering {
             if !sql::advance_journal(ctx.tx().await?, journal, at, to).await? {
                 return Err(Problem::internal("a journal is counted by another server"));
             }
-            let source = BatchSource { journal, names, first: at };
+            let source = BatchSource { metering: self, journal, names, first: at };
             for (account, batch) in accounts {
                 count_account(&mut ctx, &source, account, batch).await?;
             }
@@ -99,6 +101,7 @@ pub(crate) async fn skip_lost(engine: &Engine, journal: &str, from: u64, to: u64
 
 /// Where a batch of records comes from.
 struct BatchSource<'a> {
+    metering: &'a Metering,
     journal: &'a str,
     names: &'a NameTable,
     /// The number of the batch's first record.
@@ -111,12 +114,12 @@ async fn count_account(
     account: AccountId,
     batch: AccountBatch<'_>,
 ) -> Result<(), Problem> {
-    let &BatchSource { journal, names, first } = source;
+    let &BatchSource { metering, journal, names, first } = source;
     let engine = ctx.engine().clone();
     // An account that was erased meanwhile must not get rows again.
     let Some(plan) = engine.memberships.plan(ctx.tx().await?, account).await? else { return Ok(()) };
     let plan = engine.plans.get_or_first(&plan);
-    for (month, (used, leased)) in batch.units {
+    for (&month, &(used, leased)) in &batch.units {
         let tx = ctx.tx().await?;
         let row = sql::add_to_month(tx, account, month, used, 0).await?;
         if leased > 0 {
@@ -124,7 +127,9 @@ async fn count_account(
                 (account.to_string(), units_resource(month), journal.to_owned());
             sql::shrink_lease(tx, &LeaseAt { account, resource, holder }, leased).await?;
         }
-        notify_thresholds(ctx, account, month, plan, row).await?;
+        let mut notified = Notified { account, month, highest: row.notified };
+        judge_past_budgets(ctx, &mut notified, &row, &batch).await?;
+        notified.judge(ctx, row.used, i128::from(plan.monthly_units) + i128::from(row.granted)).await?;
     }
     let tx = ctx.tx().await?;
     for (hour, counts) in &batch.hours {
@@ -144,10 +149,13 @@ async fn count_account(
     for (month, rows) in months {
         add_usage(tx, account, month, rows).await?;
     }
-    let requests = batch.records.iter();
-    let requests =
-        requests.map(|(index, record)| LogEntry::new(record, journal, first + *index as u64, names));
-    append_requests(tx, account, requests.collect(), engine.entropy.as_ref()).await
+    let single = batch.records.iter().filter(|(_, record)| record.is_single());
+    let requests = single.map(|(index, record)| LogEntry::new(record, journal, first + *index as u64, names));
+    let mut requests: Vec<_> = requests.collect();
+    let logged = metering.logged.take(tx, account, plan, engine.clock.now(), requests.len()).await?;
+    metering.metrics.not_logged(requests.len() - logged);
+    requests.truncate(logged);
+    append_requests(tx, account, requests, engine.entropy.as_ref()).await
 }
 
 /// Appends to the log of requests; a small last block is replaced by a larger one.
@@ -196,29 +204,51 @@ async fn add_usage(
     Ok(sql::add_to_usage(tx, account, month, rows.into_iter()).await?)
 }
 
-/// Emits an event when the account has used 80 % of its budget, and one when it has used all, each once a month.
-async fn notify_thresholds(
+/// Judges the calls that were made before the budget changed, and are counted only now, by the budget of their moment.
+async fn judge_past_budgets(
     ctx: &mut Ctx,
-    account: AccountId,
-    month: Month,
-    plan: &Plan,
-    row: MonthRow,
+    notified: &mut Notified,
+    row: &MonthRow,
+    batch: &AccountBatch<'_>,
 ) -> Result<(), Problem> {
-    let budget = i128::from(plan.monthly_units) + i128::from(row.granted);
-    let crossed = |threshold: i64| {
-        row.used > 0
-            && row.notified < threshold
-            && i128::from(row.used) * 100 >= budget * i128::from(threshold)
-    };
-    for threshold in limits::THRESHOLDS.into_iter().filter(|threshold| crossed(*threshold)) {
-        sql::set_notified(ctx.tx().await?, account, month, threshold).await?;
-        ctx.set_account(account);
-        ctx.emit(&UsageThreshold {
-            account_id: account.to_string(),
-            month: month.to_string(),
-            threshold: i32::try_from(threshold).unwrap_or(0),
-            actor: "platform".to_owned(),
-        })?;
+    let Notified { account, month, .. } = *notified;
+    let own = || batch.records.iter().map(|(_, record)| *record).filter(move |record| record.month == month);
+    let first = own().map(|record| record.at).min();
+    let Some(first) = first.filter(|first| *first < row.budget_changed_at) else { return Ok(()) };
+    for mut past in sql::past_budgets(ctx.tx().await?, account, month, first).await? {
+        let made = own().filter(|record| record.at < past.until);
+        past.used += made.map(|record| i64::from(record.units)).sum::<i64>();
+        sql::set_used_of_past_budget(ctx.tx().await?, account, month, &past).await?;
+        notified.judge(ctx, past.used, past.budget.into()).await?;
     }
     Ok(())
+}
+
+/// The thresholds of an account's month that events have told of.
+struct Notified {
+    account: AccountId,
+    month: Month,
+    highest: i64,
+}
+
+impl Notified {
+    /// Emits an event when `used` is 80 % of the budget, and one when it is all of it, each once a month.
+    async fn judge(&mut self, ctx: &mut Ctx, used: i64, budget: i128) -> Result<(), Problem> {
+        let Self { account, month, highest } = *self;
+        let crossed = |threshold: i64| {
+            used > 0 && highest < threshold && i128::from(used) * 100 >= budget * i128::from(threshold)
+        };
+        for threshold in limits::THRESHOLDS.into_iter().filter(|threshold| crossed(*threshold)) {
+            self.highest = threshold;
+            sql::set_notified(ctx.tx().await?, account, month, threshold).await?;
+            ctx.set_account(account);
+            ctx.emit(&UsageThreshold {
+                account_id: account.to_string(),
+                month: month.to_string(),
+                threshold: i32::try_from(threshold).unwrap_or(0),
+                actor: "platform".to_owned(),
+            })?;
+        }
+        Ok(())
+    }
 }

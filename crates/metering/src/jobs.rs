@@ -18,7 +18,7 @@ impl Job for Count {
     const EVERY: Duration = limits::COUNT_EVERY;
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
-        self.0.journal()?.retry();
+        self.0.journal()?.prepare();
         Ok(if self.0.flush_some(engine).await? { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
 }
@@ -67,7 +67,7 @@ impl Job for KeepLeases {
     }
 }
 
-/// Removes expired requests, expired shares of rate limits, and the leases of dead servers.
+/// Removes expired requests, budgets and shares of rate limits, and the leases of dead servers.
 pub(crate) struct Prune(pub(crate) Arc<Metering>);
 
 impl Job for Prune {
@@ -78,6 +78,9 @@ impl Job for Prune {
         let now = engine.clock.now();
         let mut tx = engine.db.write().await?;
         let removed = sql::prune_blocks(&mut tx, now - limits::REQUESTS_LIFE, limits::PRUNE_ROWS).await?;
+        tx.commit().await?;
+        let mut tx = engine.db.write().await?;
+        sql::prune_budgets(&mut tx, now - limits::REQUESTS_LIFE).await?;
         tx.commit().await?;
         let mut tx = engine.db.write().await?;
         sql::prune_leases(&mut tx, RATE_LIMIT_PREFIX, now - limits::IDLE_LIFE).await?;

@@ -10,7 +10,7 @@ use portico_kernel::{AccountId, Code, Month, Problem, Timestamp};
 use portico_store::Tx;
 
 use crate::account::{AccountMeter, PendingLeaseChange, Shortage};
-use crate::rate_limit_key::{RateLimitDecision, RateLimitKey, Share, share_of};
+use crate::rate_limit_key::{RateLimitDecision, RateLimitKey, Share, held_elsewhere, share_of};
 use crate::sql::LeaseAt;
 use crate::{Metering, limits, sql};
 
@@ -234,24 +234,28 @@ impl Metering {
         let mut tx = engine.db.write().await?;
         sql::lock_resource(&mut tx, &at).await?;
         let now = engine.clock.now();
-        let (renewed, ended) = (now - limits::SHARE_GONE, now - limits::SHARE_LIFE);
-        let others = sql::held_shares(&mut tx, &at, renewed, ended, now - limits::SEEN_LIFE).await?;
+        let others = held_elsewhere(&sql::held_shares(&mut tx, &at).await?, now);
         let servers = u32::try_from(self.servers(&mut tx, now).await?).unwrap_or(u32::MAX);
         // From here to the commit no call is admitted.
-        let used = key.limiter().shrink_share(now);
-        let elsewhere = u32::try_from(others.amount.max(0)).unwrap_or(u32::MAX);
-        let share = share_of(limit, used, elsewhere, servers);
+        let (used, frees_at) = key.limiter().shrink_share(now);
+        let share = share_of(limit, used, others.amount, servers);
         let own = share.unwrap_or(used);
-        sql::set_lease(&mut tx, &at, own.into(), now).await?;
-        let recall = recall && share.is_none() && others.living > 0;
+        sql::set_share(&mut tx, &at, own.into(), frees_at, now).await?;
+        let recall = recall && share.is_none() && others.is_living;
         if recall {
             sql::recall(&mut tx, &at).await?;
         }
         tx.commit().await?;
         self.metrics.lease_asked();
         let full_until = share.is_none().then_some(now + limits::FULL_LIFE);
-        key.limiter().set_share(Share { limit: own, elsewhere, renewed_at: Some(now), full_until });
-        Ok(share.is_none() && (recall || others.recalled > 0))
+        key.limiter().set_share(Share {
+            limit: own,
+            elsewhere: others.amount,
+            elsewhere_free_at: others.free_at,
+            renewed_at: Some(now),
+            full_until,
+        });
+        Ok(share.is_none() && (recall || others.is_recalled))
     }
 
     /// Releases what other servers recalled: all units and shares that are not used.
@@ -285,9 +289,9 @@ impl Metering {
             return Ok(());
         }
         let now = engine.clock.now();
-        let used = key.as_ref().map_or(0, |key| key.limiter().shrink_share(now));
+        let (used, frees_at) = key.as_ref().map_or((0, None), |key| key.limiter().shrink_share(now));
         let mut tx = engine.db.write().await?;
-        sql::set_lease(&mut tx, lease, used.into(), now).await?;
+        sql::set_share(&mut tx, lease, used.into(), frees_at, now).await?;
         Ok(tx.commit().await?)
     }
 }

@@ -27,6 +27,7 @@
 //!    fills the rate limits from the log of requests (`restart.rs`) and removes the files.
 
 mod account;
+mod answer_room;
 mod batch;
 mod block;
 mod events;
@@ -36,12 +37,14 @@ mod journal;
 mod latency;
 mod lease;
 pub mod limits;
+mod log_bound;
 mod metered_call;
 mod metering;
 mod metrics;
 mod operator;
 mod pending;
 mod rate_limit_key;
+mod refusals;
 mod requests;
 mod restart;
 mod series;
@@ -78,7 +81,10 @@ pub fn area(metering: &Arc<Metering>) -> Area {
             move || metrics.shown()
         })
         .tool_subjects(&["usage", "requests"])
-        .probe(sql::PROBE)
+        .probe_with(sql::PROBE, {
+            let metering = metering.clone();
+            move || metering.can_record()
+        })
         .erases(&sql::ERASE)
         .build()
 }

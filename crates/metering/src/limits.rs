@@ -22,6 +22,17 @@ pub const SEGMENTS_MAX: usize = 256;
 /// Records that the journal keeps free for calls that are running.
 pub const UNDER_WAY_MAX: usize = 4_096;
 
+/// An account with more records that are not counted yet than this is refused earlier than others when the journal cannot
+/// grow,
+pub const CROWDING_RECORDS: u32 = 1_000;
+/// namely while the journal still has this many records free.
+pub const CROWDED_MAX: usize = 12_288;
+/// Refusals of one caller that are recorded by themselves in a minute; further ones are only counted.
+pub const REFUSALS_RECORDED_PER_MINUTE: u32 = 20;
+
+/// For how long a server believes what it knows of how much was logged of an account today.
+pub const LOGGED_LIFE: Duration = Duration::from_mins(1);
+
 /// The largest lease of units.
 pub const LEASE_UNITS_MAX: i64 = 250_000;
 /// How long a call waits for other servers to release units before it is refused.
@@ -66,8 +77,10 @@ pub const STOP_TIME_MAX: Duration = Duration::from_secs(3);
 /// The pause between two looks while it waits.
 pub const STOP_PAUSE: Duration = Duration::from_millis(20);
 
-/// Rows of usage in an answer.
+/// Rows of usage in an answer, beside the one that sums up the rest.
 pub const USAGE_ROWS_MAX: usize = 8_000;
+/// The most bytes of a row of usage, or of a series, that has no names.
+pub const USAGE_ROW_BYTES: usize = 512;
 /// Days of a series by hour.
 pub const HOURS_DAYS_MAX: i64 = 31;
 /// Days of a series by day.

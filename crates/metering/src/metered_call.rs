@@ -104,26 +104,10 @@ impl MeteredCall {
 
     /// Admits the call to `account`: refuses when the caller's rate limit is used up or the journal has no room.
     pub async fn admit(&self, account: Option<AccountId>) -> Result<(), Problem> {
-        self.metering.journal()?.make_room(limits::UNDER_WAY_MAX).map_err(journal_failure)?;
+        self.metering.make_room(account, self.at)?;
         let Some(account) = account else { return Ok(()) };
-        let meter = self.metering.account(account, Month::of(self.at));
-        meter.note_call(self.at);
-        if !meter.has_plan() {
-            // Boxed, because this future is large and seldom needed.
-            Box::pin(self.metering.take_units(&self.engine, &meter, 0)).await?;
-        }
-        let limit = meter.calls_per_minute();
-        let decision = if self.metering.shared {
-            let decision = self.key.limiter().take_shared(self.at, limit);
-            match decision {
-                RateLimitDecision::NeedsShare => {
-                    Box::pin(self.metering.take_shared_slot(&self.engine, &self.key, account, limit)).await?
-                }
-                decision => decision,
-            }
-        } else {
-            self.key.limiter().take(self.at, limit)
-        };
+        let (meter, decision) =
+            self.metering.decide_rate_limit(&self.engine, &self.key, account, self.at).await?;
         let mut state = self.state();
         (state.account, state.meter) = (Some(account), Some(meter));
         match decision {
@@ -135,9 +119,7 @@ impl MeteredCall {
                 state.rate_limit = Some(status);
                 Err(rate_limited(status))
             }
-            RateLimitDecision::NeedsShare => {
-                Err(Problem::internal("the share that was just renewed is missing"))
-            }
+            RateLimitDecision::NeedsShare => Err(share_missing()),
         }
     }
 
@@ -176,23 +158,26 @@ impl MeteredCall {
         }
     }
 
-    /// Records the call with the status of its answer, which must not be sent before.
-    pub fn finish(&self, status: u16, code: Option<Code>) {
+    /// Records the call with the status of its answer, which must not be sent before. Returns whether it is worth a line
+    /// in a log: one of many refusals is not.
+    pub fn finish(&self, status: u16, code: Option<Code>) -> bool {
         let mut state = self.state();
-        if let Err(problem) = self.record(&mut state, status, code) {
+        self.record(&mut state, status, code).unwrap_or_else(|problem| {
             // Seldom: admission made sure that the journal has room.
             self.metering.metrics.not_recorded();
             tracing::error!(cause = ?problem.cause(), request_id = self.request_id, "Failed to record a call in the journal");
-        }
+            true
+        })
     }
 
-    fn record(&self, state: &mut CallState, status: u16, code: Option<Code>) -> Result<(), Problem> {
-        let Some(account) = state.account.filter(|_| !state.recorded) else { return Ok(()) };
+    /// Returns whether the call has a record of its own; the others are only counted.
+    fn record(&self, state: &mut CallState, status: u16, code: Option<Code>) -> Result<bool, Problem> {
+        let Some(account) = state.account.filter(|_| !state.recorded) else { return Ok(true) };
         state.recorded = true;
         if state.meter.is_none() {
             // The reserve of the journal is for calls that were admitted; a refusal need not be recorded.
             if self.metering.journal()?.make_room(limits::UNDER_WAY_MAX).is_err() {
-                return Ok(());
+                return Ok(true);
             }
         }
         // A fault of ours costs nothing, also where the operation itself went well.
@@ -213,14 +198,22 @@ impl MeteredCall {
             units: state.units,
             tokens: 0,
             month: Month::of(self.at),
+            repeats: 0,
             request_id: Cow::Borrowed(&self.request_id[..end]),
         };
+        // Without a slot in the minute nothing limits how many of them there are.
+        let is_unlimited = status >= 400 && state.slot.is_none();
+        if is_unlimited && !self.key.limiter().refusals.take(self.at) {
+            self.metering.refusals.add(&record);
+            self.metering.metrics.refusal_counted();
+            return Ok(false);
+        }
         let number = self.metering.journal()?.append(&record).map_err(journal_failure)?;
         if let Some(meter) = &state.meter {
-            meter.note_record(number);
+            meter.note_record(number, self.metering.metrics.counted());
         }
         self.metering.metrics.recorded(number);
-        Ok(())
+        Ok(true)
     }
 
     /// Takes the price of the call out of the account's units, leasing more from the database.
@@ -280,6 +273,63 @@ impl Drop for MeteredCall {
         self.finish(code.map_or(200, Code::status), code);
         self.metering.metrics.closed();
     }
+}
+
+impl Metering {
+    /// Counts something in the caller's minute that is no call: it is limited together with calls, but neither charged
+    /// nor recorded.
+    pub async fn take_slot(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        key: &RateLimitKey,
+        account: AccountId,
+    ) -> Result<(), Problem> {
+        match self.decide_rate_limit(engine, key, account, engine.clock.now()).await?.1 {
+            RateLimitDecision::Allowed(..) => Ok(()),
+            RateLimitDecision::Limited(status) => Err(rate_limited(status)),
+            RateLimitDecision::NeedsShare => Err(share_missing()),
+        }
+    }
+
+    /// Fails unless the journal has room for a call of that account. When the journal cannot grow, what is left of it is
+    /// not for those who have filled it.
+    fn make_room(&self, account: Option<AccountId>, at: Timestamp) -> Result<(), Problem> {
+        let meter = account.map(|account| self.account(account, Month::of(at)));
+        let uncounted = meter.map_or(0, |meter| meter.uncounted(self.metrics.counted()));
+        let is_crowding = uncounted > limits::CROWDING_RECORDS;
+        let reserve = if is_crowding { limits::CROWDED_MAX } else { limits::UNDER_WAY_MAX };
+        self.journal()?.make_room(reserve).map_err(journal_failure)
+    }
+
+    /// Whether the caller's minute has room, by the plan of `account`; if so, a slot of it is taken.
+    async fn decide_rate_limit(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        key: &RateLimitKey,
+        account: AccountId,
+        at: Timestamp,
+    ) -> Result<(Arc<AccountMeter>, RateLimitDecision), Problem> {
+        let meter = self.account(account, Month::of(at));
+        meter.note_call(at);
+        if !meter.has_plan() {
+            // Boxed, because this future is large and seldom needed.
+            Box::pin(self.take_units(engine, &meter, 0)).await?;
+        }
+        let limit = meter.calls_per_minute();
+        let decision =
+            if self.shared { key.limiter().take_shared(at, limit) } else { key.limiter().take(at, limit) };
+        let decision = match decision {
+            RateLimitDecision::NeedsShare => {
+                Box::pin(self.take_shared_slot(engine, key, account, limit)).await?
+            }
+            decision => decision,
+        };
+        Ok((meter, decision))
+    }
+}
+
+fn share_missing() -> Problem {
+    Problem::internal("the share that was just renewed is missing")
 }
 
 /// 429: too many calls in 60 seconds.

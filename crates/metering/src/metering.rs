@@ -14,8 +14,10 @@ use crate::account::AccountMeter;
 use crate::flush::{JournalPosition, skip_lost};
 use crate::journal::{Journal, NameTable, OrphanedJournal, SubjectId};
 use crate::lease::{UNITS_PREFIX, units_resource};
+use crate::log_bound::LoggedToday;
 use crate::metrics::Metrics;
 use crate::rate_limit_key::RateLimitKey;
+use crate::refusals::RefusalCounts;
 use crate::{limits, sql};
 
 /// The state of the area. It counts nothing before [`Metering::start`].
@@ -29,6 +31,8 @@ pub struct Metering {
     pub(crate) position: tokio::sync::Mutex<JournalPosition>,
     pub(crate) accounts: DashMap<(AccountId, Month), Arc<AccountMeter>>,
     pub(crate) rate_limit_keys: DashMap<SubjectId, Arc<RateLimitKey>>,
+    pub(crate) refusals: RefusalCounts,
+    pub(crate) logged: LoggedToday,
     /// The counters for the metrics listener.
     pub metrics: Arc<Metrics>,
 }
@@ -45,6 +49,8 @@ impl Metering {
             position: tokio::sync::Mutex::default(),
             accounts: DashMap::new(),
             rate_limit_keys: DashMap::new(),
+            refusals: RefusalCounts::default(),
+            logged: LoggedToday::default(),
             metrics: Arc::default(),
         }
     }
@@ -150,6 +156,11 @@ impl Metering {
         self.journal.get().ok_or_else(|| Problem::internal("metering was not started"))
     }
 
+    /// Can the journal take calls for as long as they come? Before it has begun, nobody asks.
+    pub(crate) fn can_record(&self) -> bool {
+        self.journal.get().is_none_or(|journal| !journal.is_broken())
+    }
+
     /// The name under which this server holds leases.
     pub(crate) fn holder(&self) -> Result<&str, Problem> {
         self.journal().map(Journal::id)
@@ -186,6 +197,7 @@ impl Metering {
     /// Evicts idle accounts and rate limits, and releases the leases of those accounts. An account stays until what it
     /// spent is counted: until then its lease covers that.
     pub(crate) async fn evict_idle(&self, engine: &Arc<Engine>, now: Timestamp) -> Result<(), Problem> {
+        self.logged.forget_old(now);
         let counted = self.position.lock().await.number;
         let is_idle = |meter: &AccountMeter| {
             now.since(meter.last_call()) >= limits::IDLE_LIFE && meter.is_counted(counted)

@@ -11,6 +11,8 @@ pub struct Metrics {
     recorded: AtomicU64,
     counted: AtomicU64,
     lost: AtomicU64,
+    not_logged: AtomicU64,
+    refusals_only_counted: AtomicU64,
     open: AtomicU64,
 }
 
@@ -29,6 +31,14 @@ impl Metrics {
 
     pub(crate) fn not_recorded(&self) {
         self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn not_logged(&self, calls: usize) {
+        self.not_logged.fetch_add(calls as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refusal_counted(&self) {
+        self.refusals_only_counted.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn opened(&self) {
@@ -55,6 +65,16 @@ impl Metrics {
         vec![
             Metric::counter("leases", "Leases of units and of minutes that were asked for", self.leases()),
             Metric::counter("calls_lost", "Calls that ran and could not be recorded", self.lost()),
+            Metric::counter(
+                "calls_not_logged",
+                "Calls that are in no log of requests, because their account's is full for the day",
+                self.not_logged.load(Ordering::Relaxed),
+            ),
+            Metric::counter(
+                "refusals_only_counted",
+                "Refused calls that were counted and not recorded one by one",
+                self.refusals_only_counted.load(Ordering::Relaxed),
+            ),
             Metric::gauge(
                 "journal_waiting",
                 "Calls in the journal that the database does not have yet",

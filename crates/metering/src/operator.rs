@@ -5,7 +5,7 @@ use portico_kernel::{AccountId, Month, Problem};
 use serde_json::json;
 
 use crate::lease::units_resource;
-use crate::sql::LeaseAt;
+use crate::sql::{LeaseAt, PastBudgetRow};
 use crate::{Metering, limits, sql};
 
 /// The grants of an account in a month.
@@ -30,8 +30,8 @@ impl Metering {
             let message = format!("must be from -{max} to {max}", max = limits::GRANT_UNITS_MAX);
             return Err(Problem::field("units", message));
         }
-        ctx.plan(account).await?;
         let month = Month::of(ctx.now());
+        self.keep_budget(ctx, account).await?;
         let row = sql::add_to_month(ctx.tx().await?, account, month, 0, units).await?;
         if row.granted.unsigned_abs() > limits::GRANT_UNITS_MAX.unsigned_abs() {
             let message = format!("would make the month's grants more than {}", limits::GRANT_UNITS_MAX);
@@ -41,6 +41,18 @@ impl Metering {
         ctx.set_account(account);
         ctx.audit_with("units.granted", &account, json!({ "units": units.to_string(), "month": month }))?;
         Ok(MonthlyGrant { month, units: row.granted })
+    }
+
+    /// Keeps the budget of this month for the calls that were made under it and are not counted yet. Called before the
+    /// plan or the grants change.
+    pub async fn keep_budget(&self, ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
+        let (month, until) = (Month::of(ctx.now()), ctx.now());
+        let plan = ctx.plan(account).await?;
+        let allowance = ctx.engine().plans.get_or_first(&plan).monthly_units;
+        let tx = ctx.tx().await?;
+        let row = sql::add_to_month(tx, account, month, 0, 0).await?;
+        let past = PastBudgetRow { until, budget: allowance.saturating_add(row.granted), used: row.used };
+        Ok(sql::keep_budget(tx, account, month, &past).await?)
     }
 
     /// Makes every server release its units of the account and load its plan again. Called when the plan or the grants

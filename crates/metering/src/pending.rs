@@ -26,6 +26,8 @@ impl Metering {
         account: AccountId,
     ) -> Result<PendingRecords<'_>, Problem> {
         let journal = self.journal()?;
+        // What cannot be recorded now is counted later.
+        let _ = self.record_refusals();
         let from = self.metrics.counted();
         let read = journal.read_of(from, usize::MAX, Some(account));
         let counted = sql::journal_position(ctx.tx().await?, journal.id()).await?;
@@ -52,7 +54,8 @@ impl PendingRecords<'_> {
     pub(crate) fn requests(&self) -> impl Iterator<Item = LogEntry<'_>> {
         let (id, names) = (self.journal.id(), self.journal.names());
         let records = self.numbers.iter().zip(self.records.iter().flatten());
-        records.map(move |(number, record)| LogEntry::new(record, id, *number, names))
+        let single = records.filter(|(_, record)| record.is_single());
+        single.map(move |(number, record)| LogEntry::new(record, id, *number, names))
     }
 
     /// By hour.

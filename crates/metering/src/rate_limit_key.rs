@@ -6,6 +6,8 @@ use portico_kernel::Timestamp;
 
 use crate::journal::SubjectId;
 use crate::limits;
+use crate::refusals::RefusalSample;
+use crate::sql::HeldShareRow;
 use crate::window::{RateLimitStatus, Window, WindowSlot};
 
 /// A caller whose calls share one rate limit, and the calls that they made in the last minute.
@@ -21,6 +23,7 @@ pub struct RateLimitKey {
 pub(crate) struct RateLimiter {
     pub(crate) window: Window,
     share: Share,
+    pub(crate) refusals: RefusalSample,
 }
 
 /// The part of the limit that this server may admit.
@@ -30,6 +33,8 @@ pub(crate) struct Share {
     pub(crate) limit: u32,
     /// What other servers may admit.
     pub(crate) elsewhere: u32,
+    /// When the first of the calls that those admitted leaves the window, as far as it is known.
+    pub(crate) elsewhere_free_at: Option<Timestamp>,
     /// When it was last renewed; `None` before the first time.
     pub(crate) renewed_at: Option<Timestamp>,
     /// Until when the database is not asked for more.
@@ -61,8 +66,8 @@ impl RateLimiter {
     /// Counts a call, where this server alone decides.
     pub(crate) fn take(&mut self, now: Timestamp, limit: u32) -> RateLimitDecision {
         match self.window.take(now, limit) {
-            Some(slot) => RateLimitDecision::Allowed(slot, self.window.status(now, limit, 0)),
-            None => RateLimitDecision::Limited(self.window.status(now, limit, 0)),
+            Some(slot) => RateLimitDecision::Allowed(slot, self.window.status(now, limit, 0, None)),
+            None => RateLimitDecision::Limited(self.window.status(now, limit, 0, None)),
         }
     }
 
@@ -84,23 +89,53 @@ impl RateLimiter {
 
     /// The caller's status.
     pub(crate) fn status(&mut self, now: Timestamp, limit: u32) -> RateLimitStatus {
-        let elsewhere = self.share.elsewhere;
-        let status = self.window.status(now, limit, elsewhere);
-        // When the others' calls leave is not known here; it may be any second.
-        let reset_seconds = if elsewhere > 0 { 1 } else { status.reset_seconds };
-        RateLimitStatus { reset_seconds, ..status }
+        let Share { elsewhere, elsewhere_free_at, .. } = self.share;
+        self.window.status(now, limit, elsewhere, elsewhere_free_at)
     }
 
-    /// Shrinks the share to the calls that are counted, and returns how many those are. No call is admitted before the
-    /// share is set again.
-    pub(crate) fn shrink_share(&mut self, now: Timestamp) -> u32 {
+    /// Shrinks the share to the calls that are counted, and returns how many those are and when the first of them leaves.
+    /// No call is admitted before the share is set again.
+    pub(crate) fn shrink_share(&mut self, now: Timestamp) -> (u32, Option<Timestamp>) {
+        let free_at = self.window.free_at(now, u32::MAX);
         self.share.limit = self.window.used(now);
-        self.share.limit
+        (self.share.limit, free_at)
     }
 
     pub(crate) fn set_share(&mut self, share: Share) {
         self.share = share;
     }
+}
+
+/// What other servers hold of a rate limit.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeldElsewhere {
+    pub(crate) amount: u32,
+    /// When the first of the calls that they admitted leaves the window, as far as it is known.
+    pub(crate) free_at: Option<Timestamp>,
+    /// Is one of the holders alive, and can release what it does not need?
+    pub(crate) is_living: bool,
+    /// Is one of these still to answer a recall?
+    pub(crate) is_recalled: bool,
+}
+
+/// Sums up the shares that other servers hold. One that has not been renewed for long no longer counts.
+pub(crate) fn held_elsewhere(rows: &[HeldShareRow], now: Timestamp) -> HeldElsewhere {
+    let mut held = HeldElsewhere::default();
+    for row in rows {
+        let life = if row.seen_at.is_none() { limits::SHARE_LIFE } else { limits::SHARE_GONE };
+        if row.renewed_at < now - life {
+            continue;
+        }
+        let alive = row.seen_at.is_some_and(|at| at >= now - limits::SEEN_LIFE);
+        held.is_living |= alive;
+        held.is_recalled |= alive && row.recalled;
+        let amount = u32::try_from(row.amount.max(0)).unwrap_or(u32::MAX);
+        held.amount = held.amount.saturating_add(amount);
+        // What a server that is gone holds stays until it no longer counts.
+        let free_at = if alive { row.frees_at } else { Some(row.renewed_at + life) };
+        held.free_at = held.free_at.into_iter().chain(free_at.filter(|_| amount > 0)).min();
+    }
+    held
 }
 
 /// The share of a limit for a server that has admitted `used` calls itself, where others hold `others` and there are
@@ -119,6 +154,29 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_others_hold_is_known_as_long_as_it_counts() {
+        let now = Timestamp::from_seconds(1_800_000_000);
+        let ago = |seconds| now - Duration::from_secs(seconds);
+        let row = |renewed: u64, seen: Option<u64>, amount| HeldShareRow {
+            amount,
+            recalled: true,
+            renewed_at: ago(renewed),
+            frees_at: Some(ago(renewed) + Duration::from_secs(33)),
+            seen_at: seen.map(ago),
+        };
+        let held = |rows: &[HeldShareRow]| {
+            let HeldElsewhere { amount, free_at, is_living, is_recalled } = held_elsewhere(rows, now);
+            (amount, free_at.map(|at| at.since(now).as_secs()), is_living, is_recalled)
+        };
+        assert_eq!(held(&[]), (0, None, false, false));
+        assert_eq!(held(&[row(3, Some(1), 4), row(2, Some(0), 5)]), (9, Some(30), true, true));
+        assert_eq!(held(&[row(3, Some(1), 0)]), (0, None, true, true), "it has admitted nothing");
+        assert_eq!(held(&[row(50, Some(30), 4)]), (4, Some(70), false, false), "it is silent");
+        assert_eq!(held(&[row(50, None, 4)]), (4, Some(10), false, false), "it has ended");
+        assert_eq!(held(&[row(61, None, 4), row(121, Some(0), 4)]), (0, None, false, false));
+    }
+
     proptest! {
         /// Several servers, calls anywhere, shares asked for, given back on recall: no 60 seconds hold more than the
         /// limit, and once the others have given back, one server alone can use it all.
@@ -134,7 +192,7 @@ mod tests {
                 now = now + Duration::from_millis(millis);
                 if recall == 0 {
                     for (limiter, held) in &mut servers {
-                        *held = limiter.shrink_share(now);
+                        *held = limiter.shrink_share(now).0;
                     }
                 }
                 for _ in 0..2 {
@@ -145,11 +203,17 @@ mod tests {
                         }
                         RateLimitDecision::Limited(_) => break,
                         RateLimitDecision::NeedsShare => {
-                            let used = servers[at].0.shrink_share(now);
+                            let (used, _) = servers[at].0.shrink_share(now);
                             let others = (0..3).filter(|other| *other != at).map(|other| servers[other].1).sum();
                             let own = share_of(limit, used, others, 3).unwrap_or(used);
                             let full_until = (own == used).then_some(now + Duration::from_millis(250));
-                            let share = Share { limit: own, elsewhere: others, renewed_at: Some(now), full_until };
+                            let share = Share {
+                                limit: own,
+                                elsewhere: others,
+                                elsewhere_free_at: None,
+                                renewed_at: Some(now),
+                                full_until,
+                            };
                             servers[at].0.set_share(share);
                             servers[at].1 = own;
                         }

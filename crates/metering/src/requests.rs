@@ -180,6 +180,9 @@ impl Operation for ListRequests {
         if self.status.is_some_and(|status| !(100..600).contains(&status)) {
             return Err(Problem::field("status", "must be a status of HTTP, 100 to 599"));
         }
+        if let Some(rpc) = &self.rpc {
+            ctx.engine().registry.check_operation("rpc", rpc)?;
+        }
         let account = ctx.account(Some(self.org_id)).await?;
         let pending = metering.pending(ctx, account).await?;
         let request = ctx.page()?;

@@ -82,7 +82,7 @@ impl Metering {
             let (used, latest) = key.and_then(&admitted).unwrap_or((0, Timestamp::from_micros(0)));
             let at = LeaseAt { account: row.account_id, resource: row.resource, holder: journal.to_owned() };
             let mut tx = engine.db.write().await?;
-            sql::set_lease(&mut tx, &at, used.into(), latest).await?;
+            sql::set_share(&mut tx, &at, used.into(), None, latest).await?;
             tx.commit().await?;
         }
         Ok(())

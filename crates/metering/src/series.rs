@@ -1,12 +1,13 @@
 //! Units over time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
 use portico_kernel::{Category, Day, Hour, Int64, Month, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer_room::{AnswerRoom, item_length};
 use crate::sql::{self, Counts, SpanRow};
 use crate::usage::category_of;
 use crate::{Metering, limits};
@@ -56,9 +57,10 @@ pub(crate) struct Series {
     to: Day,
     /// What it is grouped by.
     by: By,
-    /// Each hour or day and group, oldest first.
+    /// Each hour or day and group, oldest first. Groups that do not fit into the answer are summed in one whose name is
+    /// empty, the last of its day.
     rows: Vec<SeriesRow>,
-    /// What each group comes to over all the time, what cost most first.
+    /// What each group comes to over all the time, what cost most first; last the one of those that do not fit.
     groups: Vec<SeriesGroup>,
 }
 
@@ -133,13 +135,9 @@ impl Operation for GetSeries {
         };
         let rows = sql::spans(tx, by, account, span.start, span.end).await?;
         let cells = cells(self.by, rows.into_iter().chain(more), |rpc| category_of(ctx, rpc));
-        Ok(Series {
-            from,
-            to,
-            by: self.by,
-            groups: groups(&cells),
-            rows: cells.into_iter().map(row).collect(),
-        })
+        let mut series = Series { from, to, by: self.by, groups: groups(&cells), rows: Vec::new() };
+        series.rows = cells.into_iter().map(row).collect();
+        fit(series)
     }
 }
 
@@ -178,6 +176,50 @@ fn groups(cells: &Cells) -> Vec<SeriesGroup> {
         units: Int64(units),
     };
     sums.into_iter().map(group).collect()
+}
+
+/// The series with as many groups as fit into an answer, those that cost most; the others become one without a name.
+fn fit(mut series: Series) -> Result<Series, Problem> {
+    let (rows, groups) = (std::mem::take(&mut series.rows), std::mem::take(&mut series.groups));
+    let mut lengths: HashMap<&str, usize> = HashMap::new();
+    for row in &rows {
+        *lengths.entry(&row.group).or_default() += item_length(row)?;
+    }
+    let spans = rows.chunk_by(|row, next| row.at == next.at).count();
+    let mut room = AnswerRoom::beside(&series, (spans + 1) * limits::USAGE_ROW_BYTES)?;
+    let mut kept = HashSet::new();
+    for group in &groups {
+        let bytes = lengths.get(group.group.as_str()).copied().unwrap_or(0) + item_length(group)?;
+        if !room.take(bytes) {
+            break;
+        }
+        kept.insert(group.group.clone());
+    }
+    // Where all fit, a group without a name is a category of its own.
+    let all_fit = kept.len() == groups.len();
+    let keeps = |group: &str| all_fit || (!group.is_empty() && kept.contains(group));
+    let (mut rest, mut rest_of) = (BTreeMap::<Timestamp, Counts>::new(), Counts::default());
+    for row in rows {
+        if keeps(&row.group) {
+            series.rows.push(row);
+            continue;
+        }
+        for sum in [rest.entry(row.at).or_default(), &mut rest_of] {
+            sum.calls += row.calls.0;
+            sum.units += row.units.0;
+            sum.client_errors += row.client_errors.0;
+            sum.platform_errors += row.platform_errors.0;
+        }
+    }
+    series.groups = groups.into_iter().filter(|group| keeps(&group.group)).collect();
+    if !rest.is_empty() {
+        let (calls, units) = (Int64(rest_of.calls), Int64(rest_of.units));
+        series.groups.push(SeriesGroup { group: String::new(), calls, units });
+        series.rows.extend(rest.into_iter().map(|(at, counts)| row(((at, String::new()), counts))));
+        // Rows of one time stay in their order, and the new one is behind them.
+        series.rows.sort_by_key(|row| row.at);
+    }
+    Ok(series)
 }
 
 fn row(((at, group), counts): ((Timestamp, String), Counts)) -> SeriesRow {

@@ -7,8 +7,9 @@ use portico_kernel::{AccountId, Category, Day, Int64, Month, Plan, Problem, Time
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer_room::AnswerRoom;
 use crate::usage::{UsageElement, usage_of};
-use crate::{Metering, sql};
+use crate::{Metering, limits, sql};
 
 /// See the account's units of this month: what its plan allows, what was granted beside, what is used and what remains,
 /// by day and by who used it. Calls that other servers answered show within a second.
@@ -38,7 +39,8 @@ pub(crate) struct Units {
     remaining: Int64,
     /// The account's plan.
     plan: UnitPlan,
-    /// Who used what, what cost most first.
+    /// Who used what, what cost most first. What does not fit into the answer is summed in a last row, whose names are
+    /// empty.
     usage: Vec<UsageElement>,
     /// Units by day, for each day with a call.
     days: Vec<UnitDay>,
@@ -113,7 +115,7 @@ impl Operation for GetUnits {
             *days.entry(Day::from_number(row.number)).or_default() += row.units;
         }
         let days = days.into_iter().map(|(day, units)| UnitDay { day, units: Int64(units) }).collect();
-        Ok(Units {
+        let mut units = Units {
             account_id: account,
             month,
             resets_at: month.next().start(),
@@ -122,8 +124,11 @@ impl Operation for GetUnits {
             used: Int64(used),
             remaining: Int64(plan.monthly_units.saturating_add(granted).saturating_sub(used)),
             plan: (&plan).into(),
-            usage: usage_of(metering, ctx, account, month, &pending).await?,
+            usage: Vec::new(),
             days,
-        })
+        };
+        let room = AnswerRoom::beside(&units, limits::USAGE_ROW_BYTES)?;
+        units.usage = usage_of(metering, ctx, account, month, &pending, room).await?;
+        Ok(units)
     }
 }

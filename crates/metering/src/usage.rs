@@ -7,6 +7,7 @@ use portico_kernel::{AccountId, Category, Histogram, Int64, Month, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer_room::{AnswerRoom, item_length};
 use crate::batch::MonthCounts;
 use crate::journal::SubjectId;
 use crate::pending::PendingRecords;
@@ -29,14 +30,15 @@ pub(crate) struct GetUsage {
 pub(crate) struct Usage {
     /// The account's plan.
     plan: String,
-    /// Who used what, what cost most first.
+    /// Who used what, what cost most first. What does not fit into the answer is summed in a last row, whose names are
+    /// empty.
     rows: Vec<UsageElement>,
 }
 
 /// What one key, API token or person used of one operation.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct UsageElement {
-    /// The operation, by its socket method; empty for all that do not fit into the answer, together.
+    /// The operation, by its socket method; empty in the row of all that does not fit into the answer.
     rpc: String,
     /// The category of the operation; empty for one that costs nothing or is gone.
     category: String,
@@ -79,32 +81,53 @@ impl Operation for GetUsage {
         let account = ctx.account(Some(self.org_id)).await?;
         let pending = metering.pending(ctx, account).await?;
         let month = self.month.unwrap_or_else(|| Month::of(ctx.now()));
-        let plan = ctx.plan(account).await?;
-        Ok(Usage { plan, rows: usage_of(metering, ctx, account, month, &pending).await? })
+        let mut usage = Usage { plan: ctx.plan(account).await?, rows: Vec::new() };
+        let room = AnswerRoom::beside(&usage, limits::USAGE_ROW_BYTES)?;
+        usage.rows = usage_of(metering, ctx, account, month, &pending, room).await?;
+        Ok(usage)
     }
 }
 
-/// The rows of a month.
+/// The rows of a month, the most expensive first. Those that do not fit into `room` become one, so that the sums are right;
+/// `room` has left space for that one.
 pub(crate) async fn usage_of(
     metering: &Metering,
     ctx: &mut Ctx,
     account: AccountId,
     month: Month,
     pending: &PendingRecords<'_>,
+    mut room: AnswerRoom,
 ) -> Result<Vec<UsageElement>, Problem> {
-    let rows = merge(sql::usage(ctx.tx().await?, account, month).await?, pending, month);
+    let mut rows = merge(sql::usage(ctx.tx().await?, account, month).await?, pending, month).into_iter();
     let mut names: HashMap<String, String> = HashMap::new();
-    for (row, _) in &rows {
+    let mut elements = Vec::new();
+    while let Some((row, latency)) = rows.next() {
         if !names.contains_key(&row.subject) {
             let name = name_of(metering, ctx, account, &row.subject).await?;
             names.insert(row.subject.clone(), name);
         }
+        let shown = element(ctx, &names, &row, &latency);
+        if elements.len() == limits::USAGE_ROWS_MAX || !room.take(item_length(&shown)?) {
+            let rest = sum(std::iter::once((row, latency)).chain(rows));
+            elements.push(element(ctx, &names, &rest.0, &rest.1));
+            break;
+        }
+        elements.push(shown);
     }
-    Ok(rows.into_iter().map(|(row, latency)| element(ctx, &names, row, &latency)).collect())
+    Ok(elements)
 }
 
-/// The rows with the pending records added, the most expensive first. Rows beyond the limit of an answer become one, so
-/// that the sums are right.
+/// One row of all of these, without names.
+fn sum(rows: impl Iterator<Item = (UsageRow, Histogram)>) -> (UsageRow, Histogram) {
+    let none = UsageRow::new(String::new(), String::new(), &MonthCounts::default());
+    rows.fold((none, Histogram::default()), |(mut rest, mut times), (row, latency)| {
+        rest.add(&row);
+        times.merge(&latency);
+        (rest, times)
+    })
+}
+
+/// The rows with the pending records added, the most expensive first.
 fn merge(rows: Vec<UsageRow>, pending: &PendingRecords<'_>, month: Month) -> Vec<(UsageRow, Histogram)> {
     // A histogram that does not parse counts as empty; the counts beside it do not depend on it.
     let read = |row: UsageRow| {
@@ -127,15 +150,6 @@ fn merge(rows: Vec<UsageRow>, pending: &PendingRecords<'_>, month: Month) -> Vec
     rows.sort_by(|(a, _), (b, _)| {
         (b.units, b.calls, &a.subject, &a.rpc).cmp(&(a.units, a.calls, &b.subject, &b.rpc))
     });
-    if rows.len() > limits::USAGE_ROWS_MAX {
-        let mut rest =
-            (UsageRow::new(String::new(), String::new(), &MonthCounts::default()), Histogram::default());
-        for (row, latency) in rows.drain(limits::USAGE_ROWS_MAX - 1..) {
-            rest.0.add(&row);
-            rest.1.merge(&latency);
-        }
-        rows.push(rest);
-    }
     rows
 }
 
@@ -183,16 +197,13 @@ pub(crate) fn category_of(ctx: &Ctx, rpc: &str) -> &'static str {
     entry.and_then(|entry| entry.spec.category).map_or("", Category::name)
 }
 
-fn element(ctx: &Ctx, names: &HashMap<String, String>, row: UsageRow, times: &Histogram) -> UsageElement {
-    let name = names.get(&row.subject).cloned().unwrap_or_default();
-    let (person, key) = if is_person(&row.subject) {
-        ((row.subject, name), Default::default())
-    } else {
-        (Default::default(), (row.subject, name))
-    };
+fn element(ctx: &Ctx, names: &HashMap<String, String>, row: &UsageRow, times: &Histogram) -> UsageElement {
+    let who = (row.subject.clone(), names.get(&row.subject).cloned().unwrap_or_default());
+    let (person, key) =
+        if is_person(&row.subject) { (who, Default::default()) } else { (Default::default(), who) };
     UsageElement {
         category: category_of(ctx, &row.rpc).to_owned(),
-        rpc: row.rpc,
+        rpc: row.rpc.clone(),
         key_id: key.0,
         key_name: key.1,
         user_id: person.0,

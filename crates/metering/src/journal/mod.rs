@@ -12,8 +12,9 @@ mod record;
 mod segment;
 
 use std::collections::VecDeque;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -25,6 +26,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use record::tests::any_record;
 pub(crate) use record::{REQUEST_ID_BYTES_MAX, Record, SubjectId};
 use segment::Segment;
+
+use crate::limits;
 
 /// The names behind the numbers in the records; another version of the program may have others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +50,19 @@ impl NameTable {
     pub(crate) fn code(&self, number: u8) -> &str {
         usize::from(number).checked_sub(1).and_then(|at| self.codes.get(at)).map_or("", String::as_str)
     }
+}
+
+/// Makes the folder for its owner alone, also where it was there before: records say who called what.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::set_permissions(folder, Permissions::from_mode(0o700))
+}
+
+/// Opens a file that its owner alone may read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
 }
 
 /// The paths of a journal's files.
@@ -84,7 +100,7 @@ pub(crate) struct Journal {
     segments_max: usize,
     /// Is the next segment there?
     prepared: AtomicBool,
-    /// Could the next segment not be created? It is not tried again before [`Journal::retry`].
+    /// Could the next segment not be created? It is not tried again before [`Journal::prepare`].
     broken: AtomicBool,
 }
 
@@ -96,12 +112,12 @@ impl Journal {
         names: NameTable,
         segments_max: usize,
     ) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        make_folder(folder)?;
         let path = JournalPath { folder: folder.to_owned(), id };
         // Locked before it gets its name, so that no other server takes it for an orphan.
         let unnamed = folder.join(format!("{}.{NEW}", path.id));
         let head = loop {
-            let mut head = File::create(&unnamed)?;
+            let mut head = private().write(true).create(true).truncate(true).open(&unnamed)?;
             head.lock()?;
             head.write_all(&serde_json::to_vec(&names)?)?;
             match fs::rename(&unnamed, path.head()) {
@@ -191,9 +207,17 @@ impl Journal {
         Ok(())
     }
 
-    /// Lets [`Journal::make_room`] try again after a failure.
-    pub(crate) fn retry(&self) {
-        self.broken.store(false, Ordering::Relaxed);
+    /// Can the journal not grow any more? It then takes what its last segment has room for.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// Creates the next segment, if it is needed soon or could not be created before.
+    pub(crate) fn prepare(&self) {
+        let reserve =
+            if self.broken.swap(false, Ordering::Relaxed) { usize::MAX } else { limits::CROWDED_MAX };
+        // Whether it failed is noted, and told to those who call when there is no room.
+        let _ = self.make_room(reserve);
     }
 
     /// Up to `limit` records from number `from` on; `None` stands for one that does not parse.

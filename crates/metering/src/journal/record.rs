@@ -10,6 +10,8 @@ pub(crate) const WORDS: usize = 32;
 const SUM: usize = WORDS - 1;
 /// Where the id of the request begins.
 const REQUEST_ID: usize = 9;
+/// How many refusals the record stands for, behind the longest id; 0 for one call.
+const REPEATS: usize = 25;
 /// The longest id of a request.
 pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
 
@@ -93,6 +95,8 @@ pub(crate) struct Record<'a> {
     pub(crate) tokens: u32,
     /// The month whose units it used: the one in which it came.
     pub(crate) month: Month,
+    /// How many refusals the record stands for, when these were not recorded by themselves; 0 for one call.
+    pub(crate) repeats: u32,
     /// The id of the request.
     pub(crate) request_id: Cow<'a, str>,
 }
@@ -154,7 +158,21 @@ impl Record<'_> {
             word[..bytes.len()].copy_from_slice(bytes);
             store(at, u64::from_le_bytes(word));
         }
+        // Left out where it is 0, as in the records of programs that did not know it.
+        if self.repeats > 0 {
+            store(REPEATS, self.repeats.into());
+        }
         into(SUM, sum);
+    }
+
+    /// How many calls it stands for.
+    pub(crate) fn calls(&self) -> i64 {
+        self.repeats.max(1).into()
+    }
+
+    /// Is it a call by itself, with an id and a time that it took?
+    pub(crate) fn is_single(&self) -> bool {
+        self.repeats == 0
     }
 }
 
@@ -171,7 +189,9 @@ impl Record<'static> {
         if length > REQUEST_ID_BYTES_MAX {
             return None;
         }
-        let written = (1..REQUEST_ID + length.div_ceil(8)).fold(0, |sum, at| add(sum, word(at)));
+        let repeats = word(REPEATS);
+        let words = (1..REQUEST_ID + length.div_ceil(8)).chain((repeats > 0).then_some(REPEATS));
+        let written = words.fold(0, |sum, at| add(sum, word(at)));
         if written != word(SUM) {
             return None;
         }
@@ -191,6 +211,7 @@ impl Record<'static> {
             units: u32::try_from(piece(word(7), 4, 4)).ok()?,
             tokens: u32::try_from(piece(word(8), 0, 4)).ok()?,
             month: Month::from_number(u32::try_from(piece(word(8), 4, 4)).ok()?)?,
+            repeats: u32::try_from(repeats).ok()?,
             request_id: String::from_utf8(id).ok()?.into(),
         })
     }
@@ -209,11 +230,12 @@ pub(crate) mod tests {
             (kind, subject) in (1u8..=3, 0u128..1 << 120),
             (operation, status, code, leased) in (any::<u16>(), any::<u16>(), any::<u8>(), any::<bool>()),
             (micros, units, tokens) in (any::<u32>(), any::<u32>(), any::<u32>()),
+            repeats in prop_oneof![Just(0), any::<u32>()],
             request_id in "[!-~]{1,128}",
         ) -> Record<'static> {
             let at = Timestamp::from_seconds(seconds);
             Record {
-                at, operation, status, code, leased, micros, units, tokens,
+                at, operation, status, code, leased, micros, units, tokens, repeats,
                 account: Id::from_u128(account),
                 subject: SubjectId::from_parts(kind, subject).unwrap(),
                 month: Month::of(at),

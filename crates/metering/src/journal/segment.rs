@@ -1,6 +1,6 @@
 //! A segment of the journal: one file with a fixed number of records.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,8 +29,8 @@ impl Segment {
     pub(crate) fn create(path: PathBuf, first: u64) -> io::Result<Self> {
         let create = || {
             // Somebody may have removed the folder.
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+            path.parent().map_or(Ok(()), super::make_folder)?;
+            let mut file = super::private().read(true).write(true).create_new(true).open(&path)?;
             let zeros = vec![0; 64 * RECORD_BYTES];
             for _ in 0..RECORDS / 64 {
                 file.write_all(&zeros)?;

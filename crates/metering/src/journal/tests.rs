@@ -112,7 +112,7 @@ fn a_journal_that_nobody_counts_refuses_before_it_is_full() {
     assert!(journal.make_room(segment::RECORDS).is_err());
     journal.release(segment::RECORDS as u64);
     assert!(journal.make_room(segment::RECORDS).is_err(), "not tried again at once");
-    journal.retry();
+    journal.prepare();
     assert!(journal.make_room(segment::RECORDS).is_ok(), "there is room again");
 }
 

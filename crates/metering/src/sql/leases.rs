@@ -49,34 +49,44 @@ pub(crate) async fn held_units(
     .await
 }
 
-/// The shares of a rate limit that other servers hold.
-pub(crate) struct HeldSharesRow {
+/// A share of a rate limit that another server holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeldShareRow {
     pub(crate) amount: i64,
-    /// How many of the holders are alive, and can release it.
-    pub(crate) living: i64,
-    /// How many of these are still to answer a recall.
-    pub(crate) recalled: i64,
+    pub(crate) recalled: bool,
+    pub(crate) renewed_at: Timestamp,
+    pub(crate) frees_at: Option<Timestamp>,
+    /// The last heartbeat of the server; `None` when it has ended.
+    pub(crate) seen_at: Option<Timestamp>,
 }
 
-from_row!(HeldSharesRow { amount, living, recalled });
+from_row!(HeldShareRow { amount, recalled, renewed_at, frees_at, seen_at });
 
-/// The shares of a rate limit that other servers hold: those renewed since `renewed`, and of servers that have ended
-/// those renewed since `ended`. A server is alive when its heartbeat is not before `seen`.
-pub(crate) async fn held_shares(
+/// The shares of a rate limit that other servers hold.
+pub(crate) async fn held_shares(tx: &mut Tx, at: &LeaseAt) -> Result<Vec<HeldShareRow>, StoreError> {
+    tx.all(
+        "select amount, recalled, renewed_at, frees_at, seen_at from leases \
+         left join meter_journals on meter_journals.id = leases.holder \
+         where account_id = $1 and resource = $2 and holder <> $3",
+        args![at.account, at.resource, at.holder],
+    )
+    .await
+}
+
+/// Gives `holder` a share of `amount` calls, whatever it had before; from here on nothing of it is recalled. The first of
+/// the calls that it admitted leaves at `frees_at`.
+pub(crate) async fn set_share(
     tx: &mut Tx,
     at: &LeaseAt,
-    renewed: Timestamp,
-    ended: Timestamp,
-    seen: Timestamp,
-) -> Result<HeldSharesRow, StoreError> {
-    tx.one(
-        "select cast(coalesce(sum(amount), 0) as bigint) as amount, \
-         cast(coalesce(sum(case when seen_at >= $5 then 1 else 0 end), 0) as bigint) as living, \
-         cast(coalesce(sum(case when recalled = true and seen_at >= $5 then 1 else 0 end), 0) as bigint) as recalled \
-         from leases left join meter_journals on meter_journals.id = leases.holder \
-         where account_id = $1 and resource = $2 and holder <> $3 \
-         and renewed_at >= case when meter_journals.id is null then $6 else $4 end",
-        args![at.account, at.resource, at.holder, renewed, seen, ended],
+    amount: i64,
+    frees_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.run(
+        "insert into leases (account_id, resource, holder, amount, recalled, renewed_at, frees_at) \
+         values ($1, $2, $3, $4, false, $5, $6) on conflict (account_id, resource, holder) do update set \
+         renewed_at = excluded.renewed_at, amount = excluded.amount, recalled = false, frees_at = excluded.frees_at",
+        args![at.account, at.resource, at.holder, amount, now, frees_at],
     )
     .await
 }

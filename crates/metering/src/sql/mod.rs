@@ -13,12 +13,13 @@ pub(crate) use usage::*;
 pub(crate) const PROBE: &str = "select id from meter_journals limit 1";
 
 /// Erases what the area keeps of an account.
-pub(crate) const ERASE: [&str; 7] = [
+pub(crate) const ERASE: [&str; 8] = [
     delete_some!("request_blocks", "id", "account_id = $1", also "account_id = $1"),
     delete_some!("usage_days", "day", "account_id = $1 order by day", also "account_id = $1"),
     "delete from usage_months where account_id = $1 and $2 > 0",
     delete_some!("usage_hours", "hour", "account_id = $1 order by hour", also "account_id = $1"),
     "delete from unit_months where account_id = $1 and $2 > 0",
+    "delete from unit_budgets where account_id = $1 and $2 > 0",
     "delete from leases where account_id = $1 and $2 > 0",
     "delete from lease_locks where account_id = $1 and $2 > 0",
 ];
@@ -96,10 +97,13 @@ pub(crate) async fn count_journals(tx: &mut Tx, since: Timestamp) -> Result<i64,
 pub(crate) struct MonthRow {
     pub(crate) used: i64,
     pub(crate) granted: i64,
+    /// The highest threshold that an event told of.
     pub(crate) notified: i64,
+    /// When the budget last changed; the beginning of time when it never did.
+    pub(crate) budget_changed_at: Timestamp,
 }
 
-from_row!(MonthRow { used, granted, notified });
+from_row!(MonthRow { used, granted, notified, budget_changed_at });
 
 /// Adds to what the account used and was granted in the month; returns the new sums. The row stays locked until the
 /// commit.
@@ -113,7 +117,7 @@ pub(crate) async fn add_to_month(
     tx.one(
         "insert into unit_months (account_id, month, used, granted, notified) values ($1, $2, $3, $4, 0) \
          on conflict (account_id, month) do update set used = unit_months.used + excluded.used, \
-         granted = unit_months.granted + excluded.granted returning used, granted, notified",
+         granted = unit_months.granted + excluded.granted returning used, granted, notified, budget_changed_at",
         args![account, month.to_string(), used, granted],
     )
     .await
@@ -125,7 +129,7 @@ pub(crate) async fn month(
     month: Month,
 ) -> Result<Option<MonthRow>, StoreError> {
     tx.first(
-        "select used, granted, notified from unit_months where account_id = $1 and month = $2",
+        "select used, granted, notified, budget_changed_at from unit_months where account_id = $1 and month = $2",
         args![account, month.to_string()],
     )
     .await
@@ -142,4 +146,69 @@ pub(crate) async fn set_notified(
         args![account, month.to_string(), threshold],
     )
     .await
+}
+
+/// A budget that was in force until a moment, and what was used while it was.
+pub(crate) struct PastBudgetRow {
+    pub(crate) until: Timestamp,
+    pub(crate) budget: i64,
+    pub(crate) used: i64,
+}
+
+from_row!(PastBudgetRow { until, budget, used });
+
+/// Keeps the budget that ends now, for the calls that were made under it and are not counted yet. The caller holds the
+/// row of the month.
+pub(crate) async fn keep_budget(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+    past: &PastBudgetRow,
+) -> Result<(), StoreError> {
+    let (month, until) = (month.to_string(), past.until);
+    tx.run(
+        "insert into unit_budgets (account_id, month, until, budget, used) values ($1, $2, $3, $4, $5) \
+         on conflict (account_id, month, until) do nothing",
+        args![account, month.clone(), until, past.budget, past.used],
+    )
+    .await?;
+    tx.run(
+        "update unit_months set budget_changed_at = $3 where account_id = $1 and month = $2",
+        args![account, month, until],
+    )
+    .await
+}
+
+/// The budgets of the month that ended after `since`, the first that ended first.
+pub(crate) async fn past_budgets(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+    since: Timestamp,
+) -> Result<Vec<PastBudgetRow>, StoreError> {
+    tx.all(
+        "select until, budget, used from unit_budgets where account_id = $1 and month = $2 and until > $3 \
+         order by until",
+        args![account, month.to_string(), since],
+    )
+    .await
+}
+
+/// Sets what was used under a budget of the past.
+pub(crate) async fn set_used_of_past_budget(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+    past: &PastBudgetRow,
+) -> Result<(), StoreError> {
+    tx.run(
+        "update unit_budgets set used = $4 where account_id = $1 and month = $2 and until = $3",
+        args![account, month.to_string(), past.until, past.used],
+    )
+    .await
+}
+
+/// Removes budgets that ended before `before`.
+pub(crate) async fn prune_budgets(tx: &mut Tx, before: Timestamp) -> Result<(), StoreError> {
+    tx.run("delete from unit_budgets where until < $1", args![before]).await
 }

@@ -281,6 +281,20 @@ pub(crate) async fn blocks_since(
         .await
 }
 
+/// How many requests of the account that came since `since` are in the log.
+pub(crate) async fn count_logged(
+    tx: &mut Tx,
+    account: AccountId,
+    since: Timestamp,
+) -> Result<i64, StoreError> {
+    tx.value(
+        "select cast(coalesce(sum(requests), 0) as bigint) as value from request_blocks \
+         where account_id = $1 and last_at >= $2",
+        args![account, since],
+    )
+    .await
+}
+
 /// The last block, if it began after `since` and has fewer than `few` requests.
 pub(crate) async fn last_small_block(
     tx: &mut Tx,

@@ -49,6 +49,7 @@ on_both_databases! {
     the_last_unit_is_used_and_none_beyond_it,
     an_open_plan_goes_on_and_counts,
     thresholds_are_told_once_a_month_each,
+    a_threshold_is_told_although_a_grant_follows,
     a_key_has_so_many_calls_a_minute,
     a_call_that_is_refused_for_its_units_keeps_its_place_in_the_minute,
     a_change_of_plan_or_grant_reaches_a_warm_server,
@@ -240,16 +241,43 @@ async fn thresholds_are_told_once_a_month_each(app: TestApp) {
     assert_eq!(events("usage.threshold").await.len(), 4, "and again in the next");
 }
 
+async fn a_threshold_is_told_although_a_grant_follows(app: TestApp) {
+    let told = async || {
+        let path = format!("/v1/accounts/orgs/{}/events?type=usage.threshold", app.account);
+        let events = app.get(&path).await.ok()["events"].clone();
+        events.as_array().unwrap().iter().map(|event| event["data"]["threshold"].clone()).collect::<Vec<_>>()
+    };
+    set_plan(&app, "tiny").await;
+    for _ in 0..85 {
+        me(&app).await.ok();
+    }
+    // None of the calls is counted in the database yet.
+    app.clock.advance(Duration::from_secs(1));
+    app.admin(Admin::Units(UnitsCommand::Grant { account: app.account, units: 100 })).await;
+    app.catch_up().await;
+    assert_eq!(told().await, [80]);
+    let mut last = me(&app).await;
+    while last.status == 200 {
+        last = me(&app).await;
+    }
+    last.refused(Code::QuotaExceeded);
+    // Another plan is another budget.
+    app.clock.advance(Duration::from_secs(1));
+    set_plan(&app, "free").await;
+    app.catch_up().await;
+    assert_eq!(told().await, [100, 80]);
+}
+
 async fn a_key_has_so_many_calls_a_minute(app: TestApp) {
     set_plan(&app, "slow").await;
     for remaining in (0..5).rev() {
-        assert_eq!(left(&me(&app).await), (5, remaining, 61));
+        assert_eq!(left(&me(&app).await), (5, remaining, 60));
     }
     for _ in 0..3 {
         let refused = me(&app).await;
         let problem = refused.refused(Code::RateLimited);
-        assert_eq!(left(&refused), (5, 0, 61));
-        assert_eq!((refused.header("retry-after"), &problem["details"][0]["type"]), ("61", &json!("retry")));
+        assert_eq!(left(&refused), (5, 0, 60));
+        assert_eq!((refused.header("retry-after"), &problem["details"][0]["type"]), ("60", &json!("retry")));
     }
     // Another key of the same account has a minute of its own; refusals say how it stands and use up nothing.
     let other = app.token_without("identity:read").await;
@@ -261,8 +289,8 @@ async fn a_key_has_so_many_calls_a_minute(app: TestApp) {
     assert!(!invalid.headers.contains_key("x-ratelimit-limit"));
     app.advance(Duration::from_secs(59)).await;
     me(&app).await.refused(Code::RateLimited);
-    app.advance(Duration::from_millis(1_250)).await;
-    assert_eq!(left(&me(&app).await), (5, 4, 61));
+    app.advance(Duration::from_secs(1)).await;
+    assert_eq!(left(&me(&app).await), (5, 4, 60), "there is room when it was told");
     assert_eq!(units(&app).await["used"], "6", "what was refused cost nothing");
 }
 
@@ -448,4 +476,52 @@ async fn a_call_is_charged_to_the_month_in_which_it_came() {
         (&rows["rows"][0]["rpc"], &rows["rows"][0]["units"]),
         (&json!("lab.things.create"), &json!("5"))
     );
+}
+
+/// Two servers: whoever is refused is told when the first call leaves the minute, whichever server admitted it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_tell_when_there_is_room() {
+    let first = TestApp::new(Database::Postgres).await;
+    set_plan(&first, "slow").await;
+    let second = first.beside().await;
+    let began = first.clock.now();
+    let turn_to = async |seconds: u64| {
+        first.advance((began + Duration::from_secs(seconds)).since(first.clock.now())).await;
+        second.catch_up().await;
+    };
+    me(&first).await.ok();
+    turn_to(20).await;
+    // The second takes what is left, also what the first has and does not need.
+    let mut refused = Box::pin(call_second(&first, &second)).await;
+    for _ in 0..4 {
+        refused.ok();
+        refused = Box::pin(call_second(&first, &second)).await;
+    }
+    // The clock may have gone on a little since the answer was made.
+    let told = |refused: &Answer| {
+        refused.refused(Code::RateLimited);
+        let (limit, remaining, reset) = left(refused);
+        assert_eq!((limit, remaining), (5, 0));
+        assert_eq!(refused.header("retry-after"), reset.to_string());
+        let true_wait = 60.0 - first.clock.now().since(began).as_secs_f64();
+        assert!((true_wait..=true_wait + 2.5).contains(&f64::from(reset)), "{reset} where it is {true_wait}");
+    };
+    told(&refused);
+    turn_to(50).await;
+    told(&Box::pin(call_second(&first, &second)).await);
+    turn_to(60).await;
+    Box::pin(call_second(&first, &second)).await.ok();
+}
+
+/// Calls the second server with the first one's token, while the first does what it does by itself. Time goes by where a
+/// server waits for the other.
+async fn call_second(first: &TestApp, second: &TestApp) -> Answer {
+    let mut answering = std::pin::pin!(second.send(TestRequest::new("GET", "/v1/me").bearer(&first.token)));
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answering => return answer,
+            () = first.advance(Duration::from_millis(100)) => {}
+        }
+    }
 }

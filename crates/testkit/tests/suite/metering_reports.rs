@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use portico_kernel::Code;
+use portico_store::args;
 use portico_testkit::{TestApp, TestRequest, on_both_databases, turn};
 use serde_json::{Value, json};
 
@@ -30,6 +31,8 @@ on_both_databases! {
     requests_are_listed_newest_first,
     requests_are_kept_thirty_days,
     another_accounts_numbers_are_not_shown,
+    reports_stay_within_an_answer,
+    a_filter_that_names_no_operation_is_refused,
 }
 
 async fn units_show_days_and_who_used_what(app: TestApp) {
@@ -193,4 +196,73 @@ async fn another_accounts_numbers_are_not_shown(app: TestApp) {
     for what in ["units", "usage", "units/series", "requests"] {
         app.get(&format!("/v1/accounts/orgs/{other}/{what}")).await.refused(Code::Forbidden);
     }
+}
+
+/// The sums of calls and units over the rows.
+fn sums(rows: &Value) -> (i64, i64) {
+    let sum = |what: &str| rows.as_array().unwrap().iter().map(|row| number(&row[what])).sum();
+    (sum("calls"), sum("units"))
+}
+
+/// What does not fit is the last row, without names, and the sums are right.
+async fn reports_stay_within_an_answer(app: TestApp) {
+    let made = app.new_token(app.account, app.all_scopes(), 7).await;
+    let mut tx = app.app.engine.db.write().await.unwrap();
+    let (token, name) = (made["token_id"].as_str().unwrap().to_owned(), "\u{1f600}".repeat(100));
+    tx.run("update credentials set name = $2 where id = $1", args![token.clone(), name]).await.unwrap();
+    tx.run(
+        "with recursive n (i) as (select 1 union all select i + 1 from n where i < 7900) \
+         insert into usage_months (account_id, month, subject, rpc, calls, units, tokens, client_errors, \
+         platform_errors, latency) select $1, '2026-01', $2, 'gone.' || cast(i as text), 1, i, 0, 0, 0, $3 from n",
+        args![app.account, token, Vec::<u8>::new()],
+    )
+    .await
+    .unwrap();
+    tx.run(
+        "with recursive n (i) as (select 0 union all select i + 1 from n where i < 35999) \
+         insert into usage_days (account_id, day, subject, rpc, calls, units, client_errors, platform_errors) \
+         select $1, 20395 + i / 400, 'key_01ARZ3NDEKTSV4RRFFQ69' || substr(cast(10000 + i % 400 as text), 1, 5), \
+         'gone', 1, i % 400, 0, 0 from n",
+        args![app.account],
+    )
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+    let used = (7_900, 7_900 * 7_901 / 2);
+    for (report, list) in [("usage", "rows"), ("units", "usage")] {
+        let answer = app.get(&path(&app, report)).await;
+        assert!(answer.body.len() <= 4 << 20, "{} bytes", answer.body.len());
+        let rows = answer.ok()[list].clone();
+        let seen = sums(&rows);
+        assert!((used.0..=used.0 + 2).contains(&seen.0) && seen.1 >= used.1, "{report}: {seen:?}");
+        let rows = rows.as_array().unwrap();
+        let rest = rows.last().unwrap();
+        for name in ["rpc", "category", "key_id", "key_name", "user_id", "user_name"] {
+            assert_eq!(rest[name], "", "{report}: {rest}");
+        }
+        assert!(rows.len() > 4_000 && number(&rest["calls"]) > 1, "{report}: {} rows", rows.len());
+        assert_eq!(number(&rows[0]["units"]), 7_900, "what cost most is shown by itself");
+    }
+    let answer = app.get(&path(&app, "units/series?by=key&from=2025-11-03&to=2026-01-31")).await;
+    assert!(answer.body.len() <= 4 << 20, "{} bytes", answer.body.len());
+    let series = answer.ok();
+    let used = (36_000, 90 * 399 * 400 / 2);
+    for list in ["rows", "groups"] {
+        let seen = sums(&series[list]);
+        assert!((used.0..=used.0 + 4).contains(&seen.0) && seen.1 >= used.1, "{list}: {seen:?}");
+        let rows = series[list].as_array().unwrap();
+        assert_eq!(rows.last().unwrap()["group"], "", "{list}");
+        let unnamed = rows.iter().filter(|row| row["group"] == "").count();
+        assert_eq!(unnamed, if list == "rows" { 90 } else { 1 }, "one for each day");
+    }
+    assert!(series["groups"].as_array().unwrap().len() > 150);
+    assert!(series["rows"].as_array().unwrap().is_sorted_by_key(|row| row["at"].as_str().unwrap()));
+}
+
+async fn a_filter_that_names_no_operation_is_refused(app: TestApp) {
+    for rpc in ["no.such", "", "identity.me"] {
+        let refused = app.get(&path(&app, &format!("requests?rpc={rpc}"))).await;
+        assert!(refused.refused_field("rpc").contains("operation"), "{rpc}");
+    }
+    app.get(&path(&app, "requests?rpc=identity.me.get")).await.ok();
 }

@@ -83,6 +83,12 @@ impl Client {
         self.bytes.clear();
         loop {
             if let Some(answer) = Answer::from_wire(&self.bytes) {
+                // The server ends a connection after many refusals, for example.
+                if answer.header("connection") == "close"
+                    && let Ok(stream) = TcpStream::connect(self.stream.peer_addr().ok()?).await
+                {
+                    self.stream = stream;
+                }
                 return Some(answer);
             }
             if self.stream.read_buf(&mut self.bytes).await.ok()? == 0 {

@@ -1,0 +1,152 @@
+//! What refusals leave behind: they are counted, and nothing grows with them.
+
+use std::time::Duration;
+
+use portico_kernel::Code;
+use portico_testkit::{Database, TestApp, TestRequest, TestServer, on_both_databases, until};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::metering::set_plan;
+
+/// How many refusals of a caller are recorded in a minute.
+const RECORDED: usize = portico_metering::limits::REFUSALS_RECORDED_PER_MINUTE as usize;
+
+on_both_databases! {
+    refusals_of_a_minute_are_counted_and_a_few_are_logged,
+    calls_without_the_scope_are_counted_and_a_few_are_logged,
+    a_log_that_is_full_for_the_day_counts_the_rest,
+}
+
+/// The requests in the account's log that ended with that code.
+async fn logged(app: &TestApp, token: &str, code: &str) -> usize {
+    let path = format!("/v1/accounts/orgs/{}/requests?page_size=200", app.account);
+    let page = app.send(TestRequest::new("GET", &path).bearer(token)).await.ok();
+    page["requests"].as_array().unwrap().iter().filter(|request| request["code"] == code).count()
+}
+
+/// The calls of this month, and of these the client's errors.
+async fn counted(app: &TestApp, token: &str, rpc: &str) -> (i64, i64) {
+    let path = format!("/v1/accounts/orgs/{}/usage", app.account);
+    let usage = app.send(TestRequest::new("GET", &path).bearer(token)).await.ok();
+    let rows = usage["rows"].as_array().unwrap().iter().filter(|row| row["rpc"] == rpc);
+    let sum = |name: &str| rows.clone().map(|row| row[name].as_str().unwrap().parse::<i64>().unwrap()).sum();
+    (sum("calls"), sum("client_errors"))
+}
+
+async fn refusals_of_a_minute_are_counted_and_a_few_are_logged(app: TestApp) {
+    set_plan(&app, "slow").await;
+    for _ in 0..5 {
+        app.get("/v1/me").await.ok();
+    }
+    let refused = RECORDED + 30;
+    for _ in 0..refused {
+        app.get("/v1/me").await.refused(Code::RateLimited);
+    }
+    let other = app.token_with(app.account, ["usage:read"].into_iter().collect()).await;
+    let expected = (i64::try_from(refused).unwrap() + 5, i64::try_from(refused).unwrap());
+    assert_eq!(counted(&app, &other, "identity.me.get").await, expected, "before it is in the database");
+    assert_eq!(logged(&app, &other, "rate_limited").await, RECORDED);
+    app.catch_up().await;
+    assert_eq!(counted(&app, &other, "identity.me.get").await, expected, "and after");
+    assert_eq!(logged(&app, &other, "rate_limited").await, RECORDED);
+    app.advance(Duration::from_secs(59)).await;
+    app.get("/v1/me").await.refused(Code::RateLimited);
+    app.advance(Duration::from_secs(1)).await;
+    app.get("/v1/me").await.ok();
+}
+
+async fn calls_without_the_scope_are_counted_and_a_few_are_logged(app: TestApp) {
+    let token = app.token_without("identity:read").await;
+    for _ in 0..RECORDED + 30 {
+        app.send(TestRequest::new("GET", "/v1/me").bearer(&token)).await.refused(Code::Forbidden);
+    }
+    app.catch_up().await;
+    let calls = i64::try_from(RECORDED).unwrap() + 30;
+    assert_eq!(counted(&app, &app.token, "identity.me.get").await, (calls, calls));
+    assert_eq!(logged(&app, &app.token, "forbidden").await, RECORDED);
+}
+
+async fn a_log_that_is_full_for_the_day_counts_the_rest(app: TestApp) {
+    set_plan(&app, "short_log").await;
+    for _ in 0..8 {
+        app.get("/v1/me").await.ok();
+        app.catch_up().await;
+    }
+    assert_eq!(counted(&app, &app.token, "identity.me.get").await.0, 8);
+    app.catch_up().await;
+    let requests = app.get(&format!("/v1/accounts/orgs/{}/requests", app.account)).await.ok();
+    assert_eq!(requests["requests"].as_array().unwrap().len(), 5, "{requests}");
+    app.advance(Duration::from_hours(24)).await;
+    app.get("/v1/me").await.ok();
+    app.catch_up().await;
+    let requests = app.get(&format!("/v1/accounts/orgs/{}/requests", app.account)).await.ok();
+    assert_eq!(requests["requests"].as_array().unwrap().len(), 7, "another day has room: {requests}");
+}
+
+/// Calls on one connection until the server says that it ends.
+async fn calls_until_the_end(served: &TestServer, token: &str) -> usize {
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let request = format!("GET /v1/me HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\r\n");
+    for call in 1.. {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}") {
+            assert!(stream.read_buf(&mut answer).await.unwrap() > 0);
+        }
+        if String::from_utf8(answer).unwrap().to_lowercase().contains("connection: close") {
+            assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "and it ends");
+            return call;
+        }
+    }
+    unreachable!("the server ends it at some time")
+}
+
+#[tokio::test]
+async fn a_connection_that_goes_on_after_a_hundred_refusals_is_closed() {
+    let app = TestApp::new(Database::Sqlite).await;
+    set_plan(&app, "slow").await;
+    let served = TestServer::new(app).await;
+    assert_eq!(calls_until_the_end(&served, &served.app.token).await, 105);
+    assert_eq!(calls_until_the_end(&served, "unknown").await, 100);
+}
+
+async fn metering_backend(app: &TestApp) -> (u16, Value) {
+    let answer = app.send(TestRequest::new("GET", "/readyz")).await;
+    (answer.status, answer.json()["services"]["metering"].clone())
+}
+
+/// A disk that is full shows in `/readyz` before calls are refused, and goes by itself.
+#[tokio::test]
+async fn a_journal_that_cannot_grow_is_told_and_the_rest_of_it_still_serves() {
+    let app = TestApp::new(Database::Sqlite).await;
+    let folder = app.database.folder.path().join("journal");
+    let aside = folder.with_extension("aside");
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, "not a folder").unwrap();
+    assert_eq!(metering_backend(&app).await, (200, json!("serving")));
+    // Nobody counts meanwhile. Who has filled the journal is refused first, and others go on.
+    let other = app.new_account("Other").await;
+    let other = app.token_with(other, app.all_scopes()).await;
+    let mut answer = app.get("/v1/me").await;
+    while answer.status == 200 {
+        answer = app.get("/v1/me").await;
+    }
+    answer.refused(Code::Unavailable);
+    app.send(TestRequest::new("GET", "/v1/me").bearer(&other)).await.ok();
+    app.catch_up().await;
+    app.get("/v1/me").await.ok();
+    Box::pin(until("the journal that cannot grow", async || {
+        app.advance(Duration::from_secs(1)).await;
+        metering_backend(&app).await == (503, json!("not_serving"))
+    }))
+    .await;
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    Box::pin(until("the journal that grows again", async || {
+        app.advance(Duration::from_secs(1)).await;
+        metering_backend(&app).await == (200, json!("serving"))
+    }))
+    .await;
+}
