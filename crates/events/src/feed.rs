@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portico_engine::{Engine, event_sequence};
+use portico_engine::{Engine, Registry, event_sequence};
 use portico_kernel::{AccountId, Problem};
 use portico_store::StoreError;
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::channel::{self, Channel, TailRead};
-use crate::limits::{TYPE_BYTES_MAX, TYPES_MAX};
+use crate::limits::TYPES_MAX;
 use crate::{Cursor, Frame, Hub, Start, sql};
 
 /// Which types of events a stream carries.
@@ -19,17 +19,21 @@ use crate::{Cursor, Frame, Hub, Start, sql};
 pub struct Filter(Option<BTreeSet<Box<str>>>);
 
 impl Filter {
-    /// These types alone; all of them when none are named. Types that are not known yet may be named, since the catalogue
-    /// grows.
-    pub fn types(types: &[String]) -> Result<Self, Problem> {
+    /// These types alone, each of which must be one; all of them when none are named.
+    pub fn parse(registry: &Registry, types: &[String]) -> Result<Self, Problem> {
         if types.len() > TYPES_MAX {
             return Err(Problem::field("types", format!("must be at most {TYPES_MAX} types")));
         }
-        if types.iter().any(|name| name.is_empty() || name.len() > TYPE_BYTES_MAX) {
-            return Err(Problem::field("types", "must be names of event types"));
+        for (at, name) in types.iter().enumerate() {
+            registry.check_event_type(&format!("types[{at}]"), name)?;
         }
-        let set = || types.iter().map(|name| name.as_str().into()).collect();
-        Ok(Self((!types.is_empty()).then(set)))
+        Ok(Self::types(types.iter().map(String::as_str)))
+    }
+
+    /// These types alone; all of them when none are named.
+    pub fn types<'a>(types: impl IntoIterator<Item = &'a str>) -> Self {
+        let types: BTreeSet<_> = types.into_iter().map(Into::into).collect();
+        Self((!types.is_empty()).then_some(types))
     }
 
     /// Does the stream carry that type?

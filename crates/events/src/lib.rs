@@ -35,6 +35,7 @@ mod frame;
 mod hub;
 pub mod limits;
 mod open;
+mod open_streams;
 mod sessions;
 mod slots;
 mod sql;
@@ -54,6 +55,7 @@ pub use feed::{Feed, Filter, Resync};
 pub use frame::{Frame, Shape};
 pub use hub::Hub;
 pub use open::StreamParams;
+pub use open_streams::StreamHolder;
 pub use sessions::{Session, SessionState};
 pub use slots::{Slot, Slots};
 
@@ -90,7 +92,10 @@ impl Service for Events {
 /// The area's operations, and the event types that have no area yet.
 pub fn area(events: &Arc<Events>) -> Area {
     Area::builder("events", events.clone())
-        .scope("events:read", "Read the event catalogue and the account's events.")
+        .scope(
+            "events:read",
+            "Read the event catalogue and the account's events, which tell each action in the account and who did it.",
+        )
         .op::<types::ListEventTypes>()
         .op::<open::OpenStream>()
         .op::<open::OpenSocket>()

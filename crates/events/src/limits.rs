@@ -6,6 +6,9 @@ use std::time::Duration;
 pub const STREAMS_PER_CREDENTIAL: u32 = 32;
 /// Streams, sockets and MQTT connections of an account at once.
 pub const STREAMS_PER_ACCOUNT: u32 = 128;
+/// Streams, sockets and MQTT connections at once of a person and of all keys and API tokens that they made, in all accounts
+/// together. As many as two accounts have: whoever makes the keys of one team or two meets no limit but the account's.
+pub const STREAMS_PER_PERSON: u32 = 256;
 /// How long a stream may last.
 pub const STREAM_LIFE_MAX: Duration = Duration::from_hours(24);
 /// A client that sends nothing for so long, or reads nothing, is disconnected.

@@ -42,7 +42,8 @@ impl Answer for StreamParams {
 
 /// Stream the account's events over server-sent events. A client that comes back with the `id` of the last block that it
 /// saw, as `Last-Event-ID` or as `after`, misses nothing. At most 32 streams, sockets and MQTT connections for a
-/// credential and 128 for an account at once; a stream ends after 24 hours.
+/// credential, 128 for an account, and 256 for a person with all keys and API tokens that they made; a stream ends after
+/// 24 hours, or with its credential.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OpenStream {
@@ -67,7 +68,7 @@ impl Operation for OpenStream {
     type Answer = StreamParams;
 
     async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<StreamParams, Problem> {
-        Filter::types(&self.types)?;
+        Filter::parse(&ctx.engine().registry, &self.types)?;
         let after = self.after.unwrap_or_default();
         if !after.is_empty() {
             after.parse::<Start>().map_err(|message| Problem::field("after", message))?;

@@ -41,18 +41,18 @@ impl SessionState {
 }
 
 impl Session {
-    /// Begins a session of the client, which is known by its credential and the client id that it chose. Returns the state
-    /// of an earlier session, unless the client wants a clean one. A connection that held that session loses it.
+    /// Begins a session of the client, which is known by who acts (`Caller::actor`) and the client id that it chose. Returns
+    /// the state of an earlier session, unless the client wants a clean one. A connection that held that session loses it.
     pub async fn begin(
         engine: &Engine,
         account: AccountId,
-        credential: &str,
+        actor: &str,
         client_id: &str,
         clean: bool,
         first: &SessionState,
     ) -> Result<(Self, Option<SessionState>), Problem> {
         let now = engine.clock.now();
-        let key = SessionKey { account, credential: credential.to_owned(), client_id: client_id.to_owned() };
+        let key = SessionKey { account, actor: actor.to_owned(), client_id: client_id.to_owned() };
         let holder: RequestId = engine.entropy.id(now);
         let session = Self { key, holder: holder.to_string() };
         let mut tx = engine.db.write().await?;
@@ -90,20 +90,24 @@ impl Session {
         tx.commit().await
     }
 
-    /// Removes any earlier session of that client.
-    pub async fn forget(
+    /// Removes any earlier session of that client, and returns its state. A connection that held it loses it.
+    pub async fn take(
         engine: &Engine,
         account: AccountId,
-        credential: &str,
+        actor: &str,
         client_id: &str,
-    ) -> Result<(), StoreError> {
-        let key = SessionKey { account, credential: credential.to_owned(), client_id: client_id.to_owned() };
-        if sql::session(&mut engine.db.query(), &key, engine.clock.now()).await?.is_none() {
-            return Ok(());
+    ) -> Result<Option<SessionState>, StoreError> {
+        let key = SessionKey { account, actor: actor.to_owned(), client_id: client_id.to_owned() };
+        let now = engine.clock.now();
+        // Mostly there is none, and nothing is to be written.
+        if sql::session(&mut engine.db.query(), &key, now).await?.is_none() {
+            return Ok(None);
         }
         let mut tx = engine.db.write().await?;
+        let row = sql::session(&mut tx, &key, now).await?;
         sql::end_session(&mut tx, &key, None).await?;
-        tx.commit().await
+        tx.commit().await?;
+        Ok(row.as_ref().and_then(SessionState::from_row))
     }
 }
 

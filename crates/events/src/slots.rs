@@ -1,19 +1,22 @@
-//! How many streams a credential and an account have open, over all kinds and all servers.
+//! How many streams a credential, an account and a person have open, over all kinds and all servers.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use portico_engine::Engine;
 use portico_engine::clock::Stopwatch;
-use portico_kernel::{AccountId, Code, Problem, RequestId, Timestamp, seconds};
+use portico_kernel::{Code, Problem, RequestId, Timestamp, seconds};
 use portico_store::StoreError;
 use tokio::sync::{Notify, OnceCell, watch};
 
-use crate::limits::{NODE_EVERY, NODE_LIFE, RETRY_WAIT, STREAMS_PER_ACCOUNT, STREAMS_PER_CREDENTIAL};
+use crate::limits::{
+    NODE_EVERY, NODE_LIFE, RETRY_WAIT, STREAMS_PER_ACCOUNT, STREAMS_PER_CREDENTIAL, STREAMS_PER_PERSON,
+};
+use crate::open_streams::{OpenStreams, StreamHolder};
 use crate::pause;
 use crate::sql::{self, StreamCounts};
 
-/// Gives slots to streams, up to the limits of a credential and an account. On SQLite there is no other server, and the
+/// Gives slots to streams, up to the limits of a credential, an account and a person. On SQLite there is no other server, and the
 /// counts in memory are enough. On PostgreSQL each server stores its own counts, as totals and never as differences: so
 /// a write that failed, or was made twice, is corrected by the next one, and the counts of a server that was killed
 /// expire.
@@ -21,10 +24,9 @@ pub struct Slots {
     shared: bool,
     /// This server's id among the others, generated when it is first needed.
     node: OnceCell<String>,
-    /// The open streams on this server, by account and credential.
-    open: Mutex<HashMap<AccountId, HashMap<Arc<str>, u32>>>,
-    /// The accounts and credentials whose count in the database may be out of date.
-    unsaved: Mutex<BTreeSet<(AccountId, Arc<str>)>>,
+    open: Mutex<OpenStreams>,
+    /// Those whose count in the database may be out of date.
+    unsaved: Mutex<BTreeSet<StreamHolder>>,
     wake: Notify,
     heartbeat: Mutex<Heartbeat>,
 }
@@ -39,20 +41,19 @@ struct Heartbeat {
 /// The counts that are being saved; those that were not saved are marked again when this is dropped.
 struct UnsavedCounts<'a> {
     slots: &'a Slots,
-    keys: BTreeSet<(AccountId, Arc<str>)>,
+    holders: BTreeSet<StreamHolder>,
 }
 
 impl Drop for UnsavedCounts<'_> {
     fn drop(&mut self) {
-        lock(&self.slots.unsaved).append(&mut self.keys);
+        lock(&self.slots.unsaved).append(&mut self.holders);
     }
 }
 
 /// The slot of an open stream, until it is dropped.
 pub struct Slot {
     slots: Arc<Slots>,
-    account: AccountId,
-    credential: Arc<str>,
+    holder: StreamHolder,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,11 +72,14 @@ fn too_many(of: &'static str, limit: u32) -> Problem {
 
 /// Refuses when the counts are above a limit.
 fn check(counts: &StreamCounts) -> Result<(), Problem> {
-    if counts.of_credential > i64::from(STREAMS_PER_CREDENTIAL) {
+    if counts.credential > i64::from(STREAMS_PER_CREDENTIAL) {
         return Err(too_many("credential", STREAMS_PER_CREDENTIAL));
     }
-    if counts.of_account > i64::from(STREAMS_PER_ACCOUNT) {
+    if counts.account > i64::from(STREAMS_PER_ACCOUNT) {
         return Err(too_many("account", STREAMS_PER_ACCOUNT));
+    }
+    if counts.person > i64::from(STREAMS_PER_PERSON) {
+        return Err(too_many("person", STREAMS_PER_PERSON));
     }
     Ok(())
 }
@@ -88,21 +92,16 @@ impl Slots {
         Self { shared, node: OnceCell::new(), open, unsaved, wake, heartbeat }
     }
 
-    /// Takes a slot for a stream of that credential, or refuses with 429.
-    pub async fn take(
-        self: &Arc<Self>,
-        engine: &Arc<Engine>,
-        account: AccountId,
-        credential: &str,
-    ) -> Result<Slot, Problem> {
+    /// Takes a slot for a stream of that holder, or refuses with 429.
+    pub async fn take(self: &Arc<Self>, engine: &Arc<Engine>, holder: StreamHolder) -> Result<Slot, Problem> {
         if !self.shared {
-            return self.take_locally(&StreamCounts::default(), account, credential);
+            return self.take_locally(&StreamCounts::default(), holder);
         }
         // What is over the limit on this server alone needs no look at the others.
-        check(&self.count_here(account, credential).plus_one())?;
-        let (slots, engine, credential) = (self.clone(), engine.clone(), credential.to_owned());
+        check(&lock(&self.open).counts(&holder).plus(&StreamCounts::ONE))?;
+        let (slots, engine) = (self.clone(), engine.clone());
         // In a task of its own, so that it finishes although the caller disconnects.
-        let taking = tokio::spawn(async move { slots.take_shared(&engine, account, &credential).await });
+        let taking = tokio::spawn(async move { slots.take_shared(&engine, holder).await });
         taking.await.map_err(Problem::internal)?
     }
 
@@ -127,71 +126,32 @@ impl Slots {
     }
 
     /// Takes a slot, if that is within the limits together with the counts of the other servers.
-    fn take_locally(
-        self: &Arc<Self>,
-        others: &StreamCounts,
-        account: AccountId,
-        credential: &str,
-    ) -> Result<Slot, Problem> {
+    fn take_locally(self: &Arc<Self>, others: &StreamCounts, holder: StreamHolder) -> Result<Slot, Problem> {
         let mut open = lock(&self.open);
-        let here =
-            open.get(&account).map_or_else(StreamCounts::default, |of_account| count(of_account, credential));
-        check(
-            &StreamCounts {
-                of_account: others.of_account + here.of_account,
-                of_credential: others.of_credential + here.of_credential,
-            }
-            .plus_one(),
-        )?;
-        let of_account = open.entry(account).or_default();
-        let known = of_account.get_key_value(credential).map(|(known, _)| known.clone());
-        let credential = known.unwrap_or_else(|| credential.into());
-        *of_account.entry(credential.clone()).or_default() += 1;
-        Ok(Slot { slots: self.clone(), account, credential })
+        check(&open.counts(&holder).plus(others).plus(&StreamCounts::ONE))?;
+        open.add(holder.clone());
+        Ok(Slot { slots: self.clone(), holder })
     }
 
-    /// Takes a slot within the limits over all servers, and saves this server's count. The account is locked meanwhile.
-    /// Should it fail, the slot is dropped, and the count saved again.
-    async fn take_shared(
-        self: &Arc<Self>,
-        engine: &Engine,
-        account: AccountId,
-        credential: &str,
-    ) -> Result<Slot, Problem> {
+    /// Takes a slot within the limits over all servers, and saves this server's count. The account and the person are
+    /// locked meanwhile. Should it fail, the slot is dropped, and the count saved again.
+    async fn take_shared(self: &Arc<Self>, engine: &Engine, holder: StreamHolder) -> Result<Slot, Problem> {
         let node = self.node(engine).await?;
         let mut tx = engine.db.write().await?;
         let now = engine.clock.now();
         let alive_after = self.alive_after(now);
-        let others = sql::count_elsewhere(&mut tx, account, credential, node, now, alive_after).await?;
-        let slot = self.take_locally(&others, account, credential)?;
-        let here = self.count_here(account, credential);
-        sql::set_count(&mut tx, account, credential, node, here.of_credential).await?;
+        let others = sql::count_elsewhere(&mut tx, &holder, node, now, alive_after).await?;
+        let slot = self.take_locally(&others, holder)?;
+        let held = lock(&self.open).held(&slot.holder);
+        sql::set_count(&mut tx, &slot.holder, node, held).await?;
         tx.commit().await?;
         Ok(slot)
     }
 
-    fn count_here(&self, account: AccountId, credential: &str) -> StreamCounts {
-        lock(&self.open)
-            .get(&account)
-            .map_or_else(StreamCounts::default, |of_account| count(of_account, credential))
-    }
-
-    fn give_back(&self, account: AccountId, credential: &Arc<str>) {
-        let mut open = lock(&self.open);
-        if let Some(of_account) = open.get_mut(&account) {
-            if let Some(count) = of_account.get_mut(credential) {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    of_account.remove(credential);
-                }
-            }
-            if of_account.is_empty() {
-                open.remove(&account);
-            }
-        }
-        drop(open);
+    fn give_back(&self, holder: &StreamHolder) {
+        lock(&self.open).remove(holder);
         if self.shared {
-            lock(&self.unsaved).insert((account, credential.clone()));
+            lock(&self.unsaved).insert(holder.clone());
             self.wake.notify_one();
         }
     }
@@ -212,20 +172,20 @@ impl Slots {
     /// Saves the counts that have changed. If it is cancelled, they are saved the next time.
     async fn save_counts(&self, engine: &Engine) -> Result<(), StoreError> {
         // Taken before the counts are read: what changes from now on is marked again.
-        let mut unsaved = UnsavedCounts { slots: self, keys: std::mem::take(&mut *lock(&self.unsaved)) };
-        if unsaved.keys.is_empty() {
+        let mut unsaved = UnsavedCounts { slots: self, holders: std::mem::take(&mut *lock(&self.unsaved)) };
+        if unsaved.holders.is_empty() {
             return Ok(());
         }
         let node = self.node(engine).await?;
         let mut tx = engine.db.write().await?;
         // In the order of the set, so that two never wait for each other.
-        for (account, credential) in &unsaved.keys {
-            sql::lock_account(&mut tx, *account, engine.clock.now()).await?;
-            let here = self.count_here(*account, credential);
-            sql::set_count(&mut tx, *account, credential, node, here.of_credential).await?;
+        for holder in &unsaved.holders {
+            sql::lock_account(&mut tx, holder.account, engine.clock.now()).await?;
+            let held = lock(&self.open).held(holder);
+            sql::set_count(&mut tx, holder, node, held).await?;
         }
         tx.commit().await?;
-        unsaved.keys.clear();
+        unsaved.holders.clear();
         Ok(())
     }
 
@@ -274,12 +234,8 @@ impl Slots {
         tx.commit().await?;
         self.note_renewed();
         if !known {
-            let open = lock(&self.open);
-            let all = open
-                .iter()
-                .flat_map(|(account, of)| of.keys().map(|credential| (*account, credential.clone())));
+            let all: Vec<_> = lock(&self.open).holders().cloned().collect();
             lock(&self.unsaved).extend(all);
-            drop(open);
             self.wake.notify_one();
         }
         Ok(())
@@ -294,15 +250,8 @@ impl Slots {
     }
 }
 
-fn count(of_account: &HashMap<Arc<str>, u32>, credential: &str) -> StreamCounts {
-    StreamCounts {
-        of_account: of_account.values().copied().map(i64::from).sum(),
-        of_credential: of_account.get(credential).copied().unwrap_or(0).into(),
-    }
-}
-
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.give_back(self.account, &self.credential);
+        self.slots.give_back(&self.holder);
     }
 }

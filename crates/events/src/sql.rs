@@ -1,7 +1,9 @@
 //! Every statement of the area.
 
-use portico_kernel::{AccountId, EventId, Timestamp};
+use portico_kernel::{AccountId, EventId, PersonId, Timestamp};
 use portico_store::{Arg, Query, Select, StoreError, Tx, args, delete_some, from_row};
+
+use crate::open_streams::StreamHolder;
 
 /// Runs when the area can serve.
 pub(crate) const PROBE: &str = "select id from events limit 1";
@@ -86,8 +88,9 @@ pub(crate) async fn renew_node(tx: &mut Tx, node: &str, expires_at: Timestamp) -
     Ok(kept > 0)
 }
 
-/// Removes expired servers, and their counts.
+/// Removes expired servers and their counts, and the locks of people that nobody has needed since.
 pub(crate) async fn remove_nodes(tx: &mut Tx, gone_before: Timestamp) -> Result<(), StoreError> {
+    tx.run("delete from stream_people where taken_at < $1", args![gone_before]).await?;
     tx.run(
         "delete from stream_places where node_id in (select node_id from stream_nodes where expires_at < $1)",
         args![gone_before],
@@ -102,19 +105,27 @@ pub(crate) async fn remove_node(tx: &mut Tx, node: &str) -> Result<(), StoreErro
     tx.run("delete from stream_nodes where node_id = $1", args![node.to_owned()]).await
 }
 
-/// How many streams an account and one credential of it have open.
+/// How many streams an account, a credential and a person have open.
 #[derive(Debug, Default)]
 pub(crate) struct StreamCounts {
-    pub(crate) of_account: i64,
-    pub(crate) of_credential: i64,
+    pub(crate) account: i64,
+    pub(crate) credential: i64,
+    pub(crate) person: i64,
 }
 
-from_row!(StreamCounts { of_account, of_credential });
+from_row!(StreamCounts { account, credential, person });
 
 impl StreamCounts {
-    /// The counts with one stream more.
-    pub(crate) fn plus_one(self) -> Self {
-        Self { of_account: self.of_account + 1, of_credential: self.of_credential + 1 }
+    /// One stream.
+    pub(crate) const ONE: Self = Self { account: 1, credential: 1, person: 1 };
+
+    /// These and the others together.
+    pub(crate) fn plus(&self, others: &Self) -> Self {
+        Self {
+            account: self.account + others.account,
+            credential: self.credential + others.credential,
+            person: self.person + others.person,
+        }
     }
 }
 
@@ -128,43 +139,63 @@ pub(crate) async fn lock_account(tx: &mut Tx, account: AccountId, now: Timestamp
     .await
 }
 
-/// Counts the streams of the account and the credential on the other servers that are alive. Locks the account, so that no
-/// other server admits a stream before the commit.
-pub(crate) async fn count_elsewhere(
-    tx: &mut Tx,
-    account: AccountId,
-    credential: &str,
-    own_node: &str,
-    now: Timestamp,
-    alive_after: Timestamp,
-) -> Result<StreamCounts, StoreError> {
-    lock_account(tx, account, now).await?;
-    tx.one(
-        "select cast(coalesce(sum(p.held), 0) as bigint) as of_account, \
-         cast(coalesce(sum(case when p.credential = $2 then p.held else 0 end), 0) as bigint) as of_credential \
-         from stream_places p join stream_nodes n on n.node_id = p.node_id \
-         where p.account_id = $1 and n.expires_at > $3 and p.node_id <> $4",
-        args![account, credential.to_owned(), alive_after, own_node.to_owned()],
+/// Locks the person's counts until the commit. After the account's, so that two never wait for each other.
+async fn lock_person(tx: &mut Tx, person: PersonId, now: Timestamp) -> Result<(), StoreError> {
+    tx.run(
+        "insert into stream_people (person_id, taken_at) values ($1, $2) \
+         on conflict (person_id) do update set taken_at = excluded.taken_at",
+        args![person, now],
     )
     .await
 }
 
-/// Stores how many streams the credential has open on this server.
+/// Counts the streams of the account, the credential and the person on the other servers that are alive. Locks the account
+/// and the person, so that no other server admits a stream before the commit. A credential that has streams in several
+/// accounts is a person.
+pub(crate) async fn count_elsewhere(
+    tx: &mut Tx,
+    holder: &StreamHolder,
+    own_node: &str,
+    now: Timestamp,
+    alive_after: Timestamp,
+) -> Result<StreamCounts, StoreError> {
+    lock_account(tx, holder.account, now).await?;
+    if let Some(person) = holder.person {
+        lock_person(tx, person, now).await?;
+    }
+    tx.one(
+        "select cast(coalesce(sum(case when p.account_id = $1 then p.held else 0 end), 0) as bigint) as account, \
+         cast(coalesce(sum(case when p.credential = $2 then p.held else 0 end), 0) as bigint) as credential, \
+         cast(coalesce(sum(case when p.person_id = $3 then p.held else 0 end), 0) as bigint) as person \
+         from stream_places p join stream_nodes n on n.node_id = p.node_id \
+         where (p.account_id = $1 or p.person_id = $3) and n.expires_at > $4 and p.node_id <> $5",
+        args![
+            holder.account,
+            holder.credential.to_string(),
+            holder.person,
+            alive_after,
+            own_node.to_owned()
+        ],
+    )
+    .await
+}
+
+/// Stores how many streams of that holder are open on this server.
 pub(crate) async fn set_count(
     tx: &mut Tx,
-    account: AccountId,
-    credential: &str,
+    holder: &StreamHolder,
     node: &str,
     count: i64,
 ) -> Result<(), StoreError> {
+    let (account, credential, node) = (holder.account, holder.credential.to_string(), node.to_owned());
     if count == 0 {
         let text = "delete from stream_places where account_id = $1 and credential = $2 and node_id = $3";
-        return tx.run(text, args![account, credential.to_owned(), node.to_owned()]).await;
+        return tx.run(text, args![account, credential, node]).await;
     }
     tx.run(
-        "insert into stream_places (account_id, credential, node_id, held) values ($1, $2, $3, $4) \
+        "insert into stream_places (account_id, credential, node_id, held, person_id) values ($1, $2, $3, $4, $5) \
          on conflict (account_id, credential, node_id) do update set held = excluded.held",
-        args![account, credential.to_owned(), node.to_owned(), count],
+        args![account, credential, node, count, holder.person],
     )
     .await
 }
@@ -182,7 +213,9 @@ from_row!(SessionRow { filters, taken, sent });
 #[derive(Debug, Clone)]
 pub(crate) struct SessionKey {
     pub(crate) account: AccountId,
-    pub(crate) credential: String,
+    /// Who acts: the key, the API token or the person, and for an app that acts for a person also the app. The column is
+    /// called `credential`.
+    pub(crate) actor: String,
     pub(crate) client_id: String,
 }
 
@@ -195,7 +228,7 @@ pub(crate) async fn session(
     tx.first(
         "select filters, taken, sent from mqtt_sessions \
          where account_id = $1 and credential = $2 and client_id = $3 and expires_at > $4",
-        args![key.account, key.credential, key.client_id, now],
+        args![key.account, key.actor, key.client_id, now],
     )
     .await
 }
@@ -234,7 +267,7 @@ pub(crate) async fn begin_session(
 /// What both statements take: `$1` to `$4` say whose session it is, the rest what it holds.
 fn session_args(key: &SessionKey, holder: &str, row: &SessionRow, expires_at: Timestamp) -> Vec<Arg> {
     let holder = holder.to_owned();
-    args![key.account, key.credential, key.client_id, holder, row.filters, row.taken, row.sent, expires_at]
+    args![key.account, key.actor, key.client_id, holder, row.filters, row.taken, row.sent, expires_at]
 }
 
 /// Stores the session's state, if it is still `holder`'s; returns whether it is.
@@ -264,7 +297,7 @@ pub(crate) async fn end_session(
     tx.run(
         "delete from mqtt_sessions where account_id = $1 and credential = $2 and client_id = $3 \
          and ($4 = '' or holder = $4)",
-        args![key.account, key.credential, key.client_id, holder.unwrap_or_default().to_owned()],
+        args![key.account, key.actor, key.client_id, holder.unwrap_or_default().to_owned()],
     )
     .await
 }

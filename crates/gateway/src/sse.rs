@@ -96,7 +96,7 @@ pub(crate) async fn open(
     let (engine, connections) = (&calls.engine, &calls.connections);
     let transport = parts.extensions.get::<Transport>().cloned();
     let connection = connections.open(engine, credential, opening.account_id, transport.clone()).await?;
-    let filter = Filter::types(&opening.types)?;
+    let filter = Filter::parse(&engine.registry, &opening.types)?;
     let start = match opening.after.as_str() {
         "" => Start::Now,
         after => after.parse().map_err(|message: String| Problem::field("after", message))?,

@@ -117,6 +117,12 @@ impl MqttClient {
         *body.last().unwrap()
     }
 
+    /// Asks to end a subscription.
+    pub async fn unsubscribe(&mut self, filter: &str) {
+        let properties: &[u8] = if self.version == 5 { &[0] } else { &[] };
+        self.send(0xa2, &[&[0, 9], properties, &mqtt_text(filter)].concat()).await;
+    }
+
     /// The next message.
     pub async fn published(&mut self) -> MqttMessage {
         self.published_or_end().await.unwrap()

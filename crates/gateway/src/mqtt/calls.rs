@@ -1,7 +1,7 @@
 //! Calls: what a client publishes to `rpc/<method>`, and the answers.
 
 use bytes::Bytes;
-use portico_engine::input::{Fields, parse_object};
+use portico_engine::input::{Fields, VALUES_MAX, parse_object};
 use portico_kernel::{Code, Problem};
 
 use super::client::{CALLS_MAX, Client, RpcReply};
@@ -16,7 +16,11 @@ const CALLS: &str = "rpc/";
 
 /// The fields of a call; nothing sent means none.
 fn fields(payload: &[u8]) -> Result<Fields, Problem> {
-    if payload.is_empty() { Ok(Fields::new()) } else { parse_object(payload).map_err(Problem::from) }
+    if payload.is_empty() {
+        Ok(Fields::new())
+    } else {
+        parse_object(payload, VALUES_MAX).map_err(Problem::from)
+    }
 }
 
 impl Client {

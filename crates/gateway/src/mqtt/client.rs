@@ -135,7 +135,7 @@ impl Client {
             waiting: VecDeque::new(),
             window: Window::new(connect.receive_max),
             sent: left.as_ref().map_or(0, |left| left.sent),
-            settled: 0,
+            settled: left.as_ref().map_or(0, |left| left.taken),
             lease: client_id,
             session,
             running: JoinSet::new(),

@@ -146,12 +146,10 @@ pub(super) fn suback(out: &mut BytesMut, version: Version, id: u16, codes: &[Sub
     put_codes(out, 0x90, version, id, codes.iter().map(code));
 }
 
-/// Answers an UNSUBSCRIBE: was each of them there? MQTT 3.1.1 does not say.
-pub(super) fn unsuback(out: &mut BytesMut, version: Version, id: u16, known: &[bool]) {
-    use UnsubackReasonCode::{NoSubscriptionExisted, Success};
-    let known = if version == Version::V5 { known } else { &[] };
-    let codes = known.iter().map(|known| if *known { Success } else { NoSubscriptionExisted } as u8);
-    put_codes(out, 0xb0, version, id, codes);
+/// Answers an UNSUBSCRIBE. MQTT 3.1.1 does not say what became of each.
+pub(super) fn unsuback(out: &mut BytesMut, version: Version, id: u16, codes: &[UnsubackReasonCode]) {
+    let codes = if version == Version::V5 { codes } else { &[] };
+    put_codes(out, 0xb0, version, id, codes.iter().map(|code| *code as u8));
 }
 
 fn put_codes(out: &mut BytesMut, head: u8, version: Version, id: u16, codes: impl Iterator<Item = u8>) {

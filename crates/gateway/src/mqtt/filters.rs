@@ -2,7 +2,6 @@
 
 use portico_events::Filter;
 use portico_events::limits::{TYPE_BYTES_MAX, TYPES_MAX};
-use portico_kernel::Problem;
 
 use portico_mqtt::codec::SubackReasonCode as Suback;
 
@@ -63,10 +62,12 @@ impl Filters {
         &self.0
     }
 
-    /// Subscribes, and returns the quality of service or why not.
-    pub(super) fn add(&mut self, filter: String, qos: u8) -> Suback {
-        if let Err(refused) = read(&filter) {
-            return refused;
+    /// Subscribes, and returns the quality of service or why not. A filter that names a type must name one that is known.
+    pub(super) fn add(&mut self, filter: String, qos: u8, is_type: impl Fn(&str) -> bool) -> Suback {
+        match read(&filter) {
+            Err(refused) => return refused,
+            Ok(FilterTarget::Type(name)) if !is_type(name) => return Suback::TopicFilterInvalid,
+            Ok(_) => {}
         }
         let qos = qos.min(1);
         let full = self.0.len() >= FILTERS_MAX;
@@ -86,16 +87,16 @@ impl Filters {
     }
 
     /// The types of events that are wanted; `None` when none are.
-    pub(super) fn wanted(&self) -> Result<Option<Filter>, Problem> {
+    pub(super) fn wanted(&self) -> Option<Filter> {
         let mut types = Vec::new();
         for (filter, _) in &self.0 {
             match read(filter) {
-                Ok(FilterTarget::Every) => return Filter::types(&[]).map(Some),
-                Ok(FilterTarget::Type(name)) => types.push(name.to_owned()),
+                Ok(FilterTarget::Every) => return Some(Filter::default()),
+                Ok(FilterTarget::Type(name)) => types.push(name),
                 Ok(FilterTarget::Replies) | Err(_) => {}
             }
         }
-        if types.is_empty() { Ok(None) } else { Filter::types(&types).map(Some) }
+        (!types.is_empty()).then(|| Filter::types(types))
     }
 
     /// With which quality of service an event of that type is wanted, if it is.
@@ -118,6 +119,7 @@ mod tests {
             ("events/#", Suback::GrantedQos1),
             ("events/+", Suback::GrantedQos1),
             ("events/token.revoked", Suback::GrantedQos1),
+            ("events/no.such", Suback::TopicFilterInvalid),
             ("rpc/reply/me", Suback::GrantedQos1),
             ("rpc/reply/+/me/#", Suback::GrantedQos1),
             ("#", Suback::NotAuthorized),
@@ -133,24 +135,28 @@ mod tests {
             ("events/#/a", Suback::TopicFilterInvalid),
             ("$share/a/events/#", Suback::SharedSubscriptionsNotSupported),
         ] {
-            assert_eq!(Filters::default().add(filter.to_owned(), 2), code, "{filter}");
+            assert_eq!(
+                Filters::default().add(filter.to_owned(), 2, |name| name == "token.revoked"),
+                code,
+                "{filter}"
+            );
         }
     }
 
     #[test]
     fn the_highest_quality_of_what_matches_counts() {
         let mut filters = Filters::default();
-        assert!(filters.wanted().unwrap().is_none());
-        filters.add("rpc/reply/a".to_owned(), 1);
-        assert!(filters.wanted().unwrap().is_none());
-        filters.add("events/a.b".to_owned(), 1);
-        let wanted = filters.wanted().unwrap().unwrap();
+        assert!(filters.wanted().is_none());
+        filters.add("rpc/reply/a".to_owned(), 1, |_| true);
+        assert!(filters.wanted().is_none());
+        filters.add("events/a.b".to_owned(), 1, |_| true);
+        let wanted = filters.wanted().unwrap();
         assert!(wanted.passes("a.b") && !wanted.passes("c.d"));
-        filters.add("events/#".to_owned(), 0);
-        assert!(filters.wanted().unwrap().unwrap().passes("c.d"));
+        filters.add("events/#".to_owned(), 0, |_| true);
+        assert!(filters.wanted().unwrap().passes("c.d"));
         assert_eq!((filters.qos("a.b"), filters.qos("c.d")), (Some(1), Some(0)));
         // Subscribed again, the last word counts.
-        filters.add("events/a.b".to_owned(), 0);
+        filters.add("events/a.b".to_owned(), 0, |_| true);
         assert_eq!(filters.qos("a.b"), Some(0));
         assert!(filters.remove("events/#") && !filters.remove("events/#"));
         assert_eq!((filters.qos("a.b"), filters.qos("c.d")), (Some(0), None));
@@ -160,10 +166,10 @@ mod tests {
     fn there_are_so_many_and_no_more() {
         let mut filters = Filters::default();
         for number in 0..FILTERS_MAX {
-            assert_eq!(filters.add(format!("events/t{number}"), 0), Suback::GrantedQos0);
+            assert_eq!(filters.add(format!("events/t{number}"), 0, |_| true), Suback::GrantedQos0);
         }
-        assert_eq!(filters.add("events/one.more".to_owned(), 0), Suback::QuotaExceeded);
-        assert_eq!(filters.add("events/t0".to_owned(), 1), Suback::GrantedQos1);
-        assert!(filters.wanted().is_ok());
+        assert_eq!(filters.add("events/one.more".to_owned(), 0, |_| true), Suback::QuotaExceeded);
+        assert_eq!(filters.add("events/t0".to_owned(), 1, |_| true), Suback::GrantedQos1);
+        assert!(filters.wanted().is_some());
     }
 }

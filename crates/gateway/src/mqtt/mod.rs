@@ -24,14 +24,13 @@ use portico_engine::input::Fields;
 use portico_events::SessionState;
 use portico_identity::verify::refused;
 use portico_kernel::Problem;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::calls::Calls;
 use crate::client_ids::ClientIdLease;
 use crate::connections::Connection;
 use crate::incoming::new_request_id;
 use crate::preauth::Unauthenticated;
-use crate::transport::wait;
+use crate::transport::{Transport, wait};
 
 use connect::{Connect, ConnectRefusal};
 use portico_mqtt::codec::ConnectReasonCode;
@@ -63,20 +62,16 @@ struct AdmittedClient {
 }
 
 /// Serves MQTT over a WebSocket until either side ends it.
-pub(crate) async fn serve_websocket(
-    client: Unauthenticated,
-    calls: Arc<Calls>,
-    permit: OwnedSemaphorePermit,
-) {
+pub(crate) async fn serve_websocket(client: Unauthenticated, calls: Arc<Calls>, transport: &Transport) {
     let first = client.first.as_ref().map(|(frame, _)| find(frame, CONNECT_BYTES_MAX));
     if !matches!(first, Some(Ok(Some(_)))) {
         // It says who it is in pieces: it gets little room for as long as it stays.
         let (ws, input) = client.into_limited().await;
-        return serve(ws.into(), input, None, calls, permit).await;
+        return serve(ws.into(), input, None, calls, transport).await;
     }
     let Unauthenticated { ws, first } = client;
     let (input, rest) = first.unwrap_or_default();
-    serve(ws.into(), input, Some(rest), calls, permit).await;
+    serve(ws.into(), input, Some(rest), calls, transport).await;
 }
 
 /// Serves a client that has sent `input` already. `unread` is what came after its first frame on a WebSocket that nothing
@@ -86,13 +81,13 @@ async fn serve(
     mut input: BytesMut,
     unread: Option<BytesMut>,
     calls: Arc<Calls>,
-    permit: OwnedSemaphorePermit,
+    transport: &Transport,
 ) {
     // Boxed, because letting in is large and soon over.
     let admitted = Box::pin(authenticate(&mut wire, &mut input, &calls)).await;
-    drop(permit);
     match admitted {
         Ok(Some(admitted)) => {
+            transport.set_authenticated();
             if let Some(unread) = unread {
                 wire = wire.widened(unread).await;
             }
@@ -156,10 +151,11 @@ async fn admit(connect: Connect, calls: &Calls) -> Result<AdmittedClient, Proble
     let credential = calls.authenticate(connect.token.as_deref().ok_or_else(refused)?).await?;
     let assigned = connect.client_id.is_empty().then(|| format!("client-{}", new_request_id(engine)));
     let name = assigned.as_deref().unwrap_or(&connect.client_id);
-    let subject = credential.caller().subject.as_str();
+    // A person's apps are strangers to each other.
+    let actor = &*credential.caller().actor();
     // After the client was admitted and before the slot is taken: whoever comes back needs no second one.
-    let take_over = async || calls.connections.client_ids.take(subject, name).await;
+    let take_over = async || calls.connections.client_ids.take(actor, name).await;
     let (connection, client_id) = calls.open(Protocol::Mqtt, &credential, Fields::new(), take_over).await?;
-    let (session, left) = ActiveSession::begin(engine, connection.account(), subject, &connect, name).await?;
+    let (session, left) = ActiveSession::begin(engine, connection.account(), actor, &connect, name).await?;
     Ok(AdmittedClient { connect, connection, assigned, client_id, session, left })
 }

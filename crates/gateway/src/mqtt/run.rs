@@ -53,8 +53,7 @@ pub(super) async fn run(wire: Wire, input: BytesMut, calls: Arc<Calls>, admitted
 impl Client {
     async fn serve(&mut self) -> ClientEnd {
         // What an earlier connection left begins where that one ended.
-        let taken = self.session.as_ref().map_or(0, |session| session.kept().taken);
-        let mut step = self.refit(&Start::After(Cursor::at(taken))).await;
+        let mut step = self.refit(&Start::After(Cursor::at(self.settled))).await;
         if step.is_ok() {
             // Whoever did not wait for the answer to CONNECT has sent more already.
             step = self.received().await;
@@ -221,9 +220,6 @@ impl Client {
             return Reason::ProtocolError.into();
         }
         if let (Some(seconds), Some(session)) = (expiry, &mut self.session) {
-            if session.life.is_zero() && seconds > 0 {
-                return Reason::ProtocolError.into();
-            }
             session.life = Duration::from_secs(seconds.into());
         }
         ClientEnd::Gone

@@ -25,22 +25,23 @@ pub(super) struct ActiveSession {
 }
 
 impl ActiveSession {
-    /// Begins the client's session, if it wants one, and returns what an earlier one left.
+    /// Begins the client's session, if it is to last, and returns what an earlier one left.
     pub(super) async fn begin(
         engine: &Engine,
         account: AccountId,
-        subject: &str,
+        actor: &str,
         connect: &Connect,
         client_id: &str,
     ) -> Result<(Option<Self>, Option<SessionState>), Problem> {
         let life = connect.session_life;
-        if connect.clean && life.is_zero() {
-            Session::forget(engine, account, subject, client_id).await?;
-            return Ok((None, None));
+        if life.is_zero() {
+            // It ends with the connection: nothing of it is ever written.
+            let left = Session::take(engine, account, actor, client_id).await?;
+            return Ok((None, left.filter(|_| !connect.clean)));
         }
         let first = SessionState { filters: Vec::new(), taken: 0, sent: 0 };
         let (session, left) =
-            Session::begin(engine, account, subject, client_id, connect.clean, &first).await?;
+            Session::begin(engine, account, actor, client_id, connect.clean, &first).await?;
         let kept = left.clone().unwrap_or(first);
         Ok((Some(Self { session, life, kept, due: None }), left))
     }

@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{CONNECT_TIME_MAX, serve};
 use crate::calls::Calls;
+use crate::transport::Transport;
 
 /// The certificate that a listener shows.
 #[derive(Clone)]
@@ -35,9 +36,7 @@ impl Tls {
 }
 
 /// Serves a client until either side ends it.
-pub(crate) async fn serve_tcp(stream: TcpStream, tls: Option<Tls>, calls: Arc<Calls>) {
-    // Too many are not known yet; this one may come again.
-    let Ok(permit) = calls.connections.preauth_permit() else { return };
+pub(crate) async fn serve_tcp(stream: TcpStream, tls: Option<Tls>, calls: Arc<Calls>, transport: Transport) {
     let wire = match tls {
         None => stream.into(),
         Some(Tls(acceptor)) => {
@@ -48,5 +47,5 @@ pub(crate) async fn serve_tcp(stream: TcpStream, tls: Option<Tls>, calls: Arc<Ca
             }
         }
     };
-    serve(wire, BytesMut::new(), None, calls, permit).await;
+    serve(wire, BytesMut::new(), None, calls, &transport).await;
 }

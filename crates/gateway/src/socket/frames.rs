@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use portico_engine::Envelope;
-use portico_engine::input::{Fields, Node, parse_object, read};
+use portico_engine::input::{Fields, Node, VALUES_MAX, parse_object, read};
 use portico_events::{Frame, Resync};
 use portico_kernel::{AccountId, Problem};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -44,7 +44,7 @@ pub(crate) struct CallFrame {
 }
 
 /// Subscribes to the account's events. It is answered by an `answer` that holds the cursor to resume from, and then by
-/// `event` frames. A socket has one subscription at a time.
+/// `event` frames. A socket has one subscription at a time, and subscribing counts in the minute like a call.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Subscribe {
@@ -118,8 +118,8 @@ pub(crate) struct FrameError {
 impl InboundFrame {
     /// Reads a frame, as strictly as any request.
     pub(crate) fn read(text: &[u8]) -> Result<Self, FrameError> {
-        let mut fields =
-            parse_object(text).map_err(|fault| FrameError { id: String::new(), problem: fault.into() })?;
+        let mut fields = parse_object(text, VALUES_MAX)
+            .map_err(|fault| FrameError { id: String::new(), problem: fault.into() })?;
         let id = match fields.get("id") {
             Some(Node::Text(id)) if (1..=ID_CHARACTERS_MAX).contains(&id.chars().count()) => id.clone(),
             _ => String::new(),

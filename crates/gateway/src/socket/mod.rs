@@ -11,7 +11,6 @@ use portico_engine::Protocol;
 use portico_engine::input::{Fields, Node};
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame as WireFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
@@ -20,7 +19,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use crate::calls::Calls;
 use crate::connections::{Connection, EndReason};
 use crate::preauth::Unauthenticated;
-use crate::transport::wait;
+use crate::transport::{Transport, wait};
 use crate::websocket::Ws;
 
 use frames::{Auth, Closing, InboundFrame};
@@ -38,7 +37,7 @@ const CLOSE_TIME_MAX: Duration = Duration::from_millis(500);
 pub(crate) enum Close {
     /// No token, or one that is not good, or not any more.
     Unauthenticated = 4001,
-    /// The token has come to its end.
+    /// The key, the API token or the app's permission has come to its end.
     Expired = 4002,
     /// The token does not allow it.
     Forbidden = 4003,
@@ -60,7 +59,7 @@ impl Close {
     fn reason(self) -> &'static str {
         match self {
             Self::Unauthenticated => "The token is missing, invalid, expired or revoked.",
-            Self::Expired => "The API token has expired.",
+            Self::Expired => "The credential has expired.",
             Self::Forbidden => "The token does not allow this connection.",
             Self::BadFrame => "The first frame must be `auth`.",
             Self::TooMany => "Too many connections or calls; wait before you come back.",
@@ -103,12 +102,12 @@ fn text(bytes: bytes::Bytes) -> Message {
 pub(crate) async fn authenticate_and_serve(
     mut client: Unauthenticated,
     calls: Arc<Calls>,
-    permit: OwnedSemaphorePermit,
+    transport: &Transport,
 ) {
     let connection = Box::pin(authenticate(&mut client, &calls)).await;
-    drop(permit);
     match connection {
         Ok(Some(connection)) => {
+            transport.set_authenticated();
             let ws = client.into_websocket().await;
             Box::pin(serve(ws, calls, connection)).await;
         }

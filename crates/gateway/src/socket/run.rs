@@ -264,11 +264,13 @@ impl Socket {
     }
 
     async fn subscribe(&mut self, subscribe: Subscribe) -> Result<Vec<Message>, Problem> {
+        let account = self.connection.account();
+        self.calls.count_subscription(self.connection.credential(), account).await?;
         if self.subscription.is_some() {
             let message = "The socket has a subscription already; end it first.";
             return Err(Problem::failed_precondition("SUBSCRIBED", "gateway", message, []));
         }
-        let filter = Filter::types(&subscribe.types)?;
+        let filter = Filter::parse(&self.calls.engine.registry, &subscribe.types)?;
         let start = match subscribe.after.as_deref() {
             None | Some("") => Start::Now,
             Some(after) => after.parse().map_err(|message: String| Problem::field("after", message))?,

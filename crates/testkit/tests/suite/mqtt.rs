@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use portico::admin::Admin;
 use portico_testkit::{
-    MqttClient as Client, MqttMessage as Published, TestApp, TestServer, mqtt_text as text, on_both_databases,
+    Browser, MqttClient as Client, MqttMessage as Published, TestApp, TestServer, mqtt_text as text,
+    on_both_databases,
 };
 use serde_json::json;
+
+use crate::apps::{App, sign_in_and_authorize};
+use crate::signin::PASSWORD;
 
 const CREATED: &str = "events/lab.thing.created";
 const CLEAN: u8 = 2;
@@ -37,6 +41,10 @@ on_both_databases! {
     events_arrive_in_both_versions_and_with_both_qualities,
     a_session_goes_on_where_its_client_stopped,
     calls_are_those_of_rest,
+    a_topic_of_events_names_an_event_type,
+    subscriptions_count_in_the_minute,
+    a_session_that_ends_with_its_connection_is_never_written,
+    a_persons_apps_share_neither_names_nor_sessions,
 }
 
 async fn events_arrive_in_both_versions_and_with_both_qualities(app: TestApp) {
@@ -76,6 +84,86 @@ async fn events_arrive_in_both_versions_and_with_both_qualities(app: TestApp) {
         client.quiet().await;
     }
     stranger.quiet().await;
+}
+
+async fn a_topic_of_events_names_an_event_type(app: TestApp) {
+    let served = TestServer::new(app).await;
+    for (version, refused) in [(4, 0x80), (5, 0x8f)] {
+        let mut client = let_in(&served, version, &format!("{version}")).await;
+        assert_eq!(client.subscribe("events/no.such", 1).await, refused);
+        assert_eq!(client.subscribe(CREATED, 1).await, 1);
+    }
+}
+
+async fn subscriptions_count_in_the_minute(app: TestApp) {
+    let served = TestServer::new(app).await;
+    for (version, over) in [(4, 0x80), (5, 0x97)] {
+        let token = served.app.slow_token().await;
+        let (mut client, _) = connect(&served, version, "busy", &token, CLEAN, &[]).await;
+        // Connecting was the first of five.
+        for _ in 0..3 {
+            assert_eq!(client.subscribe(CREATED, 1).await, 1);
+        }
+        client.unsubscribe(CREATED).await;
+        assert_eq!(client.next().await.unwrap().0, 0xb0);
+        assert_eq!(client.subscribe(CREATED, 1).await, over);
+        client.unsubscribe(CREATED).await;
+        if version == 4 {
+            // There is no answer that would say so.
+            assert_eq!(client.closed().await, None);
+            continue;
+        }
+        assert_eq!(client.next().await.unwrap(), (0xb0, vec![0, 9, 0, 0x83]));
+        served.app.clock.advance(Duration::from_secs(30));
+        client.quiet().await;
+        served.app.clock.advance(Duration::from_secs(30));
+        assert_eq!(client.subscribe(CREATED, 1).await, 1);
+    }
+}
+
+async fn a_session_that_ends_with_its_connection_is_never_written(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let token = served.app.token.clone();
+    let (mut client, connack) = connect(&served, 5, "passing", &token, 0, &[]).await;
+    assert_eq!(connack[..2], [0, 0]);
+    client.subscribe(CREATED, 1).await;
+    assert_eq!(served.app.count("mqtt_sessions").await, 0);
+    drop(client);
+    // What a lasting session left is gone on with all the same, and is over then.
+    let hour = [&[0x11][..], &3600_u32.to_be_bytes()].concat();
+    let (mut client, _) = connect(&served, 5, "lasting", &token, 0, &hour).await;
+    client.subscribe(CREATED, 1).await;
+    client.send(0xe0, &[]).await;
+    assert!(client.next().await.is_none());
+    served.make("one").await;
+    let (mut client, connack) = connect(&served, 5, "lasting", &token, 0, &[]).await;
+    assert_eq!(connack[..2], [1, 0]);
+    assert_eq!(thing(&client.published().await), "one");
+    assert_eq!(served.app.count("mqtt_sessions").await, 0);
+    drop(client);
+    let (_, connack) = connect(&served, 5, "lasting", &token, 0, &[]).await;
+    assert_eq!(connack[..2], [0, 0]);
+}
+
+async fn a_persons_apps_share_neither_names_nor_sessions(app: TestApp) {
+    let served = TestServer::new(app).await;
+    served.app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let client = App::create(&served.app, "events:read", false).await;
+        let mut browser = Browser::new(&served.app);
+        tokens.push(sign_in_and_authorize(&served.app, &mut browser, &client, "events:read").await.access);
+    }
+    let (mut first, _) = connect(&served, 4, "same", &tokens[0], 0, &[]).await;
+    first.subscribe("events/#", 1).await;
+    let (mut second, connack) = connect(&served, 4, "same", &tokens[1], 0, &[]).await;
+    assert_eq!(connack[..2], [0, 0], "what the other app subscribed is not its own");
+    first.quiet().await;
+    second.send(0xe0, &[]).await;
+    assert!(second.next().await.is_none());
+    drop(first);
+    let (_again, connack) = connect(&served, 4, "same", &tokens[0], 0, &[]).await;
+    assert_eq!(connack[..2], [1, 0]);
 }
 
 async fn a_session_goes_on_where_its_client_stopped(app: TestApp) {

@@ -32,6 +32,8 @@ on_both_databases! {
     what_was_taken_back_is_in_nobodys_way,
     calls_under_way_are_answered_before_a_stopping_server_closes,
     a_subscription_resumes_and_ends,
+    a_subscription_names_event_types,
+    subscriptions_count_in_the_minute,
 }
 
 async fn calls_and_events_go_side_by_side(app: TestApp) {
@@ -58,6 +60,42 @@ async fn calls_and_events_go_side_by_side(app: TestApp) {
         told |= thing(&frame["event"]).as_deref() == Some("slow");
         answered |= frame["id"] == "slow" && frame["result"]["thing"]["id"] == "slow";
     }
+}
+
+async fn subscriptions_count_in_the_minute(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let token = served.app.slow_token().await;
+    let mut socket = served.socket(&token).await.unwrap();
+    assert_eq!(socket.receive().await["type"], "ready");
+    // Opening it was the first of five.
+    for _ in 0..4 {
+        socket.subscribe(&[], None).await;
+        socket.send(json!({ "type": "unsubscribe", "id": "s" })).await;
+        assert_eq!(socket.answer("s").await["type"], "answer");
+    }
+    socket.send(json!({ "type": "subscribe", "id": "more" })).await;
+    let refused = socket.answer("more").await;
+    assert_eq!(
+        problem(&refused, Code::RateLimited)["details"],
+        json!([{ "type": "retry", "after_seconds": "60" }])
+    );
+    let me = TestRequest::new("GET", "/v1/me").bearer(&token);
+    served.app.send(me).await.refused(Code::RateLimited);
+    served.app.advance(Duration::from_mins(1)).await;
+    socket.subscribe(&[], None).await;
+}
+
+async fn a_subscription_names_event_types(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let mut socket = served.ready_socket().await;
+    for types in [json!(["lab.thing.created", "no.such"]), json!(["lab.thing.created", ""])] {
+        socket.send(json!({ "type": "subscribe", "id": "s", "types": types })).await;
+        let refused = socket.answer("s").await;
+        assert_eq!(problem(&refused, Code::BadRequest)["details"][0]["field"], "types[1]");
+    }
+    socket.subscribe(&["lab.thing.created"], None).await;
+    served.make("one").await;
+    assert_eq!(thing(&socket.receive().await["event"]).as_deref(), Some("one"));
 }
 
 async fn refusals_are_those_of_rest(app: TestApp) {
@@ -418,8 +456,9 @@ async fn only_so_many_calls_are_under_way() {
             .send(json!({ "type": "call", "id": id, "method": "lab.things.create", "params": params }))
             .await;
     }
-    let refused = problem(&socket.answer("c16").await, Code::RateLimited)["details"][0].clone();
-    assert_eq!(refused["reason"], "CALL_LIMIT");
+    let refused = problem(&socket.answer("c16").await, Code::RateLimited)["details"].clone();
+    assert_eq!(refused[0]["reason"], "CALL_LIMIT");
+    assert_eq!(refused[1], json!({ "type": "retry", "after_seconds": "1" }));
     drop(socket);
     let mut socket = served.ready_socket().await;
     assert_eq!(socket.call("identity.me.get", json!({})).await["type"], "answer");

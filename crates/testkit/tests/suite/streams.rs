@@ -2,9 +2,17 @@
 
 use std::time::Duration;
 
+use portico::Environment;
+use portico_identity::RefreshTokenDays;
 use portico_kernel::{Clock, Code};
-use portico_testkit::{SseClient, TestApp, TestRequest, TestServer, on_both_databases, soon, turn};
-use serde_json::json;
+use portico_testkit::{
+    Browser, MqttClient, SseClient, TestApp, TestAppOptions, TestRequest, TestServer, on_both_databases,
+    soon, turn,
+};
+use serde_json::{Value, json};
+
+use crate::apps::{App, Tokens, sign_in_and_authorize};
+use crate::signin::PASSWORD;
 
 const TYPES: &str = "?types=lab.thing.created";
 
@@ -22,9 +30,12 @@ on_both_databases! {
     a_sign_of_life_comes_every_fifteen_seconds,
     it_ends_with_its_credential,
     a_stream_outlives_the_token_of_a_key_but_not_an_api_token,
+    a_key_below_an_api_token_takes_its_streams_with_it,
+    an_apps_streams_end_with_what_the_person_let_it_do,
     a_day_is_the_most,
     a_person_who_leaves_the_team_hears_no_more,
     thirty_two_for_a_credential_and_128_for_an_account,
+    a_person_has_256_with_all_that_they_made,
     whoever_stops_reading_misses_nothing,
     a_stopping_server_ends_its_streams_in_order,
 }
@@ -72,7 +83,7 @@ async fn a_stream_resumes_where_it_was_cut(app: TestApp) {
         (format!("{TYPES}&after={event_id}"), None),
         // The header wins, because the address is that of the first time.
         (format!("{TYPES}&after={begun}"), Some(one.id.as_str())),
-        (format!("{TYPES}&types=no.such"), Some(one.id.as_str())),
+        (format!("{TYPES}&types=token.created"), Some(one.id.as_str())),
     ] {
         let mut stream = served.stream(&query, last).await.unwrap();
         assert_eq!(stream.things(2).await, ["two", "three"], "{query} {last:?}");
@@ -114,8 +125,15 @@ async fn what_does_not_read_is_refused(app: TestApp) {
         served.app.send(get(&format!("?after={after}"))).await.refused_field("after");
         served.app.send(get("").header("last-event-id", after)).await.refused_field("Last-Event-ID");
     }
-    served.app.send(get("?types=")).await.refused_field("types");
-    served.app.send(get(&format!("?types={}", "x".repeat(101)))).await.refused_field("types");
+    let named = served.app.send(get("?types=lab.thing.created&types=no.such")).await;
+    assert!(named.refused_field("types[1]").contains("event type"), "{named:?}");
+    let listed = format!("/v1/accounts/orgs/{}/events", served.app.account);
+    for none in ["no.such", "", "lab.thing", "audit.*"] {
+        served.app.get(&format!("{listed}?type={none}")).await.refused_field("type");
+    }
+    served.app.get(&format!("{listed}?type=token.created")).await.ok();
+    served.app.send(get("?types=")).await.refused_field("types[0]");
+    served.app.send(get(&format!("?types={}", "x".repeat(101)))).await.refused_field("types[0]");
     let many: Vec<_> = (0..101).map(|at| format!("types=a.{at}")).collect();
     served.app.send(get(&format!("?{}", many.join("&")))).await.refused_field("types");
     let other = served.app.new_account("Other").await;
@@ -147,7 +165,7 @@ async fn opening_a_stream_is_a_call(app: TestApp) {
 
 async fn a_sign_of_life_comes_every_fifteen_seconds(app: TestApp) {
     let served = TestServer::new(app).await;
-    let mut stream = served.stream("?types=no.such", None).await.unwrap();
+    let mut stream = served.stream("?types=domain.verified", None).await.unwrap();
     let begun = number(&stream.first.id);
     for _ in 0..3 {
         served.app.advance(Duration::from_secs(15)).await;
@@ -226,6 +244,66 @@ async fn a_stream_outlives_the_token_of_a_key_but_not_an_api_token(app: TestApp)
     soon("the end", async { while of_token.next().await.is_some() {} }).await;
 }
 
+async fn a_key_below_an_api_token_takes_its_streams_with_it(app: TestApp) {
+    let above = app.new_token(app.account, app.all_scopes(), 7).await;
+    let keys = format!("/v1/accounts/orgs/{}/keys", app.account);
+    let made = TestRequest::new("POST", &keys).bearer(above["token"].as_str().unwrap());
+    let mut below = app.send(made.json(&json!({ "scopes": ["events:read"] }))).await.ok();
+    below["client_id"] = below["key"]["id"].clone();
+    let lasting = app.new_key(app.account, app.all_scopes()).await;
+    app.advance(Duration::from_hours(7 * 24) - Duration::from_mins(2)).await;
+    // A server that has just begun did not stand still.
+    let served = TestServer::new(app.beside().await).await;
+    let (token, lasting) = (app.exchange(&below).await, app.exchange(&lasting).await);
+    let mut stream = SseClient::open(served.address, &token, "", None).await.unwrap();
+    let mut socket = served.socket(&token).await.unwrap();
+    assert_eq!(socket.receive().await["type"], "ready");
+    let (mut mqtt, connack) = MqttClient::open(served.mqtt, 5, "a", &token, 2, &[]).await.unwrap();
+    assert_eq!(connack[1], 0);
+    let mut unaffected = served.socket(&lasting).await.unwrap();
+    assert_eq!(unaffected.receive().await["type"], "ready");
+    for _ in 0..3 {
+        served.app.advance(Duration::from_secs(30)).await;
+        mqtt.quiet().await;
+        assert_eq!(socket.call("events.types.list", json!({})).await["type"], "answer");
+        assert_eq!(stream.next().await.unwrap().comments, 1);
+    }
+    served.app.advance(Duration::from_secs(30)).await;
+    let last = loop {
+        let block = stream.next().await.unwrap();
+        if block.event == "error" {
+            break block;
+        }
+    };
+    assert_eq!(last.json()["code"], "unauthenticated");
+    assert_eq!(stream.next().await, None);
+    let (frames, code) = socket.closed().await;
+    assert_eq!((code, &frames.last().unwrap()["retry"]), (4002, &json!(false)));
+    assert_eq!(mqtt.closed().await, Some(0x87));
+    assert_eq!(unaffected.call("identity.me.get", json!({})).await["type"], "answer");
+}
+
+async fn an_apps_streams_end_with_what_the_person_let_it_do(app: TestApp) {
+    let options = || {
+        let refresh_token_days = RefreshTokenDays::new(1).unwrap();
+        let environment = Environment { refresh_token_days, ..Environment::default() };
+        TestAppOptions { environment, ..TestAppOptions::default() }
+    };
+    let app = app.beside_with(options()).await;
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let client = App::create(&app, "events:read", false).await;
+    let tokens = sign_in_and_authorize(&app, &mut Browser::new(&app), &client, "events:read").await;
+    app.advance(Duration::from_mins(24 * 60 - 5)).await;
+    let again = [("grant_type", "refresh_token"), ("refresh_token", tokens.refresh.as_str())];
+    let token = Tokens::read(&client.token(&app, &again).await).access;
+    let served = TestServer::new(app.beside_with(options()).await).await;
+    let mut stream = SseClient::open(served.address, &token, "", None).await.unwrap();
+    served.app.advance(Duration::from_mins(4)).await;
+    assert_eq!(stream.next().await.unwrap().comments, 1);
+    served.app.advance(Duration::from_mins(1)).await;
+    soon("the end", async { while stream.next().await.is_some() {} }).await;
+}
+
 async fn a_day_is_the_most(app: TestApp) {
     let served = TestServer::new(app).await;
     let mut stream = served.stream("", None).await.unwrap();
@@ -297,6 +375,64 @@ async fn thirty_two_for_a_credential_and_128_for_an_account(app: TestApp) {
     drop(streams.pop());
     soon("a place", async { while SseClient::open(served.address, &tokens[4], "", None).await.is_err() {} })
         .await;
+}
+
+async fn a_person_has_256_with_all_that_they_made(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let app = &served.app;
+    let person = app.new_person("ada@example.com", None).await;
+    let own = app.person_token(person.id).await;
+    let post = async |token: &str, path: &str, body: &Value| {
+        app.send(TestRequest::new("POST", &format!("/v1/accounts/orgs{path}")).bearer(token).json(body))
+            .await
+            .ok()
+    };
+    let open = async |token: &str, query: &str| SseClient::open(served.address, token, query, None).await;
+    let scopes = json!({ "scopes": ["events:read", "account:keys"], "days": 7 });
+    let mut teams = Vec::new();
+    for name in ["one", "two", "three"] {
+        teams.push(post(&own, "", &json!({ "name": name })).await["id"].as_str().unwrap().to_owned());
+    }
+    let mut streams = Vec::new();
+    for team in &teams[..2] {
+        for number in 0..4 {
+            let made = post(&own, &format!("/{team}/tokens"), &scopes).await;
+            let mut token = made["token"].as_str().unwrap().to_owned();
+            if number == 3 {
+                // A key that was made by one that they made.
+                let mut key =
+                    post(&token, &format!("/{team}/keys"), &json!({ "scopes": ["events:read"] })).await;
+                key["client_id"] = key["key"]["id"].clone();
+                token = app.exchange(&key).await;
+            }
+            for _ in 0..32 {
+                streams.push(open(&token, "").await.unwrap());
+            }
+        }
+    }
+    let other = post(&own, &format!("/{}/tokens", teams[2]), &scopes).await;
+    let in_team = format!("?account_id={}", teams[2]);
+    for (token, query) in [(other["token"].as_str().unwrap(), ""), (&own, in_team.as_str())] {
+        let refused = open(token, query).await.err().unwrap().refused(Code::RateLimited);
+        assert_eq!(refused["details"][0]["metadata"], json!({ "of": "person", "limit": "256" }));
+    }
+    // What the operator made is of nobody.
+    let team = teams[2].parse().unwrap();
+    open(&app.token_with(team, app.all_scopes()).await, "").await.unwrap();
+    streams.truncate(200);
+    soon("room", async {
+        while app.app.connections.count() > 201 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // As themselves they have 32, wherever.
+    for number in 0..32 {
+        let query = if number % 2 == 0 { "" } else { &in_team };
+        streams.push(open(&own, query).await.unwrap());
+    }
+    let refused = open(&own, "").await.err().unwrap().refused(Code::RateLimited);
+    assert_eq!(refused["details"][0]["metadata"], json!({ "of": "credential", "limit": "32" }));
 }
 
 async fn whoever_stops_reading_misses_nothing(app: TestApp) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::Code;
+use portico_kernel::{Code, Role};
 use portico_testkit::{Database, SseClient, TestApp, TestServer, soon};
 use serde_json::json;
 
@@ -48,6 +48,26 @@ async fn what_one_commits_the_other_streams() {
     other.await.unwrap();
     let of = |name: &str| seen.iter().filter(|id| id.starts_with(name)).cloned().collect::<Vec<_>>();
     assert_eq!(of("one"), (0..50).map(|at| format!("one{at}")).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_persons_streams_are_counted_over_both_and_in_all_accounts() {
+    let (first, second) = two().await;
+    let person = first.app.new_person("ada@example.com", None).await;
+    first.app.join(first.app.account, person.id, Role::Member).await;
+    let token = first.app.person_token(person.id).await;
+    let team = format!("?account_id={}", first.app.account);
+    let mut streams = Vec::new();
+    for number in 0..32 {
+        let (server, query) = if number % 2 == 0 { (&first, "") } else { (&second, team.as_str()) };
+        streams.push(SseClient::open(server.address, &token, query, None).await.unwrap());
+    }
+    for (server, query) in [(&first, team.as_str()), (&second, "")] {
+        let refused = SseClient::open(server.address, &token, query, None).await.err().unwrap();
+        assert_eq!(refused.refused(Code::RateLimited)["details"][0]["metadata"]["of"], "credential");
+    }
+    drop(streams.pop());
+    soon("a place", async { while SseClient::open(first.address, &token, "", None).await.is_err() {} }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
