@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use portico_engine::{EventType, Registry};
 use portico_events::Resync;
-use portico_events::limits::{STREAMS_PER_ACCOUNT, STREAMS_PER_CREDENTIAL};
+use portico_events::limits::{STREAMS_PER_ACCOUNT, STREAMS_PER_CREDENTIAL, STREAMS_PER_PERSON};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -117,8 +117,9 @@ pub fn document(registry: &Registry, base_url: &str) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "description": format!(
                 "An account's events over server-sent events, a WebSocket and MQTT, and calls of every operation over \
-                 the last two. At most {STREAMS_PER_CREDENTIAL} connections of all kinds for a credential and \
-                 {STREAMS_PER_ACCOUNT} for an account at once."
+                 the last two. At most {STREAMS_PER_CREDENTIAL} connections of all kinds for a credential, \
+                 {STREAMS_PER_ACCOUNT} for an account, and {STREAMS_PER_PERSON} for a person with all keys and API tokens \
+                 that they made, at once."
             ),
             "license": { "name": "Apache-2.0" },
         },

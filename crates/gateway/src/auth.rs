@@ -4,9 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::ALLOW;
 use http::{Method, Request, Response, StatusCode};
 use portico_engine::{Engine, log_failure, timed_out};
-use portico_identity::{Arrival, Identity, limits, open_to_any_origin};
+use portico_identity::{Arrival, Identity, limits, oauth_refusal, open_to_any_origin};
 
 use crate::body::HttpBody;
 use crate::cors::{self, Origins};
@@ -32,9 +33,17 @@ impl AuthServer {
         let mut incoming = IncomingRequest::new(request, &self.engine);
         let request_id = incoming.request_id.clone();
         let result = guard(pin!(self.answer(&mut incoming)), &request_id).await;
-        if let Err(refusal) = &result {
+        let path = incoming.parts.uri.path();
+        let result = result.or_else(|refusal| {
             log_failure(&refusal.problem, "identity provider", &request_id);
-        }
+            match oauth_refusal(path, &refusal.problem) {
+                Some(mut response) => {
+                    response.headers_mut().extend(refusal.allow.map(|allow| (ALLOW, allow)));
+                    Ok(response)
+                }
+                None => Err(refusal),
+            }
+        });
         // Programs in a browser register and get tokens from wherever their page is; the pages of people are ours alone.
         incoming.any_origin = open_to_any_origin(incoming.parts.uri.path()).is_some();
         incoming.finish(result, &Origins::default())
@@ -62,8 +71,8 @@ impl AuthServer {
         let response = tokio::time::timeout(self.engine.operation_time_max, answering)
             .await
             .map_err(|_| timed_out())??;
-        // A method that is not served leaves the provider without a body; it gets the envelope here.
-        match response.headers().get(http::header::ALLOW) {
+        // A method that is not served leaves the provider without a body; it gets one here.
+        match response.headers().get(ALLOW) {
             Some(allow) if response.status() == StatusCode::METHOD_NOT_ALLOWED => {
                 Err(Refusal::method_not_allowed(allow))
             }

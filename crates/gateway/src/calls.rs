@@ -13,7 +13,7 @@ use portico_engine::{
 use portico_events::StreamParams;
 use portico_identity::Identity;
 use portico_identity::verify::refused;
-use portico_kernel::{Code, Problem};
+use portico_kernel::{AccountId, Code, Problem, seconds};
 use portico_metering::Metering;
 use serde_json::Value;
 
@@ -165,6 +165,18 @@ impl Calls {
         self.run_and_record(credential, call, opens, take_slot).await
     }
 
+    /// Counts a subscription to the account's events in the minute of `credential`, together with its calls; 429 when that
+    /// is used up.
+    pub(crate) async fn count_subscription(
+        &self,
+        credential: &Credential,
+        account: AccountId,
+    ) -> Result<(), Problem> {
+        let Some(key) = credential.rate_limit_key() else { return Ok(()) };
+        let counted = self.metering.take_slot(&self.engine, key, account).await;
+        counted.inspect_err(|problem| self.metrics.refused(problem.code()))
+    }
+
     /// Runs the operation of that name, if it `may` be called so, and goes on with what it answers. One that cannot go on
     /// has used up nothing.
     async fn run_and_record<T>(
@@ -271,7 +283,10 @@ fn no_operation(name: &str) -> Problem {
 pub(crate) fn too_many_calls(limit: usize, connection: &str) -> Problem {
     let message = format!("There are {limit} calls under way on this {connection}.");
     let metadata = [("limit", limit.to_string())];
-    Problem::new(Code::RateLimited, message).with_info("CALL_LIMIT", "gateway", metadata)
+    // One of them ends at any moment.
+    Problem::new(Code::RateLimited, message)
+        .with_info("CALL_LIMIT", "gateway", metadata)
+        .retry_after(seconds(1))
 }
 
 /// Takes the path's variables out of the fields, as text: that is what a path would hold.

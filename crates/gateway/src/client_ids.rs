@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 /// How long a connection that is taken over has to keep what it has come to.
 const TAKEOVER_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// The clients of this server, by their credential and the name that they gave themselves within it.
+/// The clients of this server, by who acts (`Caller::actor`) and the name that the client gave itself.
 #[derive(Default, Clone)]
 pub(crate) struct ClientIds(Arc<DashMap<Key, Arc<Takeover>>>);
 
@@ -31,8 +31,8 @@ pub(crate) struct ClientIdLease {
 
 impl ClientIds {
     /// Takes the name. Whoever has it is told to go, and given a moment to keep what it has come to.
-    pub(crate) async fn take(&self, credential: &str, client_id: &str) -> ClientIdLease {
-        let key = (credential.into(), client_id.into());
+    pub(crate) async fn take(&self, actor: &str, client_id: &str) -> ClientIdLease {
+        let key = (actor.into(), client_id.into());
         let lease = ClientIdLease { ids: self.clone(), key, takeover: Arc::default() };
         let before = self.0.insert(lease.key.clone(), lease.takeover.clone());
         if let Some(before) = before {

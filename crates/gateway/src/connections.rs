@@ -9,13 +9,14 @@ use futures_util::future::BoxFuture;
 use portico_engine::input::{Fields, Node};
 use portico_engine::{ACCOUNT_VARIABLE, Engine, EntryPoint, Service, Spec};
 use portico_events::limits::STREAM_LIFE_MAX;
-use portico_events::{Events, Slot};
+use portico_events::{Events, Slot, StreamHolder};
 use portico_identity::Identity;
-use portico_identity::verify::refused;
+use portico_identity::verify::{CredentialHolder, refused};
 use portico_kernel::{AccountId, Code, Problem, Sleep, Timestamp, seconds};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 
 use crate::client_ids::ClientIds;
+use crate::connection_limits::ConnectionLimits;
 use crate::credential::Credential;
 use crate::transport::{Transport, wait};
 
@@ -34,15 +35,12 @@ const DRAIN_LEAST: Duration = Duration::from_secs(1);
 const DRAIN_MOST: Duration = Duration::from_secs(10);
 const DRAIN_EACH: Duration = Duration::from_millis(2);
 
-/// How many connections may wait to authenticate.
-const PREAUTH_MAX: usize = 1024;
-
 /// Why a connection is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndReason {
     /// The credential was revoked, or the person left the team.
     Revoked,
-    /// The API token has come to its end.
+    /// The key, the API token or the app's permission has come to its end.
     Expired,
     /// It has lasted as long as it may.
     Old,
@@ -70,7 +68,8 @@ pub struct Connections {
     open: DashMap<u64, Arc<ConnectionState>>,
     next_id: AtomicU64,
     count: watch::Sender<u64>,
-    preauth: Arc<Semaphore>,
+    /// How many there may be, of these and of all others.
+    pub limits: Arc<ConnectionLimits>,
     /// When credentials, and memberships, were last checked, in microseconds.
     swept: AtomicI64,
     members: AtomicI64,
@@ -99,7 +98,7 @@ pub(crate) struct Connection {
 
 impl Connections {
     /// No connections yet.
-    pub fn new(identity: Arc<Identity>, events: Arc<Events>) -> Arc<Self> {
+    pub fn new(identity: Arc<Identity>, events: Arc<Events>, limits: Arc<ConnectionLimits>) -> Arc<Self> {
         Arc::new(Self {
             identity,
             events,
@@ -107,7 +106,7 @@ impl Connections {
             open: DashMap::new(),
             next_id: AtomicU64::new(0),
             count: watch::Sender::new(0),
-            preauth: Arc::new(Semaphore::new(PREAUTH_MAX)),
+            limits,
             swept: AtomicI64::new(0),
             members: AtomicI64::new(0),
         })
@@ -121,10 +120,13 @@ impl Connections {
         account: AccountId,
         transport: Option<Transport>,
     ) -> Result<Connection, Problem> {
-        let slot = self.events.slots.take(engine, account, &credential.caller().subject).await?;
+        let CredentialHolder { person, ends_at } =
+            self.identity.holder(engine, credential.verified()).await?;
+        let holder =
+            StreamHolder { account, credential: credential.caller().subject.as_str().into(), person };
+        let slot = self.events.slots.take(engine, holder).await?;
         let now = engine.clock.now();
-        let credential_left =
-            credential.ends().map(|end| end.since(now)).filter(|left| *left < STREAM_LIFE_MAX);
+        let credential_left = ends_at.map(|end| end.since(now)).filter(|left| *left < STREAM_LIFE_MAX);
         let (left, ends_why) =
             credential_left.map_or((STREAM_LIFE_MAX, EndReason::Old), |left| (left, EndReason::Expired));
         let (end, wake) = (OnceLock::new(), Notify::new());
@@ -142,12 +144,6 @@ impl Connections {
             ends_why,
             _slot: slot,
         })
-    }
-
-    /// A permit for a connection that has not authenticated yet. There are not many, and none has one for long.
-    pub(crate) fn preauth_permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let busy = |_| Problem::unavailable("Too many connections wait to say who they are.", seconds(1));
-        self.preauth.clone().try_acquire_owned().map_err(busy)
     }
 
     /// How many there are.

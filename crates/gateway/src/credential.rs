@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use portico_identity::verify::{Audience, VerifiedToken, refused};
-use portico_kernel::{Caller, Problem, Timestamp};
+use portico_kernel::{Caller, Problem};
 use portico_metering::RateLimitKey;
 
 /// A token that was valid when it was last seen.
@@ -36,10 +36,5 @@ impl Credential {
 
     pub(crate) fn verified(&self) -> &VerifiedToken {
         &self.0.verified
-    }
-
-    /// When the credential itself ends, if it does.
-    pub(crate) fn ends(&self) -> Option<Timestamp> {
-        self.0.verified.credential_ends()
     }
 }

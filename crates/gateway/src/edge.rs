@@ -12,15 +12,20 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use portico_engine::Engine;
+use portico_engine::clock::Stopwatch;
 use portico_events::limits::IDLE_MAX;
 use portico_kernel::{Code, Problem, Sleep};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::framing::RequestFraming;
 use crate::incoming::new_request_id;
 use crate::transport::{Transport, wait};
 
-/// A peer that takes nothing of its answer for so long is cut off.
+/// A peer that takes nothing of its answer for so long is cut off,
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
+/// and so is one that, after the same time, has taken less than this a second. So an answer has an end: a whole one of
+/// 4 MiB is over after five minutes, whatever its reader does.
+const WRITE_BYTES_PER_SECOND: u64 = 16 << 10;
 /// How long and how much is drained.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(5);
 const LINGER_BYTES_MAX: usize = 16 << 20;
@@ -31,15 +36,41 @@ pub(crate) struct EdgeIo<T> {
     inner: T,
     engine: Arc<Engine>,
     transport: Transport,
+    requests: RequestFraming,
     /// Our own answer, as far as it is not written yet.
     instead: Vec<u8>,
     /// Does the next write begin where the one before ended, in the middle?
     midway: bool,
     /// What is still to come of an answer whose body may look like anything, even like an answer.
     opaque_left: u64,
-    /// Resolves when the peer has taken nothing for too long.
+    /// Resolves when the peer has taken nothing, or too little, for too long.
     patience: Option<Sleep>,
+    pace: Pace,
     linger: Option<Linger>,
+}
+
+/// How fast a peer takes the answer that is on its way.
+#[derive(Default)]
+struct Pace {
+    /// Since when the peer has made us wait, if it does.
+    waiting: Option<Stopwatch>,
+    /// How long it made us wait before that.
+    waited: Duration,
+    /// How many bytes it took.
+    taken: u64,
+}
+
+impl Pace {
+    /// How much longer the peer may make us wait.
+    fn left(&self) -> Duration {
+        let earned = Duration::from_secs(self.taken / WRITE_BYTES_PER_SECOND);
+        (WRITE_TIME_MAX + earned).saturating_sub(self.waited).min(WRITE_TIME_MAX)
+    }
+
+    fn took(&mut self, bytes: usize) {
+        self.taken += bytes as u64;
+        self.waited += self.waiting.take().map(|watch| watch.elapsed()).unwrap_or_default();
+    }
 }
 
 struct Linger {
@@ -60,10 +91,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
             inner,
             engine,
             transport,
+            requests: RequestFraming::new(),
             instead: Vec::new(),
             midway: false,
             opaque_left: 0,
             patience: None,
+            pace: Pace::default(),
             linger: None,
         }
     }
@@ -148,7 +181,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for EdgeIo<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buffer)
+        let this = &mut *self;
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut this.inner).poll_read(cx, buffer);
+        this.requests.follow(&mut buffer.filled_mut()[before..]);
+        polled
     }
 }
 
@@ -167,6 +204,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
         if let Poll::Ready(Ok(count)) = written {
             if begins {
+                self.pace = Pace::default();
+                if bytes.starts_with(b"HTTP/1.1 101") {
+                    self.requests.end();
+                }
                 self.opaque_left = opaque_bytes(bytes, self.transport.take_expected_body());
             }
             self.opaque_left = self.opaque_left.saturating_sub(count as u64);
@@ -174,12 +215,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
         self.midway = !matches!(written, Poll::Ready(Ok(count)) if count == bytes.len());
         self.transport.blocked.set(written.is_pending());
         if let Poll::Ready(result) = &written {
-            self.transport.wrote(result.as_ref().map_or(0, |count| *count));
+            let count = result.as_ref().map_or(0, |count| *count);
+            self.transport.wrote(count);
+            self.pace.took(count);
             self.patience = None;
             return written;
         }
+        self.pace.waiting.get_or_insert_with(Stopwatch::start);
         // Who listens to a stream may be slow; only one that has gone is cut off.
-        let limit = if self.transport.streaming.is_set() { IDLE_MAX } else { WRITE_TIME_MAX };
+        let limit = if self.transport.streaming.is_set() { IDLE_MAX } else { self.pace.left() };
         let patience = self.patience.get_or_insert_with(|| wait(limit));
         ready!(patience.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -204,7 +248,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::bare_refusal;
+    use super::*;
+
+    #[test]
+    fn a_reader_that_trickles_runs_out_of_time() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.left(), WRITE_TIME_MAX);
+        pace.waited = Duration::from_secs(29);
+        assert_eq!(pace.left(), Duration::from_secs(1));
+        pace.took(usize::try_from(WRITE_BYTES_PER_SECOND * 4).unwrap());
+        assert_eq!(pace.left(), Duration::from_secs(5), "each piece earns the time it may take");
+        pace.waited += Duration::from_secs(5);
+        assert_eq!(pace.left(), Duration::ZERO);
+        pace.took(1 << 30);
+        assert_eq!(pace.left(), WRITE_TIME_MAX, "nobody may stand still for longer");
+    }
 
     #[test]
     fn only_the_librarys_own_refusals_are_replaced() {

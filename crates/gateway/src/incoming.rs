@@ -79,6 +79,11 @@ impl<B: HttpBody> IncomingRequest<B> {
         }
     }
 
+    /// The connection's client has authenticated.
+    pub(crate) fn mark_authenticated(&self) {
+        self.parts.extensions.get::<Transport>().inspect(|transport| transport.set_authenticated());
+    }
+
     /// What every answer has, whoever made it.
     pub(crate) fn finish(
         self,
@@ -99,6 +104,9 @@ impl<B: HttpBody> IncomingRequest<B> {
             // What was not read cannot be told from the next request, so the connection ends.
             response::close(&mut response);
             transport.inspect(|transport| transport.unread.set(true));
+        }
+        if transport.is_some_and(|transport| transport.note_answer(response.status())) {
+            response::close(&mut response);
         }
         if self.parts.method == Method::HEAD && !response.body().is_empty() {
             let length = response.body().len();

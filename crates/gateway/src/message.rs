@@ -6,11 +6,17 @@ use http::{HeaderMap, HeaderValue};
 use portico_engine::input::{
     Attachment, Fields, InputError, RawRequest, Upload, UploadSender, parse_object, parse_query,
 };
-use portico_engine::{Entry, IdempotencyKey, RequestBody};
+use portico_engine::{Entry, IdempotencyKey, RequestBody, Spec};
 use portico_kernel::{Code, Problem};
+use tokio::sync::Semaphore;
 
 use crate::body::{self, HttpBody};
 use crate::incoming::IncomingRequest;
+
+/// A body of so many bytes is parsed beside the threads that serve everybody.
+const PARSE_ASIDE_BYTES: usize = 64 << 10;
+/// Two such bodies at once: many threads that parse would take the processors from those that answer.
+static PARSERS: Semaphore = Semaphore::const_new(2);
 
 /// One message from path, query and body: the path wins over the body, and only requests without a body take a query.
 pub(crate) async fn read<B: HttpBody>(
@@ -30,7 +36,7 @@ pub(crate) async fn read<B: HttpBody>(
     let mut fields = if entry.spec.body == RequestBody::Upload {
         query?
     } else if entry.spec.method.takes_body() {
-        let fields = read_body(incoming, entry.spec.body_limit).await?;
+        let fields = read_body(incoming, &entry.spec).await?;
         if let Some(name) = query?.keys().next() {
             let message = "is given in the query; this request takes its fields in the body";
             return Err(Problem::field(name, message));
@@ -59,9 +65,18 @@ async fn read_raw<B: HttpBody>(incoming: &mut IncomingRequest<B>, limit: u64) ->
 }
 
 /// The body as a message. No body at all is an empty message.
-async fn read_body<B: HttpBody>(incoming: &mut IncomingRequest<B>, limit: u64) -> Result<Fields, Problem> {
-    let bytes = read_json(incoming, limit).await?;
-    if bytes.is_empty() { Ok(Fields::new()) } else { Ok(parse_object(&bytes)?) }
+async fn read_body<B: HttpBody>(incoming: &mut IncomingRequest<B>, spec: &Spec) -> Result<Fields, Problem> {
+    let bytes = read_json(incoming, spec.body_limit).await?;
+    let values_max = spec.values_max;
+    if bytes.is_empty() {
+        return Ok(Fields::new());
+    }
+    if bytes.len() < PARSE_ASIDE_BYTES {
+        return Ok(parse_object(&bytes, values_max)?);
+    }
+    let _permit = PARSERS.acquire().await.map_err(Problem::internal)?;
+    let parsing = tokio::task::spawn_blocking(move || parse_object(&bytes, values_max));
+    Ok(parsing.await.map_err(Problem::internal)??)
 }
 
 /// The body, which says that it is JSON; empty when there is none.

@@ -24,6 +24,7 @@ use prometheus_client::registry::Registry;
 
 use crate::cors::Origins;
 use crate::incoming::IncomingRequest;
+use crate::refusal_lines::RefusalLines;
 use crate::response::Refusal;
 
 const TEXT: HeaderValue =
@@ -64,6 +65,7 @@ pub struct Metrics {
     verified: Counter,
     refusals: Family<ReasonLabels, Counter>,
     windows: Histogram,
+    pub(crate) refusal_lines: RefusalLines,
 }
 
 /// The numbers of one operation.
@@ -150,6 +152,7 @@ impl Metrics {
             answers,
             refusals,
             windows,
+            refusal_lines: RefusalLines::default(),
         }
     }
 

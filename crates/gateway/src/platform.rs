@@ -89,11 +89,10 @@ pub fn area(platform: &Arc<Platform>, connections: &Arc<Connections>) -> Area {
             let connections = connections.clone();
             move || {
                 let open = i64::try_from(connections.count()).unwrap_or(i64::MAX);
-                vec![Metric::gauge(
-                    "streams_open",
-                    "Streams, sockets and MQTT connections that are open",
-                    open,
-                )]
+                let help = "Streams, sockets and MQTT connections that are open";
+                let mut metrics = connections.limits.metrics();
+                metrics.push(Metric::gauge("streams_open", help, open));
+                metrics
             }
         })
         .build()

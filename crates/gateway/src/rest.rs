@@ -101,7 +101,7 @@ impl Gateway {
             // Who it is comes in the first frame.
             let (fields, _) = message::read(entry, incoming, variables).await?;
             upgrade::no_fields(fields)?;
-            let peer = SocketPeer::Unauthenticated(self.calls.connections.preauth_permit()?);
+            let peer = SocketPeer::Unauthenticated;
             return Ok(upgrade::upgrade(&self.calls, entry, &mut incoming.parts, peer)?.into());
         }
         if entry.spec.protocol == Some(Protocol::Mcp) {
@@ -166,7 +166,7 @@ impl Gateway {
     }
 
     /// Token, scope, account and rate, in this order. What is open to all is called by nobody.
-    async fn admit<B>(
+    async fn admit<B: HttpBody>(
         &self,
         entry: &Entry,
         incoming: &IncomingRequest<B>,
@@ -182,6 +182,7 @@ impl Gateway {
             let refused = problem.code() == Code::Unauthenticated && headers.contains_key(AUTHORIZATION);
             Refusal { challenge: refused.then_some(response::CHALLENGE_INVALID), ..problem.into() }
         })?;
+        incoming.mark_authenticated();
         let admission = self.calls.admit(entry, EntryPoint::Api, &credential, path, scope).await?;
         Ok((admission, Some(credential)))
     }

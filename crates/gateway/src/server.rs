@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::edge::EdgeIo;
 use crate::transport::{PeerAddress, Transport, wait};
 use crate::{AuthServer, Gateway, MetricsServer, Outgoing, Tls, mqtt};
@@ -62,11 +63,14 @@ pub async fn serve(
     listener: TcpListener,
     handler: Arc<dyn Handler>,
     engine: Arc<Engine>,
+    limits: Arc<ConnectionLimits>,
     stop: watch::Receiver<bool>,
 ) {
     let stopping = stop.clone();
-    let serve = |stream, peer| serve_http(stream, peer, handler.clone(), engine.clone(), stopping.clone());
-    accept(listener, stop, serve).await;
+    let serve = |stream, peer, permit| {
+        serve_http(stream, peer, Transport::new(permit), handler.clone(), engine.clone(), stopping.clone())
+    };
+    accept(listener, limits, stop, serve).await;
 }
 
 /// Serves MQTT on `listener` until `stop` turns true; then waits until the connections were ended, and returns.
@@ -76,23 +80,36 @@ pub async fn serve_mqtt(
     tls: Option<Tls>,
     stop: watch::Receiver<bool>,
 ) {
-    accept(listener, stop, |stream, _| mqtt::serve_tcp(stream, tls.clone(), gateway.calls.clone())).await;
+    let limits = gateway.calls.connections.limits.clone();
+    let serve = |stream, _, permit| {
+        mqtt::serve_tcp(stream, tls.clone(), gateway.calls.clone(), Transport::new(permit))
+    };
+    accept(listener, limits, stop, serve).await;
 }
 
 /// Serves each connection of `listener` in a task of its own until `stop` turns true; then waits for them, and returns.
 async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
+    limits: Arc<ConnectionLimits>,
     mut stop: watch::Receiver<bool>,
-    serve: impl Fn(TcpStream, SocketAddr) -> F,
+    serve: impl Fn(TcpStream, SocketAddr, Arc<ConnectionPermit>) -> F,
 ) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
+                    // Without a permit it is closed at once: whoever it is may come again.
+                    let Some(permit) = limits.admit(peer.ip()).map(Arc::new) else { continue };
                     // What is ready is written at once; waiting to fill a packet only delays it.
                     let _ = stream.set_nodelay(true);
-                    connections.spawn(serve(stream, peer));
+                    let serving = serve(stream, peer, permit.clone());
+                    connections.spawn(async move {
+                        tokio::select! {
+                            () = serving => {}
+                            () = permit.cut() => {}
+                        }
+                    });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "Failed to accept a connection");
@@ -118,11 +135,11 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 async fn serve_http(
     stream: TcpStream,
     peer: SocketAddr,
+    transport: Transport,
     handler: Arc<dyn Handler>,
     engine: Arc<Engine>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let transport = Transport::default();
     let io = TokioIo::new(EdgeIo::new(stream, engine, transport.clone()));
     let of_request = transport.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -131,10 +148,10 @@ async fn serve_http(
         request.extensions_mut().insert(PeerAddress(peer.ip()));
         // Its head was read.
         transport.step();
-        transport.serving.set(true);
+        transport.set_serving(true);
         async move {
             let answer = handler.handle(request).await;
-            transport.serving.set(false);
+            transport.set_serving(false);
             Ok::<_, std::convert::Infallible>(answer)
         }
     });

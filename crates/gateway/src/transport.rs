@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, StatusCode};
 use portico_kernel::Clock;
 use tokio::sync::Notify;
+
+use crate::connection_limits::ConnectionPermit;
 
 /// What a handler, the connection beneath it and the server tell each other.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +38,20 @@ impl Flag {
     }
 }
 
+impl Transport {
+    /// The transport of a connection that may stay as long as `permit` says.
+    pub(crate) fn new(permit: Arc<ConnectionPermit>) -> Self {
+        Self(Arc::new(TransportState { permit: Some(permit), ..TransportState::default() }))
+    }
+}
+
+/// A connection ends after so many refusals in a row: whoever goes on does not listen.
+const REFUSALS_MAX: u32 = 100;
+
 #[derive(Debug, Default)]
 pub(crate) struct TransportState {
+    /// Counts the connection for as long as anything of it is left; `None` for a request that came over none.
+    permit: Option<Arc<ConnectionPermit>>,
     /// Was part of a request's body not read?
     pub(crate) unread: Flag,
     /// Does an operation run for a request that was read whole?
@@ -55,11 +69,40 @@ pub(crate) struct TransportState {
     /// Bytes that the peer's system has taken, and told when a stream's moves.
     written: AtomicU64,
     drained: Notify,
+    /// How many of the last answers in a row said that the caller is unknown or calls too often.
+    refusals: AtomicU32,
     /// Grows with every request and every piece of an answer that the peer takes.
     steps: AtomicU32,
 }
 
 impl TransportState {
+    /// The client has authenticated.
+    pub(crate) fn set_authenticated(&self) {
+        self.permit.as_ref().inspect(|permit| permit.set_authenticated());
+    }
+
+    /// Has a request been read, and not answered yet?
+    pub(crate) fn set_serving(&self, serving: bool) {
+        self.serving.set(serving);
+        self.permit.as_ref().inspect(|permit| permit.set_busy(serving));
+    }
+
+    /// Resolves when the connection must end to make room for another.
+    pub(crate) async fn ended_for_room(&self) {
+        match &self.permit {
+            Some(permit) => permit.cut().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Notes the status of an answer; returns whether there were so many refusals that the connection is to end.
+    pub(crate) fn note_answer(&self, status: StatusCode) -> bool {
+        let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
+        let in_a_row = if is_refusal { self.refusals.load(Ordering::Relaxed) + 1 } else { 0 };
+        self.refusals.store(in_a_row, Ordering::Relaxed);
+        in_a_row >= REFUSALS_MAX
+    }
+
     /// A stopping server waits for this; not for a request that is still coming in.
     pub(crate) fn is_working(&self) -> bool {
         self.working.is_set() || self.streaming.is_set()
@@ -107,7 +150,7 @@ impl TransportState {
 
 /// Whoever is at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PeerAddress(pub(crate) IpAddr);
+pub struct PeerAddress(pub IpAddr);
 
 /// Who sent the request; the machine itself for one that came over no connection.
 pub(crate) fn peer_address<B>(request: &Request<B>) -> IpAddr {

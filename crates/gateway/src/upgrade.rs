@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::Response;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -11,7 +11,7 @@ use portico_engine::input::Fields;
 use portico_engine::{Entry, Protocol, Reply};
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::Data;
 
 use crate::calls::{Calls, opening};
@@ -20,6 +20,7 @@ use crate::credential::Credential;
 use crate::incoming::IncomingRequest;
 use crate::outgoing::HttpAnswer;
 use crate::preauth::first_frame;
+use crate::transport::Transport;
 use crate::websocket::{FRAME_BYTES_MAX, Handshake, is_upgrade, upgraded, websocket};
 use crate::{mqtt, socket, sse};
 
@@ -46,8 +47,8 @@ pub(crate) fn no_fields(fields: Fields) -> Result<(), Problem> {
 pub(crate) enum SocketPeer {
     /// A client whose connection is open.
     Authenticated(Connection),
-    /// A client that has yet to authenticate, and its permit to wait until then.
-    Unauthenticated(OwnedSemaphorePermit),
+    /// A client that has yet to authenticate.
+    Unauthenticated,
 }
 
 /// The subprotocol that the operation's connection speaks.
@@ -87,29 +88,44 @@ pub(crate) fn upgrade(
     let upgrade =
         upgrade.ok_or_else(|| Problem::new(Code::BadRequest, "The connection cannot become a WebSocket."))?;
     let calls = calls.clone();
+    // It counts as a connection for as long as the WebSocket lasts.
+    let transport = parts.extensions.get::<Transport>().cloned().unwrap_or_default();
     tokio::spawn(async move {
         let Some((stream, read)) = upgraded(upgrade).await else { return };
-        // Each in a box of its own: what is small would take the room of the largest otherwise.
-        match (protocol, peer) {
-            (_, SocketPeer::Authenticated(connection)) => {
-                let ws = websocket(stream, read, FRAME_BYTES_MAX).await;
-                Box::pin(socket::serve(ws, calls, connection)).await;
-            }
-            (Some(Protocol::Mqtt), SocketPeer::Unauthenticated(permit)) => {
-                if let Ok(client) = Box::pin(first_frame(stream, read, Data::Binary)).await {
-                    Box::pin(mqtt::serve_websocket(client, calls, permit)).await;
-                }
-            }
-            (_, SocketPeer::Unauthenticated(permit)) => {
-                match Box::pin(first_frame(stream, read, Data::Text)).await {
-                    Ok(client) => Box::pin(socket::authenticate_and_serve(client, calls, permit)).await,
-                    Err(mut ws) => {
-                        let close = socket::Close::Unauthenticated;
-                        Box::pin(socket::refuse(&mut ws, &refused(), close)).await;
-                    }
-                }
-            }
+        tokio::select! {
+            () = serve(protocol, peer, stream, read, calls, &transport) => {}
+            () = transport.ended_for_room() => {}
         }
     });
     Ok(handshake.response())
+}
+
+/// Serves the WebSocket until either side ends it.
+async fn serve(
+    protocol: Option<Protocol>,
+    peer: SocketPeer,
+    stream: TcpStream,
+    read: BytesMut,
+    calls: Arc<Calls>,
+    transport: &Transport,
+) {
+    // Each in a box of its own: what is small would take the room of the largest otherwise.
+    match (protocol, peer) {
+        (_, SocketPeer::Authenticated(connection)) => {
+            let ws = websocket(stream, read, FRAME_BYTES_MAX).await;
+            Box::pin(socket::serve(ws, calls, connection)).await;
+        }
+        (Some(Protocol::Mqtt), SocketPeer::Unauthenticated) => {
+            if let Ok(client) = Box::pin(first_frame(stream, read, Data::Binary)).await {
+                Box::pin(mqtt::serve_websocket(client, calls, transport)).await;
+            }
+        }
+        (_, SocketPeer::Unauthenticated) => match Box::pin(first_frame(stream, read, Data::Text)).await {
+            Ok(client) => Box::pin(socket::authenticate_and_serve(client, calls, transport)).await,
+            Err(mut ws) => {
+                let close = socket::Close::Unauthenticated;
+                Box::pin(socket::refuse(&mut ws, &refused(), close)).await;
+            }
+        },
+    }
 }

@@ -7,7 +7,7 @@ use portico_accounts::AccountKind;
 use portico_engine::Ctx;
 use portico_identity::credentials::NewCredential;
 use portico_identity::{NewApp, NewPerson, SigningKeyInfo, limits};
-use portico_kernel::{AccountId, PersonId, Plans, Problem, Role, ScopeSet, Secret};
+use portico_kernel::{AccountId, Detail, PersonId, Plans, Problem, Role, ScopeSet, Secret};
 use serde_json::{Value, json};
 
 use crate::App;
@@ -236,6 +236,7 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
             describe(&app.identity.keys.rotate(&app.engine, wait).await?)
         }
         Admin::Plan(PlanCommand::Set { account, plan }) => {
+            app.metering.keep_budget(&mut ctx, account).await?;
             app.accounts.set_plan(&mut ctx, account, &plan).await?;
             app.metering.recall_units(&mut ctx, account).await?;
             json!({ "account_id": account, "plan": plan })
@@ -279,6 +280,15 @@ fn read_password() -> Result<Secret<String>, Problem> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).map_err(Problem::internal)?;
     Ok(Secret::new(line.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// What went wrong, for a person at the command line, who has sent no request.
+pub fn message(problem: &Problem) -> String {
+    let field = problem.details().iter().find_map(|detail| match detail {
+        Detail::Field { field, description } => Some(format!("`{field}` {description}.")),
+        _ => None,
+    });
+    field.unwrap_or_else(|| problem.error().to_owned())
 }
 
 /// The object for a person: a line for each field.

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use portico_accounts::{Accounts, Members};
+use portico_accounts::{Accounts, AccountsPorts, FreeTeamsPerPerson, Members};
 use portico_blobs::Blobs;
-use portico_egress::{Egress, Networks};
+use portico_egress::{Egress, Networks, TrustedRoots};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
 use portico_events::Events;
-use portico_gateway::{Connections, Platform};
-use portico_identity::{Identity, People, Setup};
+use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Platform};
+use portico_identity::{Identity, People, RefreshTokenDays, Setup};
 use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
 use portico_metering::Metering;
@@ -54,8 +54,16 @@ pub struct Environment {
     pub console_url: String,
     /// The proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Networks,
+    /// How many connections there may be.
+    pub connections: ConnectionSettings,
+    /// How long what a person let an app do lasts.
+    pub refresh_token_days: RefreshTokenDays,
+    /// How many teams on the first plan one person may own.
+    pub free_teams_per_person: FreeTeamsPerPerson,
     /// Networks that outgoing calls may reach beside the public ones.
     pub egress_allow: Networks,
+    /// Certificates that outgoing calls trust beside the public ones.
+    pub egress_roots: TrustedRoots,
     /// The name servers for outgoing calls; none means those of the system.
     pub egress_name_servers: Vec<SocketAddr>,
     /// The server that sends mail, if there is one.
@@ -69,10 +77,11 @@ pub struct Environment {
 impl Environment {
     /// A client for outgoing calls.
     pub(crate) fn egress(&self) -> Egress {
+        let (allow, roots) = (self.egress_allow.clone(), &self.egress_roots);
         if self.egress_name_servers.is_empty() {
-            Egress::new(self.egress_allow.clone())
+            Egress::new(allow, roots)
         } else {
-            Egress::with_name_servers(self.egress_allow.clone(), &self.egress_name_servers)
+            Egress::with_name_servers(allow, roots, &self.egress_name_servers)
         }
     }
 }
@@ -181,20 +190,32 @@ impl Areas {
     /// Wires the areas; `shared` says that other servers may use the same database.
     pub fn new(environment: &Environment, shared: bool) -> Result<Self, MailError> {
         let mail = Mail::new(environment.smtp.clone())?;
-        let accounts = Arc::new(Accounts::new(Arc::new(People), mail.clone(), &environment.auth_url));
+        let webhooks = Webhooks::new(environment.egress(), &environment.base_url);
+        let ports = AccountsPorts {
+            directory: Arc::new(People),
+            mailer: mail.clone(),
+            credentials: Arc::new(People),
+            endpoints: webhooks.clone(),
+        };
+        let accounts =
+            Arc::new(Accounts::new(ports, &environment.auth_url, environment.free_teams_per_person));
         let identity = Arc::new(Identity::new(Setup {
             issuer: environment.auth_url.clone(),
             base_url: environment.base_url.clone(),
             console_url: environment.console_url.clone(),
             trusted_proxies: environment.trusted_proxies.clone(),
+            refresh_token_days: environment.refresh_token_days,
             egress: environment.egress(),
             enrolment: accounts.clone(),
             mailer: mail.clone(),
         }));
         let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
-        let webhooks = Webhooks::new(environment.egress(), &environment.base_url);
         let events = Events::new(shared);
-        let connections = Connections::new(identity.clone(), events.clone());
+        let connections = Connections::new(
+            identity.clone(),
+            events.clone(),
+            ConnectionLimits::new(environment.connections.clone()),
+        );
         Ok(Self { identity, accounts, mail, metering, webhooks, events, connections })
     }
 
@@ -244,7 +265,8 @@ impl App {
 
     /// Wires the platform on `parts`.
     pub async fn build(parts: AppParts, more: Vec<Area>) -> Result<Self, OpenError> {
-        let store = parts.environment.blobs.store(&parts.clock).map_err(Problem::from)?;
+        let roots = &parts.environment.egress_roots;
+        let store = parts.environment.blobs.store(roots, &parts.clock).map_err(Problem::from)?;
         let (clock, entropy) = (parts.clock.clone(), parts.entropy.clone());
         let blobs = Arc::new(Blobs::new(store, parts.keyring.clone(), clock, entropy));
         let areas = Areas::new(&parts.environment, parts.db.file().is_none())?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use portico_blobs::{BlobError, BlobStore, FileStore, S3Settings, S3Store};
+use portico_egress::TrustedRoots;
 use portico_kernel::{Clock, Secret};
 use serde::Deserialize;
 
@@ -73,10 +74,14 @@ impl BlobSettings {
     }
 
     /// The store that these settings name.
-    pub(crate) fn store(&self, clock: &Arc<dyn Clock>) -> Result<Arc<dyn BlobStore>, BlobError> {
+    pub(crate) fn store(
+        &self,
+        roots: &TrustedRoots,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Arc<dyn BlobStore>, BlobError> {
         Ok(match self {
             Self::Files(folder) => Arc::new(FileStore::new(folder)),
-            Self::S3(settings) => Arc::new(S3Store::new(settings.clone(), clock.clone())?),
+            Self::S3(settings) => Arc::new(S3Store::new(settings.clone(), roots, clock.clone())?),
         })
     }
 }

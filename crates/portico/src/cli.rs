@@ -11,7 +11,8 @@ use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Clock, SystemEntropy};
 use portico_store::Db;
 
-use crate::config::{Config, Settings};
+use crate::config::Config;
+use crate::settings::Settings;
 
 use crate::{App, Areas, admin, doctor, listen, log, make_folder, serve, trigger};
 
@@ -84,7 +85,7 @@ impl Cli {
             Command::Doctor => return Ok(report(&doctor::examine(&config).await)),
             Command::Admin { json, command } => {
                 let app = Arc::new(App::open(&config, more).await?);
-                let made = admin::run(&app, command).await?;
+                let made = admin::run(&app, command).await.map_err(|problem| admin::message(&problem))?;
                 println!("{}", if json { made.to_string() } else { admin::for_person(&made) });
             }
             Command::Listen(listen) => listen::run(&config, listen, &SystemClock, &SystemEntropy).await?,

@@ -1,109 +1,19 @@
-//! Configuration: one file, the environment and flags, all with the same keys.
-//!
-//! [`Settings`] is the one list of keys. Its fields are the keys of the file, `--flags` of every command, and, in
-//! capitals behind `PORTICO_`, variables of the environment; a flag wins over the environment, and that over the file.
+//! The configuration of the process: what the [`Settings`] say, checked, and a value for what they leave out.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use clap::Args;
-use portico_egress::Networks;
+use portico_accounts::FreeTeamsPerPerson;
 use portico_gateway::Origins;
-use portico_kernel::{Plan, PlanTerms, Plans, Timestamp};
+use portico_identity::RefreshTokenDays;
+use portico_kernel::{Plan, Plans, Timestamp};
 use portico_mail::Smtp;
-use serde::Deserialize;
 
-use crate::blob_settings::S3Table;
-use crate::{BlobSettings, Environment};
-
-/// The keys. Each may stand in the file, the environment or a flag; without any of them the server runs.
-#[derive(Debug, Clone, Default, Args, Deserialize)]
-#[command(next_help_heading = "Configuration")]
-#[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// A TOML file with these keys.
-    #[arg(long, env = "PORTICO_CONFIG", global = true, value_name = "FILE")]
-    #[serde(skip)]
-    pub config: Option<PathBuf>,
-    /// The folder for the database and the keyring [default: ./data]
-    #[arg(long, env = "PORTICO_DATA_DIR", global = true, value_name = "FOLDER")]
-    pub data_dir: Option<PathBuf>,
-    /// `postgres://…`, or `sqlite:FILE` [default: SQLite in the data folder]
-    #[arg(long, env = "PORTICO_DATABASE_URL", global = true, value_name = "URL", hide_env_values = true)]
-    pub database_url: Option<String>,
-    /// The file with the keys that seal secrets, the same for all servers of a database [default: `keyring` in the
-    /// data folder]
-    #[arg(long, env = "PORTICO_KEYRING_FILE", global = true, value_name = "FILE")]
-    pub keyring_file: Option<PathBuf>,
-    /// The address at which callers reach the API [default: where it listens]
-    #[arg(long, env = "PORTICO_BASE_URL", global = true, value_name = "URL")]
-    pub base_url: Option<String>,
-    /// The address at which callers reach the identity provider; the issuer of tokens [default: where it listens]
-    #[arg(long, env = "PORTICO_AUTH_URL", global = true, value_name = "URL")]
-    pub auth_url: Option<String>,
-    /// The address of the console, whose pages may call the API [default: port 8082 here]
-    #[arg(long, env = "PORTICO_CONSOLE_URL", global = true, value_name = "URL")]
-    pub console_url: Option<String>,
-    /// Other origins whose pages may call the API, with commas between them
-    #[arg(long, env = "PORTICO_ALLOW_ORIGINS", global = true, value_name = "ORIGINS")]
-    pub allow_origins: Option<String>,
-    /// Networks of proxies whose `X-Forwarded-For` is believed, with commas between them [default: none]
-    #[arg(long, env = "PORTICO_TRUSTED_PROXIES", global = true, value_name = "NETWORKS")]
-    pub trusted_proxies: Option<String>,
-    /// Networks that outgoing calls may reach beside the public ones, also without TLS, with commas between them; for
-    /// development [default: none]
-    #[arg(long, env = "PORTICO_EGRESS_ALLOW", global = true, value_name = "NETWORKS")]
-    pub egress_allow: Option<String>,
-    /// The name servers that outgoing calls ask, such as 10.0.0.53:53, with commas between them [default: the system's]
-    #[arg(long, env = "PORTICO_EGRESS_NAME_SERVERS", global = true, value_name = "HOST:PORT,…")]
-    pub egress_name_servers: Option<String>,
-    /// The server that sends mail, such as `smtps://user:password@mail.example`; without one, links are shown instead
-    #[arg(long, env = "PORTICO_SMTP_URL", global = true, value_name = "URL", hide_env_values = true)]
-    pub smtp_url: Option<String>,
-    /// The sender of mail, such as "Acme <api@acme.example>"
-    #[arg(long, env = "PORTICO_MAIL_FROM", global = true, value_name = "ADDRESS")]
-    pub mail_from: Option<String>,
-    /// Where the API listens; empty turns it off [default: 127.0.0.1:8080]
-    #[arg(long, env = "PORTICO_LISTEN_API", global = true, value_name = "HOST:PORT")]
-    pub listen_api: Option<String>,
-    /// Where the identity provider listens; empty turns it off [default: 127.0.0.1:8081]
-    #[arg(long, env = "PORTICO_LISTEN_AUTH", global = true, value_name = "HOST:PORT")]
-    pub listen_auth: Option<String>,
-    /// Where MQTT listens, without TLS; empty turns it off [default: 127.0.0.1:1883]
-    #[arg(long, env = "PORTICO_LISTEN_MQTT", global = true, value_name = "HOST:PORT")]
-    pub listen_mqtt: Option<String>,
-    /// Where MQTT listens with TLS, once there is a certificate; empty turns it off [default: 0.0.0.0:8883]
-    #[arg(long, env = "PORTICO_LISTEN_MQTTS", global = true, value_name = "HOST:PORT")]
-    pub listen_mqtts: Option<String>,
-    /// The certificate of MQTT with TLS and those above it, as PEM [default: none]
-    #[arg(long, env = "PORTICO_MQTT_TLS_CERTIFICATE", global = true, value_name = "FILE")]
-    pub mqtt_tls_certificate: Option<PathBuf>,
-    /// The key of that certificate, as PEM [default: none]
-    #[arg(long, env = "PORTICO_MQTT_TLS_KEY", global = true, value_name = "FILE")]
-    pub mqtt_tls_key: Option<PathBuf>,
-    /// Where Prometheus finds the metrics; empty turns it off [default: 127.0.0.1:8083]
-    #[arg(long, env = "PORTICO_LISTEN_METRICS", global = true, value_name = "HOST:PORT")]
-    pub listen_metrics: Option<String>,
-    /// The least level that is logged: error, warn, info, debug or trace [default: info]
-    #[arg(long, env = "PORTICO_LOG", global = true, value_name = "LEVEL")]
-    pub log: Option<String>,
-    /// How the log is written: text or json [default: text]
-    #[arg(long, env = "PORTICO_LOG_FORMAT", global = true, value_name = "FORMAT")]
-    pub log_format: Option<String>,
-    /// Where uploads are kept: `files` in the data folder, or `s3` [default: files]
-    #[arg(long, env = "PORTICO_BLOBS", global = true, value_name = "KIND")]
-    pub blobs: Option<String>,
-    /// The service for `blobs = "s3"`. It stands in the file alone.
-    #[arg(skip)]
-    pub s3: Option<S3Table>,
-    /// What accounts may spend, a table for each plan. They stand in the file alone.
-    #[arg(skip)]
-    pub plans: Option<BTreeMap<String, PlanTerms>>,
-}
+use crate::egress_settings::{listed, name_servers, networks, trusted_roots};
+use crate::settings::Settings;
+use crate::{BlobSettings, Environment, file_limit};
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,28 +78,6 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Sets each key of `$into` that is `None`. A key that is forgotten here does not compile.
-macro_rules! fill {
-    ($into:ident, $from:ident, $($key:ident)+) => {
-        let Settings { config: _, $($key),+ } = $from;
-        $($into.$key = $into.$key.or($key);)+
-    };
-}
-
-impl Settings {
-    /// These settings, with the file's where they say nothing.
-    fn with_file(mut self) -> Result<Self, ConfigError> {
-        let Some(path) = &self.config else { return Ok(self) };
-        let named = |error: &dyn fmt::Display| ConfigError(format!("{}: {error}", path.display()));
-        let text = fs::read_to_string(path).map_err(|error| named(&error))?;
-        let file: Self = toml::from_str(&text).map_err(|error| named(&error))?;
-        fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins trusted_proxies
-            egress_allow egress_name_servers smtp_url mail_from listen_api
-            listen_auth listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 plans);
-        Ok(self)
-    }
-}
-
 pub(crate) fn url(name: &str, value: String) -> Result<String, ConfigError> {
     let host = value.strip_prefix("https://").or_else(|| value.strip_prefix("http://")).unwrap_or_default();
     if host.is_empty()
@@ -212,8 +100,16 @@ fn origin(name: &str, value: String) -> Result<String, ConfigError> {
     Ok(value)
 }
 
-fn networks(name: &str, value: Option<String>) -> Result<Networks, ConfigError> {
-    value.unwrap_or_default().parse().map_err(|error| ConfigError(format!("{name}: {error}")))
+/// A path, unless it is empty.
+pub(crate) fn named(path: Option<PathBuf>) -> Option<PathBuf> {
+    path.filter(|path| !path.as_os_str().is_empty())
+}
+
+fn refresh_token_days(value: Option<u16>) -> Result<RefreshTokenDays, ConfigError> {
+    let Some(days) = value else { return Ok(RefreshTokenDays::default()) };
+    let (least, most) = (RefreshTokenDays::RANGE.start(), RefreshTokenDays::RANGE.end());
+    let message = || ConfigError(format!("refresh_token_days must be {least} to {most}, not {days}"));
+    RefreshTokenDays::new(days).ok_or_else(message)
 }
 
 fn smtp(url: Option<String>, from: Option<String>) -> Result<Option<Smtp>, ConfigError> {
@@ -230,7 +126,6 @@ fn mqtts(
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
 ) -> Result<Option<Mqtts>, ConfigError> {
-    let named = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
     let (certificate, key) = match (named(certificate), named(key)) {
         (Some(certificate), Some(key)) => (certificate, key),
         (None, None) => return Ok(None),
@@ -264,6 +159,7 @@ impl Config {
         let here = |listen: &Option<String>| format!("http://{}", listen.as_deref().unwrap_or("127.0.0.1"));
         let console_url =
             url("console_url", settings.console_url.unwrap_or_else(|| "http://127.0.0.1:8082".to_owned()))?;
+        let trusted_proxies = networks("trusted_proxies", settings.trusted_proxies)?;
         let others = settings.allow_origins.unwrap_or_default();
         let others = others.split(',').map(str::trim).filter(|origin| !origin.is_empty());
         let allow_origins =
@@ -275,8 +171,18 @@ impl Config {
                 base_url: url("base_url", settings.base_url.unwrap_or_else(|| here(&listen_api)))?,
                 auth_url: origin("auth_url", settings.auth_url.unwrap_or_else(|| here(&listen_auth)))?,
                 console_url,
-                trusted_proxies: networks("trusted_proxies", settings.trusted_proxies)?,
+                connections: file_limit::connections(
+                    settings.max_connections,
+                    settings.max_connections_per_address,
+                    &trusted_proxies,
+                )?,
+                trusted_proxies,
+                refresh_token_days: refresh_token_days(settings.refresh_token_days)?,
+                free_teams_per_person: settings
+                    .free_teams_per_person
+                    .map_or_else(FreeTeamsPerPerson::default, FreeTeamsPerPerson),
                 egress_allow: networks("egress_allow", settings.egress_allow)?,
+                egress_roots: trusted_roots(settings.egress_ca_file)?,
                 egress_name_servers: name_servers(&settings.egress_name_servers.unwrap_or_default())?,
                 smtp: smtp(settings.smtp_url, settings.mail_from)?,
                 journal: data_dir.join("journal"),
@@ -314,7 +220,12 @@ impl Config {
             ("console_url", environment.console_url.clone()),
             ("allow_origins", self.allow_origins.join(",")),
             ("trusted_proxies", environment.trusted_proxies.to_string()),
+            ("refresh_token_days", environment.refresh_token_days.to_string()),
+            ("free_teams_per_person", environment.free_teams_per_person.0.to_string()),
+            ("max_connections", environment.connections.total.to_string()),
+            ("max_connections_per_address", environment.connections.per_network.to_string()),
             ("egress_allow", environment.egress_allow.to_string()),
+            ("egress_ca_file", environment.egress_roots.to_string()),
             ("egress_name_servers", listed(&environment.egress_name_servers)),
             (
                 "smtp_url",
@@ -342,10 +253,13 @@ impl Config {
 
 fn describe_plan(plan: &Plan) -> String {
     format!(
-        "plans.{}: monthly_units = {}, calls_per_minute = {}, at_zero = {:?}",
+        "plans.{}: monthly_units = {}, calls_per_minute = {}, deliveries_per_minute = {}, \
+         log_entries_per_day = {}, at_zero = {:?}",
         plan.name,
         plan.monthly_units,
         plan.calls_per_minute,
+        plan.deliveries_per_minute,
+        plan.log_entries_per_day,
         plan.at_zero.name()
     )
 }
@@ -359,19 +273,6 @@ fn written_at(file: &Path) -> String {
 
 fn sqlite_in(folder: &Path) -> String {
     format!("sqlite:{}", folder.join("portico.db").display())
-}
-
-fn listed(servers: &[SocketAddr]) -> String {
-    servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-fn name_servers(text: &str) -> Result<Vec<SocketAddr>, ConfigError> {
-    let servers = text.split(',').map(str::trim).filter(|server| !server.is_empty());
-    let parse = |server: &str| {
-        let message = "egress_name_servers must be addresses with ports, such as 10.0.0.53:53";
-        server.parse().map_err(|_| ConfigError(format!("{message}, not {server:?}")))
-    };
-    servers.map(parse).collect()
 }
 
 fn level(name: &str) -> Result<tracing::Level, ConfigError> {
@@ -409,6 +310,8 @@ mod tests {
         assert_eq!(config.database_url, "sqlite:data/portico.db");
         assert_eq!(config.environment.base_url, "http://127.0.0.1:8080");
         assert_eq!(config.environment.auth_url, "http://127.0.0.1:8081");
+        assert_eq!(config.environment.refresh_token_days.to_string(), "90");
+        assert_eq!(config.environment.free_teams_per_person.0, 5);
     }
 
     #[test]
@@ -421,6 +324,9 @@ mod tests {
             "auth_url = \"https://a.b/\"",
             "log = \"loud\"",
             "mqtt_tls_key = \"key.pem\"",
+            "egress_ca_file = \"/does/not/exist.pem\"",
+            "refresh_token_days = 0",
+            "refresh_token_days = 3651",
         ] {
             assert!(Config::load(file(bad).unwrap()).is_err(), "{bad}");
         }

@@ -40,6 +40,12 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
             db.close().await;
         }
     }
+    let roots = &config.environment.egress_roots;
+    if roots.count() > 0 {
+        // They were read with the configuration, which refuses what cannot be used.
+        let what = format!("root certificates of {roots} ({})", roots.count());
+        findings.push(finding(what, Ok::<_, String>(())));
+    }
     let mqtts = config.mqtts.as_ref().map(|mqtts| &mqtts.listen);
     let listeners = [&config.listen_api, &config.listen_auth, &config.listen_mqtt, &config.listen_metrics];
     for address in listeners.into_iter().flatten().chain(mqtts) {
@@ -52,7 +58,7 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
 async fn blobs(config: &Config, db: &Db, keyring: Keyring) -> Finding {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let report = async {
-        let store = config.environment.blobs.store(&clock)?;
+        let store = config.environment.blobs.store(&config.environment.egress_roots, &clock)?;
         Blobs::new(store, keyring, clock.clone(), Arc::new(SystemEntropy)).check(db).await
     };
     match report.await {

@@ -10,11 +10,14 @@ mod blob_settings;
 pub mod cli;
 pub mod config;
 pub mod doctor;
+mod egress_settings;
+mod file_limit;
 mod listen;
 mod log;
 mod planned;
 mod serve;
 mod server;
+pub mod settings;
 mod trigger;
 
 pub(crate) use app::make_folder;

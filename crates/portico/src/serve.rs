@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_engine::{Area, release_stale_claims};
-use portico_gateway::{Gateway, Handler, Tls, serve_mqtt};
+use portico_gateway::{ConnectionLimits, ConnectionSettings, Gateway, Handler, Tls, serve_mqtt};
 use portico_kernel::Secret;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,10 +17,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::{App, OpenError, Server};
+use crate::{App, OpenError, Server, file_limit};
 
 /// How long the jobs and the database may take to end.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How many connections may read the metrics at once.
+const METRICS_CONNECTIONS: usize = 64;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -35,9 +38,9 @@ fn lock(database: &Path) -> Result<File, Failure> {
 /// The listeners, bound before `ready` is printed.
 struct Listeners(Vec<(&'static str, TcpListener, ListenerService)>);
 
-/// What answers at a listener.
+/// What answers at a listener, and how many connections it may have.
 enum ListenerService {
-    Http(Arc<dyn Handler>),
+    Http(Arc<dyn Handler>, Arc<ConnectionLimits>),
     Mqtt(Arc<Gateway>, Option<Tls>),
 }
 
@@ -75,18 +78,28 @@ impl Listeners {
 }
 
 /// Binds every listener that is configured.
-async fn bind(server: &Server, config: &Config) -> Result<Listeners, Failure> {
+async fn bind(
+    server: &Server,
+    config: &Config,
+    limits: &Arc<ConnectionLimits>,
+) -> Result<Listeners, Failure> {
     use ListenerService::{Http, Mqtt};
     let Server { gateway, auth, metrics, .. } = server;
     let mut listeners = Listeners(Vec::new());
-    listeners.add("api", config.listen_api.as_ref(), Http(gateway.clone())).await?;
-    listeners.add("auth", config.listen_auth.as_ref(), Http(auth.clone())).await?;
+    listeners.add("api", config.listen_api.as_ref(), Http(gateway.clone(), limits.clone())).await?;
+    listeners.add("auth", config.listen_auth.as_ref(), Http(auth.clone(), limits.clone())).await?;
     listeners.add("mqtt", config.listen_mqtt.as_ref(), Mqtt(gateway.clone(), None)).await?;
     if let Some(mqtts) = &config.mqtts {
         let tls = Tls::read(&mqtts.certificate, &mqtts.key)?;
         listeners.add("mqtts", Some(&mqtts.listen), Mqtt(gateway.clone(), Some(tls))).await?;
     }
-    listeners.add("metrics", config.listen_metrics.as_ref(), Http(metrics.clone())).await?;
+    // On their own, so that they can be read whatever happens at the others.
+    let of_metrics = ConnectionLimits::new(ConnectionSettings {
+        total: METRICS_CONNECTIONS,
+        per_network: METRICS_CONNECTIONS,
+        ..ConnectionSettings::default()
+    });
+    listeners.add("metrics", config.listen_metrics.as_ref(), Http(metrics.clone(), of_metrics)).await?;
     Ok(listeners)
 }
 
@@ -94,6 +107,9 @@ async fn bind(server: &Server, config: &Config) -> Result<Listeners, Failure> {
 pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut config = config.clone();
+    config.environment.connections = file_limit::within(&config.environment.connections, file_limit::raise());
+    let config = &config;
     let app = App::open(config, more).await?;
     let lock_file = match app.engine.db.file() {
         None => None,
@@ -107,7 +123,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     app.accounts.check_plans(&app.engine).await.map_err(OpenError::Problem)?;
     app.metering.start(&app.engine).await.map_err(OpenError::Problem)?;
     let server = Server::new(&app, config.origins())?;
-    let listeners = bind(&server, config).await?;
+    let listeners = bind(&server, config, &app.connections.limits).await?;
 
     let (stop, stopped) = watch::channel(false);
     let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped).await?;
@@ -119,8 +135,8 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     for (_, listener, service) in listeners.0 {
         let stopped = stopped.clone();
         match service {
-            ListenerService::Http(handler) => {
-                servers.spawn(portico_gateway::serve(listener, handler, app.engine.clone(), stopped))
+            ListenerService::Http(handler, limits) => {
+                servers.spawn(portico_gateway::serve(listener, handler, app.engine.clone(), limits, stopped))
             }
             ListenerService::Mqtt(gateway, tls) => servers.spawn(serve_mqtt(listener, gateway, tls, stopped)),
         };

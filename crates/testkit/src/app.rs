@@ -76,9 +76,19 @@ fn plenty() -> Plans {
         [free]
         monthly_units = 1_000_000_000_000
         calls_per_minute = 4_000_000_000
+        deliveries_per_minute = 4_000_000_000
+        log_entries_per_day = 4_000_000_000
         [slow]
         monthly_units = 100_000
         calls_per_minute = 5
+        [few_deliveries]
+        monthly_units = 1_000_000_000_000
+        calls_per_minute = 4_000_000_000
+        deliveries_per_minute = 5
+        [short_log]
+        monthly_units = 1_000_000_000_000
+        calls_per_minute = 4_000_000_000
+        log_entries_per_day = 5
         [tiny]
         monthly_units = 100
         calls_per_minute = 1_000
@@ -174,6 +184,15 @@ impl TestApp {
     pub async fn new_token(&self, account: AccountId, scopes: ScopeSet, days: u16) -> Value {
         let name = "a test".to_owned();
         self.admin(Admin::Token(admin::TokenCommand::Create { account, scopes, days, name })).await
+    }
+
+    /// An API token of an account on the plan `slow`, with five calls a minute.
+    pub async fn slow_token(&self) -> String {
+        let (name, plan) = ("Slow".to_owned(), "slow".to_owned());
+        let create = admin::AccountCommand::Create { name, owner: None, plan };
+        let made = self.admin(Admin::Account(create)).await;
+        let account = made["account_id"].as_str().unwrap().parse().unwrap();
+        self.token_with(account, self.all_scopes()).await
     }
 
     /// Every scope there is.
@@ -281,10 +300,15 @@ impl TestApp {
 
     /// A second server on the same database, with the same clock.
     pub async fn beside(&self) -> Self {
+        self.beside_with(TestAppOptions::default()).await
+    }
+
+    /// The same, with options of its own.
+    pub async fn beside_with(&self, options: TestAppOptions) -> Self {
         let database = TestDatabase { url: self.database.url.clone(), folder: tempfile::tempdir().unwrap() };
         let keyring = |of: &TestDatabase| of.folder.path().join("keyring");
         std::fs::copy(keyring(&self.database), keyring(&database)).unwrap();
-        Self::on(database, self.clock.clone(), TestAppOptions::default()).await
+        Self::on(database, self.clock.clone(), options).await
     }
 
     /// Tells what goes on by itself to end.

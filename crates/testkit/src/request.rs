@@ -1,10 +1,12 @@
 //! Requests and answers, short enough for a story.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, Method, Request, Response};
 use http_body_util::{BodyExt, Collected, Full};
-use portico_gateway::Outgoing;
+use portico_gateway::{Outgoing, PeerAddress};
 use portico_kernel::Code;
 use serde_json::Value;
 
@@ -32,6 +34,13 @@ impl TestRequest {
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.builder = self.builder.header(name, value);
+        self
+    }
+
+    /// From somewhere else than this machine.
+    #[must_use]
+    pub fn at(mut self, address: IpAddr) -> Self {
+        self.builder = self.builder.extension(PeerAddress(address));
         self
     }
 

@@ -43,7 +43,8 @@ impl TestServer {
         let of_mqtt = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mqtt = of_mqtt.local_addr().unwrap();
         tokio::spawn(portico_gateway::serve_mqtt(of_mqtt, gateway.clone(), None, stopped.clone()));
-        let server = tokio::spawn(portico_gateway::serve(listener, gateway, engine, stopped));
+        let limits = app.app.connections.limits.clone();
+        let server = tokio::spawn(portico_gateway::serve(listener, gateway, engine, limits, stopped));
         Self { app, address, mqtt, stop, server }
     }
 

@@ -35,6 +35,7 @@ impl Mcp {
         };
         let credential = self.authenticate(&incoming.parts.headers).await;
         let credential = credential.inspect_err(|refusal| refuse(refusal, scope))?;
+        incoming.mark_authenticated();
         if let Err(refusal) = self.require_any_scope(credential.caller()) {
             let context = RequestContext { entry, credential: &credential, parts: &incoming.parts };
             self.admit_message(context, scope).await?;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
-use portico_engine::input::{Fields, Node, parse_object};
+use portico_engine::input::{Fields, Node, VALUES_MAX, parse_object};
 use portico_kernel::{Code, Problem};
 use rmcp::model::{ErrorCode, ErrorData};
 use serde::Deserialize;
@@ -50,7 +50,7 @@ pub(crate) enum Message {
 impl Message {
     /// Reads a message. One that does not read is refused under its id, if at least that reads.
     pub(crate) fn read(text: &[u8]) -> Result<Self, (Option<Id>, Problem)> {
-        let read = parse_object(text).map_err(Problem::from).and_then(Self::of);
+        let read = parse_object(text, VALUES_MAX).map_err(Problem::from).and_then(Self::of);
         read.map_err(|problem| {
             let loosely = serde_json::from_slice::<Envelope>(text).ok();
             let id = loosely.and_then(|envelope| match envelope.id? {

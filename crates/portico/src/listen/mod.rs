@@ -67,16 +67,16 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let types = named_types(&listen.types)?;
     let api = Api::new(config, listen.access)?;
     say(&format!("Listening to the events of {}; Ctrl-C ends it.", api.url))?;
     let forward = match listen.forward {
         Some(url) => Some(forward_to(&api, url, listen.secret.as_ref(), entropy)?),
         None => None,
     };
-    let types = listen.types.into_iter().map(|each| each.trim().to_owned()).filter(|each| !each.is_empty());
     let mut listener = Listener {
         api,
-        types: types.collect(),
+        types,
         forward,
         clock,
         last_id: String::new(),
@@ -98,6 +98,15 @@ pub(crate) async fn run(
             Err(failure)
         }
     }
+}
+
+/// The types of `--types`. The server says which of them are none; without any name it would send all of them.
+fn named_types(given: &[String]) -> Result<Vec<String>, Failure> {
+    let types: Vec<_> = given.iter().map(|each| each.trim().to_owned()).collect();
+    if types.iter().any(String::is_empty) {
+        return Err("--types must be event types with commas between them, and one of these is empty".into());
+    }
+    Ok(types)
 }
 
 fn forward_to(

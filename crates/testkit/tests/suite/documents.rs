@@ -14,6 +14,7 @@ on_both_databases! {
     it_is_not_sent_twice,
     a_tokens_document_is_narrowed_to_its_scopes,
     parameters_come_from_the_types,
+    it_is_said_that_events_tell_who_did_what,
 }
 
 async fn the_open_document_needs_no_token_and_says_what_it_is(app: TestApp) {
@@ -28,6 +29,17 @@ async fn the_open_document_needs_no_token_and_says_what_it_is(app: TestApp) {
         assert!(document["paths"].get(path).is_some(), "{path}");
     }
     assert_eq!(document["paths"]["/v1/events/types"]["get"]["x-platform-list"], json!({ "items": "types" }));
+}
+
+async fn it_is_said_that_events_tell_who_did_what(app: TestApp) {
+    let types = app.get("/v1/events/types?page_size=200").await.ok();
+    let types = types["types"].as_array().unwrap();
+    let audit = types.iter().find(|entry| entry["type"] == "audit.event").unwrap();
+    let described = audit["description"].as_str().unwrap();
+    assert!(described.contains("the action and who did it"), "{described}");
+    let document = app.send(TestRequest::new("GET", "/openapi.json")).await.ok();
+    let schemes = document["components"]["securitySchemes"].to_string();
+    assert!(schemes.contains("each action in the account and who did it"), "{schemes}");
 }
 
 async fn it_is_not_sent_twice(app: TestApp) {

@@ -224,6 +224,22 @@ async fn a_receiver_that_is_not_there_does_not_end_it() {
 }
 
 #[tokio::test]
+async fn types_that_name_nothing_end_it() {
+    let api = Api::start().await;
+    for types in ["", " , "] {
+        let program = Program::start(&api, &["--types", types]).await;
+        let (status, _, error) = program.end().await;
+        assert!(!status.success() && error.contains("--types"), "{types:?}: {error}");
+    }
+    let program = Program::start(&api, &["--types", "no.such"]).await;
+    let detail = json!({ "type": "field", "field": "types[0]", "description": "is no event type" });
+    let problem = json!({ "code": "bad_request", "error": "No.", "details": [detail] });
+    api.call().await.refuse("400 Bad Request", &problem.to_string()).await;
+    let (status, _, error) = program.end().await;
+    assert!(!status.success() && error.contains("types[0]: is no event type"), "{error}");
+}
+
+#[tokio::test]
 async fn a_cut_stream_goes_on_where_it_was() {
     let api = Api::start().await;
     let mut program = Program::start(&api, &[]).await;

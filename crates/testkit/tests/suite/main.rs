@@ -10,6 +10,7 @@ mod audit;
 mod authorize;
 mod bytes;
 mod canary;
+mod connection_limits;
 mod crash;
 mod documents;
 mod erasure;
@@ -37,6 +38,7 @@ mod people;
 mod program;
 mod queues;
 mod refresh;
+mod refusals;
 mod register;
 mod registry;
 mod rotation;
@@ -57,8 +59,11 @@ mod trigger;
 mod webhooks;
 mod webhooks_history;
 mod webhooks_inbox;
+mod webhooks_limits;
+mod webhooks_roles;
 mod webhooks_servers;
 mod wire;
+mod writes;
 
 /// The root of the repository. Asked when the test runs: a path that was compiled in could be another clone's.
 #[expect(

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
-use portico_testkit::{Answer, Database, TestDatabase};
+use portico_testkit::{Answer, Database, Receiver, TestDatabase};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -169,6 +169,7 @@ async fn mistakes_at_the_command_line_are_told() {
     let account = account["account_id"].as_str().unwrap();
     for (words, told) in [
         (vec!["admin", "account", "create", "--name", ""], "name"),
+        (vec!["admin", "account", "create", "--name", "A\u{7}"], "`name` must not hold control characters"),
         (vec!["admin", "account", "create", "--name", "A", "--plan", "gold"], "free"),
         (vec!["admin", "token", "create", "--account", "zzz", "--scopes", "identity:read"], "acc_"),
         (
@@ -208,6 +209,7 @@ async fn mistakes_at_the_command_line_are_told() {
         assert!(!output.status.success(), "{words:?}");
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(error.contains(told), "{words:?}: {error}");
+        assert!(!error.contains("request"), "nobody sent one: {error}");
         assert!(output.stdout.is_empty(), "{words:?}");
     }
 }
@@ -219,10 +221,21 @@ async fn the_other_commands_answer() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(text(run(&database, &["migrate"])).contains("the database is at 10"));
+    let newest = std::fs::read_dir(crate::root().join("migrations")).unwrap().count();
+    assert!(text(run(&database, &["migrate"])).contains(&format!("the database is at {newest}")));
     assert!(text(run(&database, &["config", "check"])).contains("listen_api = \"127.0.0.1:0\""));
     let doctor = text(run(&database, &["doctor"]));
     assert!(doctor.lines().count() >= 7 && doctor.lines().all(|line| line.starts_with("ok ")), "{doctor}");
+    let roots = database.folder.path().join("roots.pem");
+    let with_roots =
+        |words: &[&str]| command(&database).env("PORTICO_EGRESS_CA_FILE", &roots).args(words).output();
+    std::fs::write(&roots, Receiver::root()).unwrap();
+    assert!(text(with_roots(&["config", "check"]).unwrap()).contains("roots.pem"));
+    assert!(text(with_roots(&["doctor"]).unwrap()).contains("roots.pem (1)"));
+    std::fs::write(&roots, "nonsense").unwrap();
+    let refused = with_roots(&["doctor"]).unwrap();
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && error.contains("egress_ca_file: "), "{error}");
     let document: Value = serde_json::from_str(&text(run(&database, &["openapi"]))).unwrap();
     assert_eq!(document["info"]["x-platform-cut"]["plan"], "public");
     std::fs::write(database.folder.path().join("keyring"), "nonsense").unwrap();

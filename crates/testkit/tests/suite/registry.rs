@@ -461,7 +461,7 @@ async fn every_operation_and_every_field_is_described() {
 /// The committed documents show a reviewer what a change does to the API. `make docs` writes them anew.
 #[tokio::test]
 async fn the_committed_documents_are_those_of_the_code() {
-    let config = portico::config::Config::load(portico::config::Settings::default()).unwrap();
+    let config = portico::config::Config::load(portico::settings::Settings::default()).unwrap();
     let committed = |name: &str| {
         let path = crate::root().join("docs/api").join(name);
         serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap()

@@ -32,6 +32,11 @@ async fn what_is_not_http_gets_the_envelope_all_the_same() {
         b"GET /v1/me HTTP/1.1\r\nbad header line\r\n\r\n",
         b"GET /v1/me HTTP/1.1\r\nhost: a\r\ncontent-length: x\r\n\r\n",
         b"POST /v1/me HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST /v1/me HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\nx",
+        b"POST /v1/me HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/me HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /healthz HTTP/1.1\nhost: a\n\n",
+        b"GET /healthz HTTP/1.1\r\nhost: a\nconnection: close\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET /\x01 HTTP/1.1\r\n\r\n",
     ] {

@@ -1,0 +1,106 @@
+//! What one stranger can do to everybody's connections.
+
+use portico::Environment;
+use portico_gateway::ConnectionSettings;
+use portico_testkit::{Database, MqttClient, SocketClient, TestApp, TestAppOptions, TestServer, soon, until};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A server with room for `total` connections, of which one address may have `per_network`.
+async fn served(total: usize, per_network: usize) -> TestServer {
+    let connections = ConnectionSettings { total, per_network, ..ConnectionSettings::default() };
+    let environment = Environment { connections, ..Environment::default() };
+    let options = TestAppOptions { environment, ..TestAppOptions::default() };
+    TestServer::new(TestApp::with(Database::Sqlite, options).await).await
+}
+
+/// Waits until the server has closed the connection.
+async fn closed(mut stream: TcpStream) {
+    let mut rest = Vec::new();
+    // It may be reset instead, if bytes of the client's were still on their way.
+    let _ = soon("the end of the connection", stream.read_to_end(&mut rest)).await;
+}
+
+/// Is a request on a new connection answered?
+async fn is_served(served: &TestServer) -> bool {
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let mut begin = [0; 12];
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok()
+        && soon("an answer", stream.read_exact(&mut begin)).await.is_ok()
+        && &begin == b"HTTP/1.1 200"
+}
+
+async fn silent(served: &TestServer, count: usize) -> Vec<TcpStream> {
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        streams.push(TcpStream::connect(served.address).await.unwrap());
+    }
+    streams
+}
+
+#[tokio::test]
+async fn silent_connections_shut_nobody_out() {
+    let served = served(20, 20).await;
+    let mut silent = silent(&served, 60).await;
+    let mut socket = served.ready_socket().await;
+    for stream in silent.drain(..40) {
+        closed(stream).await;
+    }
+    assert_eq!(socket.call("identity.me.get", json!({})).await["result"]["kind"], "client");
+}
+
+#[tokio::test]
+async fn a_client_that_authenticated_stays_while_strangers_come() {
+    let served = served(20, 20).await;
+    let mut sockets = Vec::new();
+    for _ in 0..5 {
+        sockets.push(served.ready_socket().await);
+    }
+    let first = TcpStream::connect(served.address).await.unwrap();
+    let others = silent(&served, 60).await;
+    closed(first).await;
+    for socket in &mut sockets {
+        assert_eq!(socket.call("identity.me.get", json!({})).await["result"]["kind"], "client");
+    }
+    drop(others);
+}
+
+#[tokio::test]
+async fn sockets_that_wait_for_a_token_make_room_for_the_next() {
+    let served = served(20, 20).await;
+    let mut waiting = Vec::new();
+    for _ in 0..40 {
+        waiting.push(SocketClient::open(served.address, None, Some("platform.v1")).await.unwrap());
+    }
+    let mut socket = served.ready_socket().await;
+    assert_eq!(socket.call("identity.me.get", json!({})).await["result"]["kind"], "client");
+}
+
+#[tokio::test]
+async fn an_mqtt_client_gets_in_beside_silent_ones() {
+    let served = served(20, 20).await;
+    let mut silent = Vec::new();
+    for _ in 0..60 {
+        silent.push(TcpStream::connect(served.mqtt).await.unwrap());
+    }
+    assert!(is_served(&served).await, "the listeners share the limit");
+    let client = MqttClient::open(served.mqtt, 5, "a", &served.app.token, 2, &[]).await.unwrap();
+    for stream in silent.drain(..40) {
+        closed(stream).await;
+    }
+    drop(client);
+}
+
+#[tokio::test]
+async fn one_address_does_not_get_everything() {
+    let served = served(100, 5).await;
+    let mut sockets = Vec::new();
+    for _ in 0..5 {
+        sockets.push(served.ready_socket().await);
+    }
+    let sixth = TcpStream::connect(served.address).await.unwrap();
+    closed(sixth).await;
+    drop(sockets.pop());
+    until("room for the next", async || is_served(&served).await).await;
+}

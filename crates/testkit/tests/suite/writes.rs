@@ -1,0 +1,164 @@
+//! What people and addresses may change in a minute at `{auth_url}`.
+
+use std::time::Duration;
+
+use portico_testkit::{Answer, Browser, CONSOLE_URL, TestApp, TestRequest, form, on_both_databases};
+use serde_json::json;
+
+use crate::apps::{App, sign_in_and_authorize};
+use crate::settings::change;
+use crate::signin::PASSWORD;
+
+on_both_databases! {
+    a_person_changes_thirty_things_a_minute,
+    letting_an_app_in_without_a_question_counts_too,
+    signing_in_counts_too_wherever_it_is,
+    an_address_writes_a_hundred_and_twenty_times_a_minute,
+    programs_are_told_in_oauths_own_shape,
+    a_refresh_token_is_used_a_hundred_and_twenty_times_a_minute,
+    what_writes_nothing_is_not_counted,
+}
+
+/// Asserts a refusal until later, and returns the seconds to wait.
+#[track_caller]
+fn wait(answer: &Answer) -> u64 {
+    assert_eq!(answer.status, 429, "{}", answer.text());
+    let seconds = answer.header("retry-after").parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    seconds
+}
+
+async fn a_person_changes_thirty_things_a_minute(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    app.new_person("eve@example.com", Some(PASSWORD)).await;
+    let (mut ada, mut eve) = (Browser::new(&app), Browser::new(&app));
+    ada.sign_in("ada@example.com", PASSWORD).await;
+    eve.sign_in("eve@example.com", PASSWORD).await;
+    // The sign-in was the first of thirty.
+    for number in 1..30 {
+        let name = format!("Ada {number}");
+        let changed = change(&mut ada, "/settings/name", &[("name", &name)]).await;
+        assert_eq!(changed.status, 303, "change {number}");
+    }
+    let before = app.count("audit_entries").await;
+    let refused = change(&mut ada, "/settings/name", &[("name", "Countess")]).await;
+    let seconds = wait(&refused);
+    assert!(refused.header("content-type").starts_with("text/html"));
+    assert!(refused.alert().contains("30"), "the page says how many: {}", refused.alert());
+    // From another address it is the same person.
+    ada.address = "198.51.100.1".parse().unwrap();
+    wait(&change(&mut ada, "/settings/name", &[("name", "Countess")]).await);
+    assert_eq!(app.count("audit_entries").await, before, "a refusal leaves nothing behind");
+    assert_eq!(change(&mut eve, "/settings/name", &[("name", "Eve")]).await.status, 303, "someone else");
+    app.clock.advance(Duration::from_secs(seconds));
+    assert_eq!(change(&mut ada, "/settings/name", &[("name", "Countess")]).await.status, 303);
+}
+
+async fn letting_an_app_in_without_a_question_counts_too(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let console = App { id: "console".to_owned(), secret: None };
+    let request = console.request(&[("redirect_uri", &*format!("{CONSOLE_URL}/callback"))]);
+    let mut browser = Browser::new(&app);
+    browser.sign_in("ada@example.com", PASSWORD).await;
+    // The sign-in was the first of thirty.
+    for number in 1..30 {
+        let back = browser.get(&request).await;
+        assert!(back.parameter("code").is_some(), "request {number}: {}", back.status);
+    }
+    for _ in 0..5 {
+        let refused = browser.get(&request).await;
+        wait(&refused);
+        assert_eq!(refused.header("location"), "");
+    }
+    assert_eq!((app.count("authorizations").await, app.count("codes").await), (29, 29));
+    // Whoever is not signed in makes the server write nothing, however often they ask.
+    for _ in 0..130 {
+        assert_eq!(Browser::new(&app).get(&request).await.status, 303);
+    }
+}
+
+async fn signing_in_counts_too_wherever_it_is(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    for number in 0..30 {
+        let mut browser = Browser::at(&app, &format!("198.51.100.{number}"));
+        assert_eq!(browser.sign_in("ada@example.com", PASSWORD).await.status, 303, "sign-in {number}");
+    }
+    let refused = Browser::at(&app, "198.51.100.30").sign_in("ada@example.com", PASSWORD).await;
+    wait(&refused);
+    assert_eq!(app.count("sessions").await, 30);
+}
+
+async fn an_address_writes_a_hundred_and_twenty_times_a_minute(app: TestApp) {
+    let post = async |address: &str| {
+        let sent = TestRequest::new("POST", "/signin").form("email=a&password=b");
+        app.send_auth(sent.at(address.parse().unwrap())).await
+    };
+    for number in 0..120 {
+        assert_eq!(post("198.51.100.1").await.status, 403, "request {number}");
+    }
+    let refused = post("198.51.100.1").await;
+    let seconds = wait(&refused);
+    assert!(refused.alert().contains("120"), "{}", refused.alert());
+    assert_eq!(post("198.51.100.2").await.status, 403, "another address");
+    app.clock.advance(Duration::from_secs(seconds));
+    assert_eq!(post("198.51.100.1").await.status, 403);
+    // A household's network is one address, and the networks of one customer have four times as much together.
+    let mut served = 0;
+    for number in 0..500 {
+        served += u32::from(post(&format!("2001:db8:7:{:x}::{number:x}", number % 10)).await.status == 403);
+    }
+    assert_eq!(served, 480);
+}
+
+async fn programs_are_told_in_oauths_own_shape(app: TestApp) {
+    let post = async || app.send_auth(TestRequest::new("POST", "/oauth2/register").form("x=y")).await;
+    for number in 0..120 {
+        assert_eq!(post().await.status, 400, "request {number}");
+    }
+    let refused = post().await;
+    wait(&refused);
+    assert_eq!(refused.json()["error"], "temporarily_unavailable");
+    assert!(refused.json()["error_description"].as_str().unwrap().contains("120"));
+    assert_eq!(refused.header("cache-control"), "no-store");
+    app.clock.advance(Duration::from_mins(1));
+    let body = TestRequest::new("POST", "/signin/passkey/begin").json(&json!({ "csrf": "x" }));
+    assert_eq!(app.send_auth(body).await.status, 403);
+    for _ in 0..119 {
+        app.send_auth(TestRequest::new("POST", "/signin").form("email=a")).await;
+    }
+    let refused = app.send_auth(TestRequest::new("POST", "/signin/passkey/begin").json(&json!({}))).await;
+    wait(&refused);
+    assert!(refused.json()["error"].as_str().unwrap().contains("120"), "a script is told in JSON");
+}
+
+async fn a_refresh_token_is_used_a_hundred_and_twenty_times_a_minute(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let client = App::create(&app, "identity:read", false).await;
+    let tokens = sign_in_and_authorize(&app, &mut Browser::new(&app), &client, "identity:read").await;
+    let fields = [("grant_type", "refresh_token"), ("refresh_token", &*tokens.refresh)];
+    for number in 0..120 {
+        assert_eq!(client.token(&app, &fields).await.status, 200, "use {number}");
+    }
+    let refused = client.token(&app, &fields).await;
+    wait(&refused);
+    assert_eq!(refused.json()["error"], "temporarily_unavailable");
+    // An app's server refreshes for all its people from one address.
+    app.new_person("eve@example.com", Some(PASSWORD)).await;
+    let mut eve = Browser::new(&app);
+    eve.sign_in("eve@example.com", PASSWORD).await;
+    let back = crate::apps::allow(&mut eve, &client.request(&[("scope", "identity:read")])).await;
+    let others = crate::apps::Tokens::read(&client.exchange(&app, &back.parameter("code").unwrap()).await);
+    let fields = [("grant_type", "refresh_token"), ("refresh_token", &*others.refresh)];
+    assert_eq!(client.token(&app, &fields).await.status, 200);
+}
+
+async fn what_writes_nothing_is_not_counted(app: TestApp) {
+    let key = app.new_key(app.account, app.all_scopes()).await;
+    for _ in 0..130 {
+        app.exchange(&key).await;
+        let introspected =
+            app.send_auth(TestRequest::new("POST", "/oauth2/introspect").form(&form(&[]))).await;
+        assert_eq!(introspected.status, 401);
+        assert_eq!(app.send_auth(TestRequest::new("GET", "/signin")).await.status, 200);
+    }
+}
