@@ -185,7 +185,7 @@ create table leases (
     holder text not null,
     amount bigint not null,
     recalled boolean not null,
-    renewed_at bigint not null,
+    renewed_at bigint not null, frees_at bigint,
     primary key (account_id, resource, holder)
 );
 create index leases_by_holder on leases (holder, recalled);
@@ -342,14 +342,20 @@ create table stream_nodes (
     expires_at bigint not null
 );
 
+create table stream_people (
+    person_id text primary key,
+    taken_at bigint not null
+);
+
 create table stream_places (
     account_id text not null,
     credential text not null,
     node_id text not null,
-    held bigint not null,
+    held bigint not null, person_id text,
     primary key (account_id, credential, node_id)
 );
 create index stream_places_by_node on stream_places (node_id);
+create index stream_places_by_person on stream_places (person_id);
 
 create table totp_secrets (
     person_id text primary key references people (id),
@@ -358,12 +364,22 @@ create table totp_secrets (
     created_at bigint not null
 );
 
+create table unit_budgets (
+    account_id text not null,
+    month text not null,
+    until bigint not null,
+    budget bigint not null,
+    used bigint not null,
+    primary key (account_id, month, until)
+);
+create index unit_budgets_by_age on unit_budgets (until);
+
 create table unit_months (
     account_id text not null,
     month text not null,
     used bigint not null,
     granted bigint not null,
-    notified bigint not null,
+    notified bigint not null, budget_changed_at bigint not null default 0,
     primary key (account_id, month)
 );
 
@@ -434,7 +450,8 @@ create table webhook_deliveries (
     next_at bigint,
     -- Its place in the lane: by time, or by number where order is kept.
     place bigint generated always as (case when lane = 2 then sequence else next_at end) stored,
-    last_at bigint
+    last_at bigint,
+    by_hand boolean not null default false
 );
 create index webhook_deliveries_by_endpoint on webhook_deliveries (endpoint_id, created_at, id);
 create index webhook_deliveries_due on webhook_deliveries (account_id, endpoint_id, lane, place)
@@ -464,11 +481,19 @@ create table webhook_endpoints (
     -- Grows with every change that a sender must know of.
     version bigint not null,
     -- Deleted endpoints stay until their history is gone.
-    deleted_at bigint
+    deleted_at bigint,
+    created_by text not null default '', url_set_by text not null default '', proven_at bigint
 );
 create unique index webhook_endpoints_by_account on webhook_endpoints (account_id, tag);
 create index webhook_endpoints_by_inbox on webhook_endpoints (inbox_id) where inbox_id is not null;
 create index webhook_endpoints_deleted on webhook_endpoints (deleted_at) where deleted_at is not null;
+
+create table webhook_holds (
+    endpoint_id text primary key,
+    account_id text not null,
+    sequence bigint not null
+);
+create index webhook_holds_by_account on webhook_holds (account_id);
 
 create table webhook_inboxes (
     id text primary key,

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use portico::App;
 use portico::admin::{self, AccountCommand, Admin, TokenCommand};
-use portico::config::{Config, Settings};
+use portico::config::Config;
+use portico::settings::Settings;
 use portico_kernel::{AccountId, Plans};
 use serde_json::Value;
 
