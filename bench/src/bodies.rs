@@ -20,11 +20,16 @@ fn filled(begin: &str, piece: &str, end: &str) -> String {
 }
 
 /// Bodies on which parsers spend more than on others.
-fn bodies() -> [(&'static str, String); 8] {
-    let mut names = String::new();
+fn bodies() -> [(&'static str, String); 12] {
+    let (mut names, mut alike) = (String::new(), String::new());
     for number in 0..150_000 {
         let _ = write!(names, "\"{number}\":0,");
     }
+    let same = "n".repeat(200);
+    for number in 0..9_900 {
+        let _ = write!(alike, "\"{same}{number}\":0,");
+    }
+    let tag = format!("\"{}\",", "\\\"".repeat(100));
     [
         ("small objects", filled("{\"name\":[", "{\"\":0},", "0]}")),
         ("empty lists", filled("{\"name\":[", "[],", "0]}")),
@@ -32,6 +37,10 @@ fn bodies() -> [(&'static str, String); 8] {
         ("one long number", filled("{\"name\":", "9", "}")),
         ("escapes", filled("{\"name\":\"", "\\u00e9", "\"}")),
         ("unknown names", format!("{{{names}\"name\":\"a\"}}")),
+        ("names that begin alike", format!("{{{alike}\"name\":\"a\"}}")),
+        ("names that are escaped", filled("{\"", "\\u00e9", "\":0}")),
+        ("as many values as there may be", format!("{{\"tags\":[{}0]}}", tag.repeat(9_900))),
+        ("lists in lists", filled("{\"name\":[", &format!("{}{},", "[".repeat(60), "]".repeat(60)), "0]}")),
         ("one long name", filled("{\"", "n", "\":0}")),
         ("no end", filled("{\"name\":\"", "x", "")),
     ]

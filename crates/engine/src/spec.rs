@@ -109,8 +109,10 @@ pub struct Spec {
 pub const ACCOUNT_VARIABLE: &str = "org_id";
 
 impl Spec {
-    /// The largest body that an operation takes unless it says otherwise (SPEC.md, Limits).
+    /// The largest body that an operation may take as JSON (SPEC.md, Limits).
     pub const BODY_LIMIT: u64 = 2 << 20;
+    /// The largest that one takes unless it says otherwise: many times what the fields of most may hold.
+    pub const USUAL_BODY_LIMIT: u64 = 64 << 10;
 
     const fn new(method: Method, name: &'static str, path: &'static str) -> Self {
         Self {
@@ -124,7 +126,7 @@ impl Spec {
             list: None,
             etag: false,
             body: RequestBody::Json,
-            body_limit: Self::BODY_LIMIT,
+            body_limit: Self::USUAL_BODY_LIMIT,
             values_max: input::VALUES_MAX,
             time_limit: None,
             protocol: None,
@@ -221,7 +223,7 @@ impl Spec {
         self
     }
 
-    /// Takes JSON of at most this many bytes.
+    /// Takes JSON of at most this many bytes over REST, up to [`BODY_LIMIT`](Self::BODY_LIMIT).
     #[must_use]
     pub const fn body_limit(mut self, bytes: u64) -> Self {
         self.body_limit = bytes;

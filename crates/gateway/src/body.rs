@@ -8,11 +8,10 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
 use hyper::body::Body;
+use portico_engine::Spec;
 use portico_engine::input::{UploadSender, too_large};
 use portico_kernel::Problem;
 
-/// A request body is at most 2 MiB (SPEC.md, Limits), unless its operation says otherwise.
-pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// A sender slower than this is cut off.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
@@ -71,25 +70,52 @@ impl<B: HttpBody> RequestBody<B> {
     /// Reads a body of at most `limit` bytes; stops reading at the first byte too many.
     pub(crate) async fn read(&mut self, limit: u64) -> Result<Bytes, Problem> {
         self.check_declared(limit)?;
+        self.read_in_time(limit, limit).await
+    }
+
+    /// Reads JSON of at most `limit` bytes. A body that is larger is 400 as far as 2 MiB, and 413 beyond that, which is the
+    /// limit of every operation (SPEC.md, Limits). To know which it is it is counted to its end, and not kept.
+    pub(crate) async fn read_json(&mut self, limit: u64) -> Result<Bytes, Problem> {
+        self.check_declared(Spec::BODY_LIMIT)?;
+        if self.inner.size_hint().lower() > limit {
+            return Err(useless(limit));
+        }
+        self.read_in_time(limit, Spec::BODY_LIMIT).await
+    }
+
+    async fn read_in_time(&mut self, kept_max: u64, bytes_max: u64) -> Result<Bytes, Problem> {
         if self.ended {
             return Ok(Bytes::new());
         }
-        tokio::time::timeout(BODY_TIME_MAX, self.read_frames(limit)).await.unwrap_or_else(|_| Err(too_slow()))
+        let reading = self.read_frames(kept_max, bytes_max);
+        tokio::time::timeout(BODY_TIME_MAX, reading).await.unwrap_or_else(|_| Err(too_slow()))
     }
 
-    async fn read_frames(&mut self, limit: u64) -> Result<Bytes, Problem> {
-        let mut bytes = BytesMut::new();
+    async fn read_frames(&mut self, kept_max: u64, bytes_max: u64) -> Result<Bytes, Problem> {
+        let (mut bytes, mut received) = (BytesMut::new(), 0);
         while let Some(frame) = self.inner.frame().await {
             let frame = frame.map_err(|error| broken(&error))?;
             let Ok(data) = frame.into_data() else { continue };
-            if (bytes.len() + data.len()) as u64 > limit {
-                return Err(too_large(limit));
+            received += data.len() as u64;
+            if received > bytes_max {
+                return Err(too_large(bytes_max));
             }
-            bytes.extend_from_slice(&data);
+            if received <= kept_max {
+                bytes.extend_from_slice(&data);
+            } else {
+                bytes = BytesMut::new();
+            }
         }
         self.ended = true;
-        Ok(bytes.freeze())
+        if received > kept_max { Err(useless(kept_max)) } else { Ok(bytes.freeze()) }
     }
+}
+
+fn useless(limit: u64) -> Problem {
+    Problem::field(
+        "body",
+        format!("is larger than {limit} bytes, the most that this operation has a use for"),
+    )
 }
 
 fn too_slow() -> Problem {

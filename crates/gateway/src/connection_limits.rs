@@ -1,10 +1,11 @@
 //! How many connections there may be: in all, and from one network.
 //!
-//! A connection whose client has not authenticated is worth little. When there is no room, the oldest of these ends that
-//! has no request under way, in the network that has the most of them. So whoever opens thousands and says nothing ends
-//! their own, and the next client that has something to say gets in.
+//! A connection whose client has not authenticated is worth little. When there is no room, the oldest of these ends for
+//! which nothing is being done, in the network that has the most of them. So whoever opens thousands and says nothing, or
+//! says it slowly, ends their own, and the next client that has something to say gets in.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::collections::hash_map::{Entry, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ use crate::transport::Flag;
 
 /// How many connections of one network may wait for their client to authenticate.
 const UNAUTHENTICATED_PER_NETWORK: usize = 512;
-/// A site (an IPv6 network of 48 bits) may have so many times as many connections as one network.
+/// A site (an IPv6 network of 48 bits) may have so many times as many connections as one network, of both kinds.
 const NETWORKS_PER_SITE: usize = 2;
 
 /// How many connections there may be.
@@ -46,14 +47,37 @@ enum Bucket {
     Site(u64),
 }
 
-fn buckets(address: IpAddr) -> (Bucket, Option<Bucket>) {
-    match address.to_canonical() {
-        IpAddr::V4(address) => (Bucket::Network(address.into()), None),
-        IpAddr::V6(address) => {
-            let network = address.to_bits() >> 64 << 64;
-            let site = u64::try_from(address.to_bits() >> 80).unwrap_or(u64::MAX);
-            (Bucket::Network(IpAddr::V6(network.into())), Some(Bucket::Site(site)))
+impl Bucket {
+    /// How many times as much it may have as one network.
+    fn networks(self) -> usize {
+        match self {
+            Self::Network(_) => 1,
+            Self::Site(_) => NETWORKS_PER_SITE,
         }
+    }
+}
+
+/// The buckets that an address is in, the smaller one first.
+#[derive(Debug, Clone, Copy)]
+struct Buckets {
+    network: Bucket,
+    site: Option<Bucket>,
+}
+
+impl Buckets {
+    fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self { network: Bucket::Network(address.into()), site: None },
+            IpAddr::V6(address) => {
+                let network = address.to_bits() >> 64 << 64;
+                let site = u64::try_from(address.to_bits() >> 80).unwrap_or(u64::MAX);
+                Self { network: Bucket::Network(IpAddr::V6(network.into())), site: Some(Bucket::Site(site)) }
+            }
+        }
+    }
+
+    fn each(self) -> impl Iterator<Item = Bucket> {
+        std::iter::once(self.network).chain(self.site)
     }
 }
 
@@ -84,56 +108,67 @@ struct BucketState {
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     limits: Arc<ConnectionLimits>,
-    buckets: (Bucket, Option<Bucket>),
     state: Arc<PermitState>,
 }
 
 #[derive(Debug)]
 struct PermitState {
     id: u64,
-    /// Is a request under way?
+    buckets: Buckets,
+    /// Is a request that has come whole being answered?
     busy: Flag,
     authenticated: Flag,
     cut: Notify,
 }
 
 impl LimitState {
-    /// Ends one connection of that network whose client has not authenticated; returns whether there was one. It
+    /// Ends one connection of that bucket whose client has not authenticated; returns whether there was one. It
     /// counts until it is gone, which is at once.
-    fn end_oldest(&mut self, network: Bucket) -> bool {
-        let Some(bucket) = self.buckets.get_mut(&network) else { return false };
-        let idle = bucket.unauthenticated.values().find(|permit| !permit.busy.is_set());
-        let Some(id) = idle.or_else(|| bucket.unauthenticated.values().next()).map(|permit| permit.id) else {
-            return false;
-        };
-        if let Some(permit) = bucket.unauthenticated.remove(&id) {
-            permit.cut.notify_one();
-        }
+    fn end_oldest(&mut self, bucket: Bucket) -> bool {
+        let Some(BucketState { unauthenticated, .. }) = self.buckets.get(&bucket) else { return false };
+        let idle = unauthenticated.values().find(|permit| !permit.busy.is_set());
+        let Some(oldest) = idle.or_else(|| unauthenticated.values().next()).cloned() else { return false };
+        self.waits_no_more(&oldest);
+        oldest.cut.notify_one();
         true
     }
 
-    /// The network with the most connections whose client has not authenticated.
+    /// The bucket with the most connections whose client has not authenticated. A site has at least as many as each of its
+    /// networks, so whoever has many networks gains nothing by spreading over them.
     fn most_unauthenticated(&self) -> Option<Bucket> {
         let waiting = self.buckets.iter().filter(|(_, bucket)| !bucket.unauthenticated.is_empty());
-        waiting.max_by_key(|(_, bucket)| bucket.unauthenticated.len()).map(|(network, _)| *network)
+        waiting.max_by_key(|(_, bucket)| bucket.unauthenticated.len()).map(|(bucket, _)| *bucket)
     }
 
-    fn open_of(&self, bucket: Bucket) -> usize {
-        self.buckets.get(&bucket).map_or(0, |bucket| bucket.open)
+    fn add(&mut self, permit: &Arc<PermitState>, waits: bool) {
+        self.open += 1;
+        for bucket in permit.buckets.each() {
+            let bucket = self.buckets.entry(bucket).or_default();
+            bucket.open += 1;
+            if waits {
+                bucket.unauthenticated.insert(permit.id, permit.clone());
+            }
+        }
     }
 
-    fn add(&mut self, bucket: Bucket) -> &mut BucketState {
-        let state = self.buckets.entry(bucket).or_default();
-        state.open += 1;
-        state
+    /// It is not among those any more that wait for their client to authenticate.
+    fn waits_no_more(&mut self, permit: &PermitState) {
+        for bucket in permit.buckets.each() {
+            if let Some(bucket) = self.buckets.get_mut(&bucket) {
+                bucket.unauthenticated.remove(&permit.id);
+            }
+        }
     }
 
-    fn remove(&mut self, bucket: Bucket, id: u64) {
-        let Some(state) = self.buckets.get_mut(&bucket) else { return };
-        state.open = state.open.saturating_sub(1);
-        state.unauthenticated.remove(&id);
-        if state.open == 0 {
-            self.buckets.remove(&bucket);
+    fn remove(&mut self, permit: &PermitState) {
+        self.open = self.open.saturating_sub(1);
+        self.waits_no_more(permit);
+        for bucket in permit.buckets.each() {
+            let Entry::Occupied(mut entry) = self.buckets.entry(bucket) else { continue };
+            entry.get_mut().open = entry.get().open.saturating_sub(1);
+            if entry.get().open == 0 {
+                entry.remove();
+            }
         }
     }
 }
@@ -153,7 +188,7 @@ impl ConnectionLimits {
     /// A permit for a connection from that address; `None` when there is no room for it.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let is_proxy = self.settings.proxies.contains(address);
-        let buckets = buckets(address);
+        let buckets = Buckets::of(address);
         let mut state = self.state();
         let admitted = self.make_room(&mut state, buckets, is_proxy);
         if !admitted {
@@ -163,45 +198,39 @@ impl ConnectionLimits {
         state.next_id += 1;
         let permit = Arc::new(PermitState {
             id: state.next_id,
+            buckets,
             busy: Flag::default(),
             authenticated: Flag::default(),
             cut: Notify::new(),
         });
-        state.open += 1;
-        let (network, site) = buckets;
-        let waiting = &mut state.add(network).unauthenticated;
-        if !is_proxy {
-            waiting.insert(permit.id, permit.clone());
-        }
-        site.map(|site| state.add(site).open);
+        state.add(&permit, !is_proxy);
         drop(state);
-        Some(ConnectionPermit { limits: self.clone(), buckets, state: permit })
+        Some(ConnectionPermit { limits: self.clone(), state: permit })
     }
 
     /// Makes room for one more connection; returns whether there is.
-    fn make_room(&self, state: &mut LimitState, buckets: (Bucket, Option<Bucket>), is_proxy: bool) -> bool {
-        let (network, site) = buckets;
-        let end = |state: &mut LimitState, network: Bucket| {
-            let found = state.end_oldest(network);
+    fn make_room(&self, state: &mut LimitState, buckets: Buckets, is_proxy: bool) -> bool {
+        let end = |state: &mut LimitState, bucket: Bucket| {
+            let found = state.end_oldest(bucket);
             self.ended.fetch_add(u64::from(found), Ordering::Relaxed);
             found
         };
-        if !is_proxy {
-            let waiting = state.buckets.get(&network).map_or(0, |bucket| bucket.unauthenticated.len());
-            let full = state.open_of(network) >= self.settings.per_network
-                || site
-                    .is_some_and(|site| state.open_of(site) >= self.settings.per_network * NETWORKS_PER_SITE);
-            if full && !end(state, network) {
-                return false;
+        for bucket in buckets.each().filter(|_| !is_proxy) {
+            let Some(BucketState { open, unauthenticated }) = state.buckets.get(&bucket) else { continue };
+            let full = *open >= self.settings.per_network.saturating_mul(bucket.networks());
+            let crowded = unauthenticated.len() >= UNAUTHENTICATED_PER_NETWORK * bucket.networks();
+            if (full || crowded) && end(state, bucket) {
+                // Its place is the new one's, in the larger bucket and in all, too.
+                return true;
             }
-            if !full && waiting >= UNAUTHENTICATED_PER_NETWORK {
-                end(state, network);
+            if full {
+                return false;
             }
         }
         if state.open < self.settings.total {
             return true;
         }
-        state.most_unauthenticated().is_some_and(|network| end(state, network))
+        state.most_unauthenticated().is_some_and(|bucket| end(state, bucket))
     }
 
     /// What is counted.
@@ -225,7 +254,7 @@ impl ConnectionLimits {
 }
 
 impl ConnectionPermit {
-    /// A request begins or ends.
+    /// The answer to a request that has come whole begins, or is there.
     pub(crate) fn set_busy(&self, busy: bool) {
         self.state.busy.set(busy);
     }
@@ -236,9 +265,7 @@ impl ConnectionPermit {
             return;
         }
         self.state.authenticated.set(true);
-        if let Some(bucket) = self.limits.state().buckets.get_mut(&self.buckets.0) {
-            bucket.unauthenticated.remove(&self.state.id);
-        }
+        self.limits.state().waits_no_more(&self.state);
     }
 
     /// Resolves when the connection must end, to make room for another.
@@ -249,13 +276,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut state = self.limits.state();
-        state.open = state.open.saturating_sub(1);
-        let (network, site) = self.buckets;
-        state.remove(network, self.state.id);
-        if let Some(site) = site {
-            state.remove(site, self.state.id);
-        }
+        self.limits.state().remove(&self.state);
     }
 }
 
@@ -334,6 +355,28 @@ mod tests {
         let held: Vec<_> = (0..10).map(|_| known(v4(7)).unwrap()).collect();
         assert!(known(mapped(7)).is_none(), "an IPv4 address written as IPv6");
         drop(held);
+    }
+
+    #[test]
+    fn spreading_over_the_networks_of_a_site_gains_nothing() {
+        let v6 = |site: u16, network: u16| Ipv6Addr::new(0x2001, 0xdb8, site, network, 0, 0, 0, 1).into();
+        let crowded = limits(10_000, 5_000);
+        let spread: Vec<_> = (0..2_000).map(|network| crowded.admit(v6(1, network)).unwrap()).collect();
+        let cut = spread.iter().filter(|permit| is_cut(permit)).count();
+        assert_eq!(cut, 2_000 - UNAUTHENTICATED_PER_NETWORK * NETWORKS_PER_SITE);
+        let full = limits(100, 90);
+        let honest = full.admit(v6(2, 1)).unwrap();
+        let spread: Vec<_> = (0..99).map(|network| full.admit(v6(1, network)).unwrap()).collect();
+        let others: Vec<_> = (3..53).map(|site| full.admit(v6(site, 1)).unwrap()).collect();
+        assert!(!is_cut(&honest) && !others.iter().any(is_cut));
+        assert!(spread[..50].iter().all(is_cut) && !spread[50..].iter().any(is_cut));
+        let neighbour = limits(1_000, 10);
+        let silent: Vec<_> = (0..20).map(|network| neighbour.admit(v6(1, network)).unwrap()).collect();
+        assert!(
+            neighbour.admit(v6(1, 99)).is_some(),
+            "a site full of silent ones still lets the next one in"
+        );
+        assert!(is_cut(&silent[0]) && !silent[1..].iter().any(is_cut));
     }
 
     #[test]

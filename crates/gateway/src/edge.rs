@@ -5,7 +5,7 @@
 //! before its request was read whole is drained for a moment, because closing it at once makes the peer's system throw
 //! the answer away.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -131,6 +131,52 @@ impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
         Poll::Ready(Ok(()))
     }
 
+    /// Writes what `write` writes, of `length` bytes that begin with `first`.
+    fn poll_pieces(
+        &mut self,
+        cx: &mut Context<'_>,
+        first: &[u8],
+        length: usize,
+        write: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_instead(cx))?;
+        let begins = !self.midway && self.opaque_left == 0;
+        if let Some(status) = bare_refusal(first).filter(|_| begins) {
+            self.replace(status);
+            // What does not go out now goes out with the flush that always follows.
+            if let Poll::Ready(Err(error)) = self.poll_instead(cx) {
+                return Poll::Ready(Err(error));
+            }
+            return Poll::Ready(Ok(length));
+        }
+        let written = write(Pin::new(&mut self.inner), cx);
+        if let Poll::Ready(Ok(count)) = written {
+            if begins {
+                self.pace = Pace::default();
+                if first.starts_with(b"HTTP/1.1 101") {
+                    self.requests.end();
+                }
+                self.opaque_left = opaque_bytes(first, self.transport.take_expected_body());
+            }
+            self.opaque_left = self.opaque_left.saturating_sub(count as u64);
+        }
+        self.midway = !matches!(written, Poll::Ready(Ok(count)) if count == length);
+        self.transport.blocked.set(written.is_pending());
+        if let Poll::Ready(result) = &written {
+            let count = result.as_ref().map_or(0, |count| *count);
+            self.transport.wrote(count);
+            self.pace.took(count);
+            self.patience = None;
+            return written;
+        }
+        self.pace.waiting.get_or_insert_with(Stopwatch::start);
+        // Who listens to a stream may be slow; only one that has gone is cut off.
+        let limit = if self.transport.streaming.is_set() { IDLE_MAX } else { self.pace.left() };
+        let patience = self.patience.get_or_insert_with(|| wait(limit));
+        ready!(patience.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
     /// Reads on without looking, until the peer is done, or it is enough.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let linger = self
@@ -191,42 +237,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for EdgeIo<T> {
 
 impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(self.poll_instead(cx))?;
-        let begins = !self.midway && self.opaque_left == 0;
-        if let Some(status) = bare_refusal(bytes).filter(|_| begins) {
-            self.replace(status);
-            // What does not go out now goes out with the flush that always follows.
-            if let Poll::Ready(Err(error)) = self.poll_instead(cx) {
-                return Poll::Ready(Err(error));
-            }
-            return Poll::Ready(Ok(bytes.len()));
-        }
-        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        if let Poll::Ready(Ok(count)) = written {
-            if begins {
-                self.pace = Pace::default();
-                if bytes.starts_with(b"HTTP/1.1 101") {
-                    self.requests.end();
-                }
-                self.opaque_left = opaque_bytes(bytes, self.transport.take_expected_body());
-            }
-            self.opaque_left = self.opaque_left.saturating_sub(count as u64);
-        }
-        self.midway = !matches!(written, Poll::Ready(Ok(count)) if count == bytes.len());
-        self.transport.blocked.set(written.is_pending());
-        if let Poll::Ready(result) = &written {
-            let count = result.as_ref().map_or(0, |count| *count);
-            self.transport.wrote(count);
-            self.pace.took(count);
-            self.patience = None;
-            return written;
-        }
-        self.pace.waiting.get_or_insert_with(Stopwatch::start);
-        // Who listens to a stream may be slow; only one that has gone is cut off.
-        let limit = if self.transport.streaming.is_set() { IDLE_MAX } else { self.pace.left() };
-        let patience = self.patience.get_or_insert_with(|| wait(limit));
-        ready!(patience.as_mut().poll(cx));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        self.poll_pieces(cx, bytes, bytes.len(), |inner, cx| inner.poll_write(cx, bytes))
+    }
+
+    /// An answer goes out as its head and its body. Put together first, what its reader has not taken yet would be kept a
+    /// second time, also where many are sent the same document.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let first = pieces.iter().find(|piece| !piece.is_empty()).map_or(&[][..], |piece| piece);
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        self.poll_pieces(cx, first, length, |inner, cx| inner.poll_write_vectored(cx, pieces))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -4,7 +4,7 @@
 //! one. The HTTP library is lenient where a proxy in front may not be: it takes a line that ends without a carriage
 //! return, and folds two equal `Content-Length` headers into one before anybody sees them. So the bytes are read along
 //! here first, and where they can be understood in two ways, the end of the line is replaced by a byte that the library
-//! refuses, with a 400.
+//! refuses, with a 400. It must refuse it wherever it stands, because nobody follows what comes after it.
 
 /// The beginning of a line is kept as far as this: enough for the headers that matter.
 const LINE_KEPT: usize = 64;
@@ -70,7 +70,11 @@ impl RequestFraming {
                     let Some(end) = memchr::memchr(b'\n', rest) else { return self.keep(rest) };
                     self.keep(&rest[..end]);
                     if self.end_line().is_err() {
-                        bytes[at + end] = 0;
+                        // In the size of a chunk the library refuses what is refused here; but it would take this byte
+                        // for a part of an extension, and read on.
+                        if self.part != Part::ChunkSize {
+                            bytes[at + end] = 0;
+                        }
                         self.part = Part::Over;
                         return;
                     }
@@ -145,7 +149,9 @@ fn header(line: &[u8]) -> Result<Option<Framing>, Ambiguous> {
     let Some(colon) = memchr::memchr(b':', line) else { return Ok(None) };
     let (name, value) = (&line[..colon], &line[colon + 1..]);
     if name.eq_ignore_ascii_case(b"transfer-encoding") {
-        return Ok(Some(Framing::Chunked));
+        // Whatever else it says, somebody in front may read it differently.
+        let is_chunked = value.trim_ascii().eq_ignore_ascii_case(b"chunked");
+        return is_chunked.then_some(Some(Framing::Chunked)).ok_or(Ambiguous);
     }
     if !name.eq_ignore_ascii_case(b"content-length") {
         return Ok(None);
@@ -208,12 +214,22 @@ mod tests {
             format!("{head}{chunked}content-length: 1\r\n"),
             format!("{head}content-length: +1\r\n"),
             format!("{head}content-length:{}1\r\n", " ".repeat(100)),
-            format!("{head}{chunked}\r\nx\r\n"),
-            format!("{head}{chunked}\r\n3\n"),
+            format!("{head}transfer-encoding: gzip, chunked\r\n"),
+            format!("{head}transfer-encoding: identity\r\n"),
+            format!("{head}transfer-encoding:\r\n"),
+            format!("{head}transfer-encoding:{}chunked\r\n", " ".repeat(100)),
             format!("{head}{chunked}\r\n3\r\na\nb\r\n0\r\nx: y\n"),
             format!("{head}content-length: 3\r\n\r\na\nbGET / HTTP/1.1\n"),
         ] {
             assert_eq!(spoiled_at(&bad), Some(bad.len() - 1), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_size_of_a_chunk_is_left_to_the_library() {
+        for bad in ["x\r\n", "3\n", "3;x\n", "3;x\nabc\r\n", "fffffffffffffffff\r\n"] {
+            let text = format!("POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{bad}");
+            assert_eq!(spoiled_at(&text), None, "{bad:?}");
         }
     }
 

@@ -74,9 +74,7 @@ impl<B: HttpBody> IncomingRequest<B> {
 
     /// The request is read; from here until the answer a stopping server waits for it.
     pub(crate) fn mark_working(&self) {
-        if let Some(transport) = self.parts.extensions.get::<Transport>() {
-            transport.working.set(true);
-        }
+        self.parts.extensions.get::<Transport>().inspect(|transport| transport.set_working(true));
     }
 
     /// The connection's client has authenticated.
@@ -113,7 +111,7 @@ impl<B: HttpBody> IncomingRequest<B> {
             *response.body_mut() = Bytes::new();
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
-        transport.inspect(|transport| transport.working.set(false));
+        transport.inspect(|transport| transport.set_working(false));
         response
     }
 }

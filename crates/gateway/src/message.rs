@@ -13,9 +13,9 @@ use tokio::sync::Semaphore;
 use crate::body::{self, HttpBody};
 use crate::incoming::IncomingRequest;
 
-/// A body of so many bytes is parsed beside the threads that serve everybody.
-const PARSE_ASIDE_BYTES: usize = 64 << 10;
-/// Two such bodies at once: many threads that parse would take the processors from those that answer.
+/// What has more bytes than this is parsed beside the threads that serve everybody.
+const PARSE_HERE_BYTES: usize = 64 << 10;
+/// Two such texts at once: many threads that parse would take the processors from those that answer.
 static PARSERS: Semaphore = Semaphore::const_new(2);
 
 /// One message from path, query and body: the path wins over the body, and only requests without a body take a query.
@@ -71,12 +71,25 @@ async fn read_body<B: HttpBody>(incoming: &mut IncomingRequest<B>, spec: &Spec) 
     if bytes.is_empty() {
         return Ok(Fields::new());
     }
-    if bytes.len() < PARSE_ASIDE_BYTES {
-        return Ok(parse_object(&bytes, values_max)?);
+    Ok(parse(bytes, move |text| parse_object(text, values_max)).await??)
+}
+
+/// Reads a client's text, whatever carried it.
+pub(crate) async fn parse<T: Send + 'static>(
+    text: Bytes,
+    read: impl FnOnce(&[u8]) -> T + Send + 'static,
+) -> Result<T, Problem> {
+    if text.len() <= PARSE_HERE_BYTES {
+        return Ok(read(&text));
     }
-    let _permit = PARSERS.acquire().await.map_err(Problem::internal)?;
-    let parsing = tokio::task::spawn_blocking(move || parse_object(&bytes, values_max));
-    Ok(parsing.await.map_err(Problem::internal)??)
+    let permit = PARSERS.acquire().await.map_err(Problem::internal)?;
+    let reading = tokio::task::spawn_blocking(move || {
+        let value = read(&text);
+        // Held until here, also when the client has gone meanwhile.
+        drop(permit);
+        value
+    });
+    reading.await.map_err(Problem::internal)
 }
 
 /// The body, which says that it is JSON; empty when there is none.
@@ -84,7 +97,7 @@ pub(crate) async fn read_json<B: HttpBody>(
     incoming: &mut IncomingRequest<B>,
     limit: u64,
 ) -> Result<Bytes, Problem> {
-    incoming.body.check_declared(limit)?;
+    incoming.body.check_declared(Spec::BODY_LIMIT)?;
     if incoming.body.has_ended() {
         return Ok(Bytes::new());
     }
@@ -93,7 +106,7 @@ pub(crate) async fn read_json<B: HttpBody>(
         let message = "The body must be JSON, with `Content-Type: application/json`.";
         return Err(Problem::new(Code::UnsupportedMediaType, message));
     }
-    incoming.body.read(limit).await
+    incoming.body.read_json(limit).await
 }
 
 fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {

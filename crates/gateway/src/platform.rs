@@ -275,7 +275,10 @@ impl Operation for GetDocument {
 struct PostMessage {}
 
 impl Operation for PostMessage {
-    const SPEC: Spec = Spec::post("platform.messages.answer", "/mcp").opens(Protocol::Mcp).undocumented();
+    const SPEC: Spec = Spec::post("platform.messages.answer", "/mcp")
+        .opens(Protocol::Mcp)
+        .body_limit(Spec::BODY_LIMIT)
+        .undocumented();
     type Area = Platform;
     type Answer = Done;
 

@@ -148,10 +148,10 @@ async fn serve_http(
         request.extensions_mut().insert(PeerAddress(peer.ip()));
         // Its head was read.
         transport.step();
-        transport.set_serving(true);
+        transport.serving.set(true);
         async move {
             let answer = handler.handle(request).await;
-            transport.set_serving(false);
+            transport.serving.set(false);
             Ok::<_, std::convert::Infallible>(answer)
         }
     });

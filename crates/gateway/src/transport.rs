@@ -55,7 +55,7 @@ pub(crate) struct TransportState {
     /// Was part of a request's body not read?
     pub(crate) unread: Flag,
     /// Does an operation run for a request that was read whole?
-    pub(crate) working: Flag,
+    working: Flag,
     /// Does an answer wait for the peer to take it?
     pub(crate) blocked: Flag,
     /// Has a request been read, and not answered yet?
@@ -81,10 +81,11 @@ impl TransportState {
         self.permit.as_ref().inspect(|permit| permit.set_authenticated());
     }
 
-    /// Has a request been read, and not answered yet?
-    pub(crate) fn set_serving(&self, serving: bool) {
-        self.serving.set(serving);
-        self.permit.as_ref().inspect(|permit| permit.set_busy(serving));
+    /// Does an operation run for a request that was read whole? A request that is still coming in is worth no more than
+    /// silence: whoever sends it may take their time.
+    pub(crate) fn set_working(&self, working: bool) {
+        self.working.set(working);
+        self.permit.as_ref().inspect(|permit| permit.set_busy(working));
     }
 
     /// Resolves when the connection must end to make room for another.

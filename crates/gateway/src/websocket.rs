@@ -15,15 +15,14 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use crate::body::BODY_BYTES_MAX;
 use crate::edge::EdgeIo;
 
 /// What is read from a socket at once, and kept for each: most of them are quiet.
 const READ_BYTES: usize = 1 << 10;
 /// What is gathered before it is written.
 const WRITE_BYTES: usize = 16 << 10;
-/// What a frame may hold beside the body of a call.
-pub(crate) const FRAME_BYTES_MAX: usize = BODY_BYTES_MAX + (16 << 10);
+/// The largest body of a call (SPEC.md, Limits), and what a frame may hold beside it.
+pub(crate) const FRAME_BYTES_MAX: usize = (2 << 20) + (16 << 10);
 
 /// A WebSocket, once HTTP is over.
 pub(crate) type Ws = WebSocketStream<TcpStream>;

@@ -6,9 +6,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::ConfigError;
 
-/// Of four files that may be open, connections get three: the database, the journal, the listeners and outgoing calls
-/// need some, too.
-const CONNECTIONS_OF_FOUR: u64 = 3;
+/// Files that are no connections of callers: outgoing calls (webhooks alone have up to 512 in flight and keep 512 for the
+/// next), the metrics listener, the database, the journal, uploads.
+const OTHER_FILES: u64 = 1_536;
+/// Where there are few files, connections get this part of them,
+const CONNECTIONS_PART: u64 = 4;
+/// and where that is fewer than configured, one address this part of the connections.
+const ADDRESS_PART: usize = 4;
 
 /// What the configuration says about connections.
 pub(crate) fn connections(
@@ -43,15 +47,18 @@ pub(crate) fn raise() -> u64 {
 
 /// The settings, with no more connections than there may be files for them.
 pub(crate) fn within(settings: &ConnectionSettings, files: u64) -> ConnectionSettings {
-    let room = usize::try_from(files / 4 * CONNECTIONS_OF_FOUR).unwrap_or(usize::MAX);
-    if room < settings.total {
-        tracing::warn!(
-            files,
-            connections = room,
-            "The system lets this process open few files, so there can be fewer connections than configured"
-        );
+    let room = files.saturating_sub(OTHER_FILES).max(files / CONNECTIONS_PART).max(1);
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    if room >= settings.total {
+        return settings.clone();
     }
-    ConnectionSettings { total: settings.total.min(room), ..settings.clone() }
+    tracing::warn!(
+        files,
+        connections = room,
+        "The system lets this process open few files, so there can be fewer connections than configured"
+    );
+    let per_network = settings.per_network.min((room / ADDRESS_PART).max(1));
+    ConnectionSettings { total: room, per_network, ..settings.clone() }
 }
 
 #[cfg(test)]
@@ -60,9 +67,17 @@ mod tests {
 
     #[test]
     fn connections_leave_files_for_everything_else() {
-        let settings = ConnectionSettings { total: 20_000, ..ConnectionSettings::default() };
-        assert_eq!(within(&settings, 1_024).total, 768);
-        assert_eq!(within(&settings, 1_000_000).total, 20_000);
-        assert_eq!(within(&settings, u64::MAX).total, 20_000);
+        let settings =
+            ConnectionSettings { total: 20_000, per_network: 5_000, ..ConnectionSettings::default() };
+        let of = |files: u64| {
+            let ConnectionSettings { total, per_network, .. } = within(&settings, files);
+            (total, per_network)
+        };
+        assert_eq!(of(1_024), (256, 64), "no address gets all of them");
+        assert_eq!(of(4_096), (2_560, 640));
+        assert_eq!(of(20_000), (18_464, 4_616));
+        assert_eq!(of(21_536), (20_000, 5_000));
+        assert_eq!(of(u64::MAX), (20_000, 5_000));
+        assert_eq!(of(0), (1, 1));
     }
 }

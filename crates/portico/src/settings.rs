@@ -49,7 +49,7 @@ pub struct Settings {
     /// Networks of proxies whose `X-Forwarded-For` is believed, with commas between them [default: none]
     #[arg(long, env = "PORTICO_TRUSTED_PROXIES", global = true, value_name = "NETWORKS")]
     pub trusted_proxies: Option<String>,
-    /// How many connections there may be at once [default: 20000, or three of four files that the process may open]
+    /// How many connections there may be at once [default: 20000, or what the files that the process may open allow]
     #[arg(long, env = "PORTICO_MAX_CONNECTIONS", global = true, value_name = "NUMBER")]
     pub max_connections: Option<usize>,
     /// How many of them may come from one IPv4 address or one IPv6 network of 64 bits [default: 5000]

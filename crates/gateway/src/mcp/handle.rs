@@ -17,6 +17,7 @@ use super::stream::{AnswerMode, first_message};
 use super::{Mcp, methods, revision};
 use crate::body::HttpBody;
 use crate::incoming::IncomingRequest;
+use crate::message::{parse, read_json};
 use crate::outgoing::HttpAnswer;
 use crate::response::Refusal;
 use crate::scope::CallScope;
@@ -42,10 +43,14 @@ impl Mcp {
             refuse(&refusal, scope);
             return Err(refusal);
         }
-        let text = crate::message::read_json(incoming, entry.spec.body_limit).await;
+        let text = read_json(incoming, entry.spec.body_limit).await;
         incoming.mark_working();
+        let message = match text {
+            Ok(text) => parse(text, Message::read).await.unwrap_or_else(|problem| Err((None, problem))),
+            Err(problem) => Err((None, problem)),
+        };
         let context = RequestContext { entry, credential: &credential, parts: &incoming.parts };
-        match text.map_err(|problem| (None, problem)).and_then(|text| Message::read(&text)) {
+        match message {
             Ok(Message::Request { id, method, params }) => {
                 let answer = self.answer_request(context, id.clone(), method, params, scope).await;
                 Ok(answer.unwrap_or_else(|error| refused(error, &id, scope)))

@@ -1,12 +1,15 @@
 //! A message of JSON-RPC, and the answer to it.
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use portico_engine::input::{Fields, Node, VALUES_MAX, parse_object};
 use portico_kernel::{Code, Problem};
 use rmcp::model::{ErrorCode, ErrorData};
-use serde::Deserialize;
+use serde::de::{Error as _, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use crate::response;
@@ -34,7 +37,37 @@ impl Id {
 /// As much of a message as is needed to answer it.
 #[derive(Deserialize)]
 struct Envelope {
-    id: Option<Value>,
+    id: Option<Id>,
+}
+
+/// Reads nothing but an id: one that is no id may be as large as a message.
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct IdVisitor;
+
+        impl Visitor<'_> for IdVisitor {
+            type Value = Option<Id>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an id")
+            }
+
+            fn visit_i64<E>(self, id: i64) -> Result<Option<Id>, E> {
+                Ok(Id::read(&Node::Int(id)))
+            }
+
+            fn visit_u64<E>(self, id: u64) -> Result<Option<Id>, E> {
+                Ok(Id::read(&Node::Big(id)))
+            }
+
+            fn visit_str<E>(self, id: &str) -> Result<Option<Id>, E> {
+                Ok(Id::read(&Node::Text(id.to_owned())))
+            }
+        }
+
+        let id = deserializer.deserialize_any(IdVisitor)?;
+        id.ok_or_else(|| D::Error::custom("the id is too long"))
+    }
 }
 
 /// What a client sends.
@@ -53,12 +86,7 @@ impl Message {
         let read = parse_object(text, VALUES_MAX).map_err(Problem::from).and_then(Self::of);
         read.map_err(|problem| {
             let loosely = serde_json::from_slice::<Envelope>(text).ok();
-            let id = loosely.and_then(|envelope| match envelope.id? {
-                Value::String(id) => Id::read(&Node::Text(id)),
-                Value::Number(id) if id.is_i64() || id.is_u64() => Some(Id(id.to_string())),
-                _ => None,
-            });
-            (id, problem)
+            (loosely.and_then(|envelope| envelope.id), problem)
         })
     }
 

@@ -8,6 +8,7 @@ use super::client::{CALLS_MAX, Client, RpcReply};
 use super::encode::{self, PublishPacket};
 use super::filters::REPLIES;
 use crate::calls::{RpcAnswer, RpcCall, too_many_calls};
+use crate::message::parse;
 use portico_mqtt::codec::PubackReasonCode as Puback;
 use portico_mqtt::packets::Publish;
 
@@ -15,12 +16,11 @@ use portico_mqtt::packets::Publish;
 const CALLS: &str = "rpc/";
 
 /// The fields of a call; nothing sent means none.
-fn fields(payload: &[u8]) -> Result<Fields, Problem> {
+async fn fields(payload: Bytes) -> Result<Fields, Problem> {
     if payload.is_empty() {
-        Ok(Fields::new())
-    } else {
-        parse_object(payload, VALUES_MAX).map_err(Problem::from)
+        return Ok(Fields::new());
     }
+    Ok(parse(payload, |text| parse_object(text, VALUES_MAX)).await??)
 }
 
 impl Client {
@@ -49,28 +49,27 @@ impl Client {
         let assured = publish.id.is_some();
         let correlation = publish.correlation;
         let mut reply = RpcReply { topic, correlation, assured, is_answer: true, payload: Bytes::new() };
-        let fields = match fields(&publish.payload) {
-            Ok(_) if self.running.len() >= CALLS_MAX => Err(too_many_calls(CALLS_MAX, "connection")),
-            fields => fields,
-        };
-        match fields {
-            Ok(fields) => {
-                let (calls, credential) = (self.calls.clone(), self.connection.credential().clone());
-                let (method, key) = (method.to_owned(), publish.idempotency_key);
-                self.running.spawn(async move {
-                    let rpc = RpcCall { method: &method, fields, idempotency_key: key.as_deref() };
-                    match calls.call(&credential, rpc).await {
-                        RpcAnswer::Answer(answer) => reply.payload = answer,
-                        RpcAnswer::Refusal(problem) => reply.refuse(problem),
-                    }
-                    reply
-                });
-            }
-            Err(problem) => {
-                reply.refuse(problem.to_json("").into());
-                self.replies.push_back(reply);
-            }
+        if self.running.len() >= CALLS_MAX {
+            reply.refuse(too_many_calls(CALLS_MAX, "connection").to_json("").into());
+            self.replies.push_back(reply);
+            return Puback::Success;
         }
+        let (calls, credential) = (self.calls.clone(), self.connection.credential().clone());
+        let (method, key, payload) = (method.to_owned(), publish.idempotency_key, publish.payload);
+        self.running.spawn(async move {
+            let answer = match fields(payload).await {
+                Ok(fields) => {
+                    let rpc = RpcCall { method: &method, fields, idempotency_key: key.as_deref() };
+                    calls.call(&credential, rpc).await
+                }
+                Err(problem) => RpcAnswer::Refusal(problem.to_json("").into()),
+            };
+            match answer {
+                RpcAnswer::Answer(answer) => reply.payload = answer,
+                RpcAnswer::Refusal(problem) => reply.refuse(problem),
+            }
+            reply
+        });
         Puback::Success
     }
 

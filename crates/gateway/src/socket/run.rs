@@ -19,6 +19,7 @@ use super::frames::{self, CallFrame, InboundFrame, Ready, ServerFrame, Subscribe
 use super::{CLOSE_TIME_MAX, Close, broken, closing, text};
 use crate::calls::{Calls, RpcAnswer, RpcCall, too_many_calls};
 use crate::connections::{Connection, log_unreadable};
+use crate::message::parse;
 use crate::websocket::{FRAME_BYTES_MAX, Ws};
 
 /// Calls of one socket under way at once.
@@ -200,9 +201,10 @@ impl Socket {
     async fn received(&mut self, received: Option<Result<Message, Error>>) -> Result<(), SocketEnd> {
         self.heard = self.calls.engine.clock.now();
         match received {
-            Some(Ok(Message::Text(frame))) => match InboundFrame::read(frame.as_bytes()) {
-                Ok(frame) => self.take(frame).await,
-                Err(error) => self.refuse(&error.id, &error.problem).await,
+            Some(Ok(Message::Text(frame))) => match parse(frame.into(), InboundFrame::read).await {
+                Ok(Ok(frame)) => self.take(frame).await,
+                Ok(Err(error)) => self.refuse(&error.id, &error.problem).await,
+                Err(problem) => self.refuse("", &problem).await,
             },
             Some(Ok(Message::Binary(_))) => {
                 let problem = Problem::new(Code::BadRequest, "Frames are text: JSON in UTF-8.");

@@ -158,7 +158,8 @@ impl Operation for CreateThing {
         .tool(Tool::new("lab_create_thing", "Make a thing"))
         .scope("webhooks:write")
         .category(Category::Write)
-        .accepts_idempotency_key();
+        .accepts_idempotency_key()
+        .body_limit(Spec::BODY_LIMIT);
     type Area = Lab;
     type Answer = CreatedThing;
 

@@ -50,6 +50,37 @@ async fn silent_connections_shut_nobody_out() {
     assert_eq!(socket.call("identity.me.get", json!({})).await["result"]["kind"], "client");
 }
 
+/// Opens a connection whose request begins, and whose body never comes.
+async fn endless_body(served: &TestServer) -> TcpStream {
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let inbox = "/v1/webhooks/inboxes/inb_00000000000000000000000000/receive";
+    let head =
+        format!("POST {inbox} HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut begin = [0; 12];
+    soon("that the body is waited for", stream.read_exact(&mut begin)).await.unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 100");
+    stream
+}
+
+#[tokio::test]
+async fn a_request_that_never_ends_is_worth_no_more_than_silence() {
+    let served = served(20, 20).await;
+    let mut slow = Vec::new();
+    for _ in 0..20 {
+        slow.push(endless_body(&served).await);
+    }
+    let mut honest = TcpStream::connect(served.address).await.unwrap();
+    slow.push(endless_body(&served).await);
+    for stream in slow.drain(..2) {
+        closed(stream).await;
+    }
+    honest.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let mut begin = [0; 12];
+    soon("an answer", honest.read_exact(&mut begin)).await.unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200");
+}
+
 #[tokio::test]
 async fn a_client_that_authenticated_stays_while_strangers_come() {
     let served = served(20, 20).await;

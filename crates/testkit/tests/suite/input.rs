@@ -1,5 +1,9 @@
 //! Strict input: one message from path, query and body.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use bytes::Bytes;
 use http::Request;
 use http_body_util::StreamBody;
@@ -26,6 +30,7 @@ on_both_databases! {
     depth_is_limited,
     the_number_of_values_is_limited,
     bodies_are_limited_to_two_mebibytes,
+    bodies_are_limited_by_their_operation,
     a_request_without_a_body_is_an_empty_message,
     path_variables_override_the_body,
     queries_are_strict,
@@ -220,14 +225,14 @@ async fn bodies_are_limited_to_two_mebibytes(app: TestApp) {
     assert_eq!(largest["note_bytes"], json!((2 << 20) - 22));
     body(&app, &body_of((2 << 20) + 1)).await.refused(Code::PayloadTooLarge);
     // Not declared: frames of 64 KiB, and the count of those that were taken tells that reading stopped.
-    let taken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let taken = Arc::new(AtomicUsize::new(0));
     let count = taken.clone();
     let frames = (0..1_000).map(move |_| {
-        count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-        Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from(vec![b' '; 64 << 10])))
+        count.fetch_add(1, Ordering::SeqCst);
+        Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b' '; 64 << 10])))
     });
     let stream = StreamBody::new(Frames(frames.collect::<Vec<_>>().into_iter(), taken.clone()));
-    taken.store(0, std::sync::atomic::Ordering::SeqCst);
+    taken.store(0, Ordering::SeqCst);
     let request = Request::post(app.things())
         .header("host", "test")
         .header("authorization", format!("Bearer {}", app.token))
@@ -235,7 +240,38 @@ async fn bodies_are_limited_to_two_mebibytes(app: TestApp) {
         .body(stream)
         .unwrap();
     app.send_body(request).await.refused(Code::PayloadTooLarge);
-    assert_eq!(taken.load(std::sync::atomic::Ordering::SeqCst), 33, "2 MiB and the frame that was too many");
+    assert_eq!(taken.load(Ordering::SeqCst), 33, "2 MiB and the frame that was too many");
+}
+
+async fn bodies_are_limited_by_their_operation(app: TestApp) {
+    app.post(&app.things(), &json!({ "name": "a", "id": "t" })).await.ok();
+    let address = format!("{}/t", app.things());
+    let frame = r#"{"name":""}"#.len();
+    let of = |length: usize| format!(r#"{{"name":"{}"}}"#, "x".repeat(length - frame));
+    let patch = |body: String| app.send(TestRequest::new("PATCH", &address).bearer(&app.token).text(&body));
+    patch(of(64 << 10)).await.refused_field("name");
+    for length in [(64 << 10) + 1, 2 << 20] {
+        let description = patch(of(length)).await.refused_field("body");
+        assert_eq!(description, "is larger than 65536 bytes, the most that this operation has a use for");
+    }
+    patch(of((2 << 20) + 1)).await.refused(Code::PayloadTooLarge);
+    // The same where the length is not declared.
+    let chunked = async |body: String| {
+        let pieces = body.as_bytes().chunks(64 << 10);
+        let frames: Vec<_> =
+            pieces.map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::copy_from_slice(piece)))).collect();
+        let request = Request::patch(&address)
+            .header("host", "test")
+            .header("authorization", format!("Bearer {}", app.token))
+            .header("content-type", "application/json")
+            .body(StreamBody::new(Frames(frames.into_iter(), Arc::default())))
+            .unwrap();
+        app.send_body(request).await
+    };
+    chunked(of(64 << 10)).await.refused_field("name");
+    chunked(of((64 << 10) + 1)).await.refused_field("body");
+    chunked(of(2 << 20)).await.refused_field("body");
+    chunked(of((2 << 20) + 1)).await.refused(Code::PayloadTooLarge);
 }
 
 async fn a_request_without_a_body_is_an_empty_message(app: TestApp) {
@@ -336,7 +372,7 @@ async fn a_path_variable_may_hold_a_slash(app: TestApp) {
 }
 
 /// Frames that are counted as they are taken.
-struct Frames<I>(I, std::sync::Arc<std::sync::atomic::AtomicUsize>);
+struct Frames<I>(I, Arc<AtomicUsize>);
 
 impl<I: Iterator + Unpin> futures_util::Stream for Frames<I> {
     type Item = I::Item;
@@ -345,7 +381,7 @@ impl<I: Iterator + Unpin> futures_util::Stream for Frames<I> {
         mut self: std::pin::Pin<&mut Self>,
         _: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<I::Item>> {
-        self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        self.1.fetch_add(1, Ordering::SeqCst);
         std::task::Poll::Ready(self.0.next())
     }
 }

@@ -275,6 +275,9 @@ async fn what_is_no_message_is_a_problem() {
     ] {
         fault(&app.send(post(body)).await, 400, -32600);
     }
+    // What is no id is not looked at, however large it is.
+    let vast = format!(r#"{{"jsonrpc":"2.0","method":"ping","id":[{}0]}}"#, "{\"\":0},".repeat(200_000));
+    app.send(post(&vast)).await.refused_field("body");
     let of_no_revision = post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     app.send(of_no_revision.header("mcp-protocol-version", "1999-01-01")).await.refused(Code::BadRequest);
     let plain = TestRequest::new("POST", "/mcp")

@@ -230,6 +230,9 @@ async fn calls_are_those_of_rest(app: TestApp) {
         assert!(refused.properties.contains("error"));
         assert_eq!((&refused.payload["code"], &refused.payload["request_id"]), (&json!(code), &json!("")));
     }
+    let many = format!(r#"{{"x":[{}0]}}"#, "{\"\":0},".repeat(20_000));
+    let refused = client.call("lab.things.create", &many, None).await;
+    assert_eq!(refused.payload["details"][0]["description"], "holds more than 10000 values, the maximum");
     // Without a topic for the answer, or elsewhere, it is refused; the connection stays.
     client.send(0x32, &[&text("rpc/identity.me.get"), &[0, 8, 0][..]].concat()).await;
     assert_eq!(client.next().await.unwrap(), (0x40, vec![0, 8, 0x83]));

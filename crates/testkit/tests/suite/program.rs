@@ -121,6 +121,31 @@ pub(crate) fn admin(database: &TestDatabase, words: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// How many files the process may open: as it is, and as far as it may raise it.
+fn files_max(server: &Server) -> (String, String) {
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let mut words = line.split_whitespace().map(str::to_owned);
+    (words.next().unwrap(), words.next().unwrap())
+}
+
+#[tokio::test]
+async fn the_limit_of_open_files_is_raised_at_the_start() {
+    let database = TestDatabase::create(Database::Sqlite).await;
+    let of_server = command(&database);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", r#"ulimit -Sn 64; exec "$0" "$@""#]).arg(of_server.get_program());
+    limited.envs(of_server.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let server = Server::start_as(limited);
+    let (now, most) = files_max(&server);
+    assert_eq!(now, most);
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(&server.api).await.unwrap());
+    }
+    call(&server.api, "GET /healthz HTTP/1.1", "").await.unwrap().ok();
+}
+
 async fn a_newcomers_way(kind: Database) {
     let database = TestDatabase::create(kind).await;
     let server = Server::start(&database);

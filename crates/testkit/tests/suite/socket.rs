@@ -368,6 +368,11 @@ async fn frames_are_read_strictly() {
     let long = format!(r#"{{"type":"call","id":"{}","method":"identity.me.get"}}"#, "x".repeat(101));
     socket.send_text(&long).await;
     problem(&socket.receive().await, Code::BadRequest);
+    let many = format!(r#"{{"type":"call","id":"1","params":{{"x":[{}0]}}}}"#, "{\"\":0},".repeat(200_000));
+    socket.send_text(&many).await;
+    let frame = socket.receive().await;
+    let said = &problem(&frame, Code::BadRequest)["details"][0]["description"];
+    assert_eq!(said, "holds more than 10000 values, the maximum");
     // As large as a call may be, and larger.
     let org = served.app.account;
     let note = "n".repeat(2 << 20);

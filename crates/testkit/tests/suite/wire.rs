@@ -49,6 +49,66 @@ async fn what_is_not_http_gets_the_envelope_all_the_same() {
     talk(&served, long.as_bytes()).await.refused(Code::BadRequest);
 }
 
+/// Everything that the server answers to `bytes`, which are sent in pieces of that size.
+async fn answers_to(served: &TestServer, bytes: &[u8], piece: usize) -> String {
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    for piece in bytes.chunks(piece) {
+        // The server may have closed already.
+        if stream.write_all(piece).await.is_err() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let mut answers = Vec::new();
+    // Or even reset the connection, after its answer.
+    let _ = stream.read_to_end(&mut answers).await;
+    String::from_utf8_lossy(&answers).into_owned()
+}
+
+#[tokio::test]
+async fn nothing_is_smuggled_behind_a_request() {
+    let served = serve().await;
+    let good = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+    let post = format!(
+        "POST {} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n",
+        served.app.things(),
+        served.app.token
+    );
+    let chunked = format!("{post}transfer-encoding: chunked\r\n\r\n");
+    let whole = format!("{chunked}c;a=b\r\n{{\"name\":\"a\"}}\r\n0\r\nx: y\r\n\r\n");
+    let counted = format!("{post}content-length: 12\r\n\r\n{{\"name\":\"\n\"}}");
+    for bad in [
+        // In the head of a request, behind others on the same connection.
+        format!("{post}content-length: 12\r\ncontent-length: 12\r\n\r\n{{\"name\":\"a\"}}"),
+        format!("{post}content-length: 12\r\nx: y\r\nContent-Length: 12\r\n\r\n{{\"name\":\"a\"}}"),
+        format!("{post}transfer-encoding: chunked\r\ncontent-length: 12\r\n\r\n0\r\n\r\n"),
+        format!("{post}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        format!("{post}transfer-encoding: chunked\r\n identity\r\n\r\n0\r\n\r\n"),
+        format!("{post}content-length:\r\n 12\r\n\r\n{{\"name\":\"a\"}}"),
+        format!("{post}content-length : 12\r\n\r\n{{\"name\":\"a\"}}"),
+        format!("{post}content-length: 12\n\r\n{{\"name\":\"a\"}}"),
+        format!("{post}transfer-encoding: chunked\r\n\n0\r\n\r\n"),
+        // In a body.
+        format!("{chunked}c\n{{\"name\":\"a\"}}\r\n0\r\n\r\n"),
+        format!("{chunked}c;a\n{{\"name\":\"a\"}}\r\n0\r\n\r\n"),
+        format!("{chunked}c;{good}\r\n"),
+        format!("{chunked}c\r\n{{\"name\":\"a\"}}\n0\r\n\r\n"),
+        format!("{chunked}c\r\n{{\"name\":\"a\"}}\r\n0\r\nx: y\n\r\n"),
+    ] {
+        for before in ["", good, &whole, &counted] {
+            let sent = [before, &bad, good].concat();
+            for piece in [1, 7, sent.len()] {
+                let answers = answers_to(&served, sent.as_bytes(), piece).await;
+                let statuses: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|rest| &rest[..3]).collect();
+                let last = statuses.last().copied();
+                assert_eq!(statuses.len(), 1 + usize::from(!before.is_empty()), "{bad:?}: {answers}");
+                assert_eq!(last, Some("400"), "{bad:?}: {answers}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_refusal_arrives_although_the_body_was_not_read() {
     let served = serve().await;
