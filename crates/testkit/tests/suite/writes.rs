@@ -15,6 +15,7 @@ on_both_databases! {
     signing_in_counts_too_wherever_it_is,
     an_address_writes_a_hundred_and_twenty_times_a_minute,
     programs_are_told_in_oauths_own_shape,
+    a_network_of_ipv6_registers_eighty_apps_an_hour,
     a_refresh_token_is_used_a_hundred_and_twenty_times_a_minute,
     what_writes_nothing_is_not_counted,
 }
@@ -129,6 +130,20 @@ async fn programs_are_told_in_oauths_own_shape(app: TestApp) {
     let refused = app.send_auth(TestRequest::new("POST", "/signin/passkey/begin").json(&json!({}))).await;
     wait(&refused);
     assert!(refused.json()["error"].as_str().unwrap().contains("120"), "a script is told in JSON");
+}
+
+async fn a_network_of_ipv6_registers_eighty_apps_an_hour(app: TestApp) {
+    let body = json!({ "client_name": "An assistant", "redirect_uris": ["http://127.0.0.1/cb"] });
+    let register = async |address: String| {
+        let sent = TestRequest::new("POST", "/oauth2/register").json(&body).at(address.parse().unwrap());
+        app.send_auth(sent).await
+    };
+    for number in 0..80 {
+        assert_eq!(register(format!("2001:db8:7:{number:x}::1")).await.status, 201, "app {number}");
+    }
+    let refused = register("2001:db8:7:ffff::1".to_owned()).await;
+    assert_eq!((refused.status, &refused.json()["error"]), (429, &json!("temporarily_unavailable")));
+    assert_eq!(register("2001:db8:8::1".to_owned()).await.status, 201, "another network");
 }
 
 async fn a_refresh_token_is_used_a_hundred_and_twenty_times_a_minute(app: TestApp) {
