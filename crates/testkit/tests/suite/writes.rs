@@ -5,7 +5,7 @@ use std::time::Duration;
 use portico_testkit::{Answer, Browser, CONSOLE_URL, TestApp, TestRequest, form, on_both_databases};
 use serde_json::json;
 
-use crate::apps::{App, sign_in_and_authorize};
+use crate::apps::{App, VERIFIER, sign_in_and_authorize};
 use crate::settings::change;
 use crate::signin::PASSWORD;
 
@@ -62,20 +62,30 @@ async fn letting_an_app_in_without_a_question_counts_too(app: TestApp) {
     let mut browser = Browser::new(&app);
     browser.sign_in("ada@example.com", PASSWORD).await;
     // The sign-in was the first of thirty.
+    let mut codes = Vec::new();
     for number in 1..30 {
         let back = browser.get(&request).await;
-        assert!(back.parameter("code").is_some(), "request {number}: {}", back.status);
+        codes.push(back.parameter("code").unwrap_or_else(|| panic!("request {number}: {}", back.status)));
     }
     for _ in 0..5 {
         let refused = browser.get(&request).await;
         wait(&refused);
         assert_eq!(refused.header("location"), "");
     }
-    assert_eq!((app.count("authorizations").await, app.count("codes").await), (29, 29));
-    // Whoever is not signed in makes the server write nothing, however often they ask.
+    // Whoever is not signed in is not counted, however often they ask.
     for _ in 0..130 {
         assert_eq!(Browser::new(&app).get(&request).await.status, 303);
     }
+    // Nothing is written before the app takes it up.
+    assert_eq!((app.count("authorizations").await, app.count("codes").await), (0, 0));
+    let exchange = [
+        ("grant_type", "authorization_code"),
+        ("code", &*codes[28]),
+        ("redirect_uri", &*format!("{CONSOLE_URL}/callback")),
+        ("code_verifier", VERIFIER),
+    ];
+    assert_eq!(console.token(&app, &exchange).await.status, 200);
+    assert_eq!((app.count("authorizations").await, app.count("codes").await), (1, 0));
 }
 
 async fn signing_in_counts_too_wherever_it_is(app: TestApp) {
