@@ -53,6 +53,11 @@ impl Scopes {
         }
     }
 
+    /// The set without the names that are no scope: a stored list may hold one that no area brings any more.
+    pub fn known(&self, set: &ScopeSet) -> ScopeSet {
+        set.names().filter(|name| self.contains(name)).collect()
+    }
+
     /// Lists the names wherever a schema says that a text is the name of a scope.
     pub fn list_in_schema(&self, schema: &mut Value) {
         match schema {

@@ -47,8 +47,8 @@ pub struct NewCredential {
     pub account: AccountId,
     /// A name by which its maker knows it.
     pub name: String,
-    /// What it may call.
-    pub scopes: ScopeSet,
+    /// What it may call, as it was asked for.
+    pub scopes: Vec<String>,
     /// The key or API token that it is to be below.
     pub parent: Option<String>,
     /// When the one above it ends.
@@ -73,17 +73,27 @@ pub struct CreatedToken {
 
 impl NewCredential {
     /// A credential of `account`.
-    pub fn new(account: AccountId, name: String, scopes: ScopeSet, parent: Option<String>) -> Self {
+    pub fn new(account: AccountId, name: String, scopes: Vec<String>, parent: Option<String>) -> Self {
         Self { account, name, scopes, parent, ends_at: None }
     }
 
-    fn check(&self, ctx: &Ctx) -> Result<(), Problem> {
+    /// Its scopes, if they are scopes, and the name is one.
+    fn check(&self, ctx: &Ctx) -> Result<ScopeSet, Problem> {
         if self.scopes.is_empty() {
             return Err(Problem::field("scopes", "must name at least one scope"));
         }
-        ctx.engine().registry.scopes().check(&self.scopes)?;
+        let scopes = ctx.engine().registry.scopes().read(&self.scopes)?;
         check_name(&self.name, 0..=limits::NAME_CHARACTERS_MAX)
-            .map_err(|message| Problem::field("name", message))
+            .map_err(|message| Problem::field("name", message))?;
+        Ok(scopes)
+    }
+
+    /// Refuses the first of its scopes that may not be among them.
+    fn refuse_scope(&self, may_not: impl Fn(&str) -> bool, why: &str) -> Result<(), Problem> {
+        match self.scopes.iter().position(|name| may_not(name)) {
+            Some(index) => Err(Problem::field(format!("scopes[{index}]"), why)),
+            None => Ok(()),
+        }
     }
 
     /// Nobody gives more than they hold; a key makes keys below itself, and none that makes keys.
@@ -112,16 +122,11 @@ impl NewCredential {
             }
         };
         let bounds = [of_parent, caller.scopes.clone()];
-        if bounds.iter().flatten().any(|held| !self.scopes.is_within(held)) {
-            return Err(Problem::field("scopes", "must not go beyond those of the parent"));
-        }
-        if bounds.iter().any(Option::is_some) && self.scopes.contains("account:keys") {
-            return Err(Problem::field(
-                "scopes",
-                "must not hold `account:keys`, since it is below another key",
-            ));
-        }
-        Ok(())
+        let is_beyond = |name: &str| bounds.iter().flatten().any(|held| !held.contains(name));
+        self.refuse_scope(is_beyond, "must be a scope that the parent holds")?;
+        let is_below = bounds.iter().any(Option::is_some);
+        let why = "must not be `account:keys`, since the key is below another one";
+        self.refuse_scope(|name| is_below && name == "account:keys", why)
     }
 
     /// The row, once there is room for one more of its kind in the account.
@@ -131,7 +136,7 @@ impl NewCredential {
         kind: CredentialKind,
         id: String,
     ) -> Result<CredentialRow, Problem> {
-        self.check(ctx)?;
+        let scopes = self.check(ctx)?;
         ctx.lock_account(self.account).await?.active()?;
         self.place(ctx).await?;
         let (now, created_by) = (ctx.now(), ctx.caller().subject.clone());
@@ -145,7 +150,7 @@ impl NewCredential {
             account_id: self.account,
             kind,
             name: self.name,
-            scopes: self.scopes.to_string(),
+            scopes: scopes.to_string(),
             secret_hash: None,
             secret_hint: String::new(),
             parent: self.parent,

@@ -135,8 +135,7 @@ impl Operation for CreateKey {
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewKey, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
-        let scopes = ctx.engine().registry.scopes().read(&self.scopes)?;
-        let new = NewCredential::new(account, self.name, scopes, self.parent);
+        let new = NewCredential::new(account, self.name, self.scopes, self.parent);
         let made = identity.create_key(ctx, new).await?;
         Ok(NewKey { key: made.key, client_secret: made.secret.expose().clone() })
     }
@@ -182,8 +181,7 @@ impl Operation for CreateToken {
 
     async fn run(self, identity: &Identity, ctx: &mut Ctx) -> Result<NewToken, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
-        let scopes = ctx.engine().registry.scopes().read(&self.scopes)?;
-        let new = NewCredential::new(account, self.name, scopes, None);
+        let new = NewCredential::new(account, self.name, self.scopes, None);
         let made = identity.create_token(ctx, new, self.days).await?;
         Ok(NewToken { key: made.key, token: made.token.expose().clone() })
     }

@@ -61,7 +61,7 @@ pub const REFRESH_TOKEN_DAYS: u16 = 90;
 pub const REFRESH_GRACE: Duration = Duration::from_secs(30);
 /// How many spent refresh tokens are remembered for that long.
 pub const REFRESH_SPENT_MAX: usize = 16;
-/// How long a code is remembered, so that one that is used again ends what it gave.
+/// How long a code still says what it was for, so that one that is used again ends what it gave.
 pub const CODE_KEPT: Duration = Duration::from_hours(24);
 /// How long an app that registered itself is kept when nobody lets it in.
 pub const CLIENT_UNUSED_LIFE: Duration = Duration::from_hours(24);
@@ -124,8 +124,8 @@ pub const WRITERS_MAX: usize = 10_000;
 pub const KNOWN_BROWSER_LIFE: Duration = Duration::from_hours(365 * 24);
 /// People to whom one browser is known; the one who signed in longest ago makes room.
 pub const KNOWN_BROWSER_PEOPLE_MAX: usize = 10;
-/// How long an address waits after its first wrong password of a person whose sign-ins are slowed down. Each further
-/// one doubles it.
+/// How long an address waits after its tenth wrong password of a person, or after its first while that person's sign-ins
+/// are slowed down. Each further one doubles it.
 pub const SIGN_IN_PAUSE: Duration = Duration::from_secs(15);
 
 /// How often what is over is removed.

@@ -205,11 +205,13 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
             json!({ "account_id": id, "name": name, "plan": plan })
         }
         Admin::Token(TokenCommand::Create { account, scopes, days, name }) => {
+            let scopes = scopes.names().map(str::to_owned).collect();
             let new = NewCredential::new(account, name, scopes, None);
             let made = app.identity.create_token(&mut ctx, new, days).await?;
             json!({ "token_id": made.key.id, "token": made.token.expose(), "expires_at": made.key.expires_at })
         }
         Admin::Key(KeyCommand::Create { account, scopes, name }) => {
+            let scopes = scopes.names().map(str::to_owned).collect();
             let new = NewCredential::new(account, name, scopes, None);
             let made = app.identity.create_key(&mut ctx, new).await?;
             json!({ "key_id": made.key.id, "client_id": made.key.client_id, "client_secret": made.secret.expose() })

@@ -85,7 +85,7 @@ pub fn oauth_refusal(path: &str, problem: &Problem) -> Option<Response<Bytes>> {
         return None;
     }
     let error = match problem.code() {
-        Code::Unavailable | Code::Timeout => "temporarily_unavailable",
+        Code::RateLimited | Code::Unavailable | Code::Timeout => "temporarily_unavailable",
         code if code.status() >= 500 => "server_error",
         _ => "invalid_request",
     };

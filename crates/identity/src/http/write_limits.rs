@@ -32,6 +32,11 @@ impl Writer {
         }
     }
 
+    /// Is it where requests come from, and not whom they are of? Strangers can have many of these.
+    const fn is_a_place(&self) -> bool {
+        matches!(self, Self::Address(_) | Self::Network(_))
+    }
+
     const fn name(&self) -> &'static str {
         match self {
             Self::Person(_) => "person",
@@ -119,7 +124,10 @@ impl WriteLimits {
         }
         if counted.len() >= limits::WRITERS_MAX {
             counted.retain(|_, times| !times.back().is_none_or(is_over));
-            // So many at once are no one stranger. What is forgotten is a minute.
+            // So many at once are no one stranger. What is forgotten is a minute: of people only if they are so many.
+            if counted.len() >= limits::WRITERS_MAX {
+                counted.retain(|writer, _| !writer.is_a_place());
+            }
             if counted.len() >= limits::WRITERS_MAX {
                 counted.clear();
             }
@@ -139,6 +147,8 @@ fn from(context: &RequestContext<'_>) -> Vec<Writer> {
 
 #[cfg(test)]
 mod tests {
+    use portico_kernel::{Entropy, SystemEntropy};
+
     use super::*;
 
     fn address(number: usize) -> Vec<Writer> {
@@ -169,5 +179,18 @@ mod tests {
             counted.take(now, address(number)).unwrap();
             assert!(counted.0.lock().unwrap().len() <= limits::WRITERS_MAX);
         }
+    }
+
+    #[test]
+    fn strangers_do_not_make_a_person_forgotten() {
+        let (counted, now) = (WriteLimits::default(), Timestamp::from_seconds(1_000));
+        let person = (&SystemEntropy as &dyn Entropy).id(now);
+        for _ in 0..limits::WRITES_OF_PERSON {
+            counted.count_sign_in(person, now).unwrap();
+        }
+        for number in 0..2 * limits::WRITERS_MAX {
+            counted.take(now, address(number)).unwrap();
+        }
+        counted.count_sign_in(person, now).unwrap_err();
     }
 }

@@ -1,76 +1,136 @@
-//! Authorization codes: made when a person says yes, exchanged once within a minute.
+//! Authorization codes: made when an app is let in, exchanged once within a minute. A code carries what it stands for,
+//! sealed, so that letting an app in writes nothing before the app takes it up
+//! (docs/decisions/0037-a-code-carries-what-it-stands-for.md).
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico_engine::Ctx;
-use portico_kernel::{AuthorizationId, Caller, Problem, SessionId};
+use portico_kernel::{AccountId, AuthorizationId, Caller, PersonId, Problem, Role, SessionId, Timestamp};
+use portico_store::Tx;
+use serde::{Deserialize, Serialize};
 
 use super::authorize::AuthorizationRequest;
 use super::client::{Client, Origin};
 use super::refresh;
 use super::token::TokenResponse;
 use super::{EndpointError, OAuthError};
+use crate::http::sealed_state::StateSeal;
 use crate::http::{Params, RequestContext};
-use crate::people::{AccountChoice, ending};
-use crate::sql::oauth::{AuthorizationRow, CodeRow, Ending};
+use crate::people::ending;
+use crate::people::session::Session;
+use crate::sql::oauth::{AuthorizationRow, Ending};
 use crate::sql::people::PersonRow;
-use crate::{Identity, limits, secret, sql};
+use crate::{Identity, limits, sql};
 
 const PREFIX: &str = "pac_";
 
-impl Identity {
-    /// Authorizes the app for the person and the account that they chose; returns the code to send back.
-    pub(crate) async fn authorize(
-        &self,
-        ctx: &mut Ctx,
-        person: &PersonRow,
-        session: SessionId,
-        request: &AuthorizationRequest,
-        choice: &AccountChoice,
-    ) -> Result<String, Problem> {
-        let (now, engine) = (ctx.now(), ctx.engine().clone());
-        let id: AuthorizationId = ctx.new_id();
-        let is_console = request.client.origin == Origin::Console;
-        let row = AuthorizationRow {
-            id,
-            person_id: person.id,
-            client_id: request.client.id.clone(),
-            account_id: choice.account,
-            // Whoever signs out of the browser signs out of the console.
-            session_id: is_console.then_some(session),
-            audience: request.params.audience.clone(),
-            scopes: request.params.scopes.as_ref().map(ToString::to_string),
-            role: (!is_console).then_some(choice.role),
-            sealed_secret: refresh::new_family(&engine, id),
-            generation: 0,
-            spent: String::new(),
-            created_at: now,
-            // Until the code is exchanged there is nothing to keep.
-            expires_at: now + limits::CODE_LIFE,
-            revoked_at: None,
-        };
-        let code = format!("{PREFIX}{}", secret::random(engine.entropy.as_ref()));
-        let code_row = CodeRow {
-            hash: secret::hash(&code),
-            authorization_id: id,
-            redirect_uri: request.params.redirect_uri.clone(),
-            challenge: request.params.challenge.clone(),
-            expires_at: now + limits::CODE_LIFE,
-        };
-        let tx = ctx.tx().await?;
-        sql::oauth::insert_authorization(tx, &row).await?;
-        sql::oauth::insert_code(tx, &code_row).await?;
-        sql::oauth::use_client(tx, &row.client_id, now).await?;
-        if !is_console {
-            ctx.set_account(choice.account);
-            let app = serde_json::json!({ "client_id": row.client_id, "scopes": row.scopes });
-            ctx.audit_with("app.authorized", &id, app)?;
-        }
-        Ok(code)
+/// What a code stands for. The client and its address are what it is sealed for.
+#[derive(Serialize, Deserialize)]
+struct CodeGrant {
+    /// The authorization that it becomes. Once there is one, the code was used.
+    id: AuthorizationId,
+    person: PersonId,
+    session: SessionId,
+    account: AccountId,
+    audience: String,
+    scopes: Option<String>,
+    challenge: String,
+    /// In microseconds.
+    made_at: i64,
+}
+
+fn binding(client: &str, redirect_uri: &str) -> String {
+    format!("{client} {redirect_uri}")
+}
+
+const fn seal(binding: &str) -> StateSeal<'_> {
+    StateSeal { bound_to: binding, purpose: "authorization code" }
+}
+
+/// Lets the app in, for the person of the session and the account that they chose; returns the code to send back.
+pub(crate) fn make(
+    context: &RequestContext<'_>,
+    session: &Session,
+    request: &AuthorizationRequest,
+    account: AccountId,
+) -> Result<String, Problem> {
+    let params = &request.params;
+    let grant = CodeGrant {
+        id: context.engine.entropy.id(context.now),
+        person: session.person.id,
+        session: session.id,
+        account,
+        audience: params.audience.clone(),
+        scopes: params.scopes.as_ref().map(ToString::to_string),
+        challenge: params.challenge.clone(),
+        made_at: context.now.as_micros(),
+    };
+    let binding = binding(&request.client.id, &params.redirect_uri);
+    Ok(format!("{PREFIX}{}", seal(&binding).seal(context, limits::CODE_KEPT, grant)?))
+}
+
+impl CodeGrant {
+    fn made_at(&self) -> Timestamp {
+        Timestamp::from_micros(self.made_at)
     }
 
+    /// The person, and their role for the app, if all still stands that stood when the code was made. The session stands
+    /// until the commit.
+    async fn check(
+        &self,
+        identity: &Identity,
+        tx: &mut Tx,
+        client: &Client,
+        now: Timestamp,
+    ) -> Result<Option<(PersonRow, Option<Role>)>, Problem> {
+        if !sql::people::hold_session(tx, self.session, now).await? {
+            return Ok(None);
+        }
+        let Some(person) = sql::people::person(tx, &self.person.to_string()).await? else { return Ok(None) };
+        if client.origin == Origin::Console {
+            return Ok(Some((person, None)));
+        }
+        if sql::is_closed(tx, self.account).await?
+            || sql::oauth::is_revoked_since(tx, self.person, &client.id, self.made_at()).await?
+        {
+            return Ok(None);
+        }
+        let memberships = identity.enrolment.memberships(tx, self.person).await?;
+        let chosen = memberships.into_iter().find(|membership| membership.account == self.account);
+        Ok(chosen.map(|membership| (person, Some(membership.role))))
+    }
+
+    /// What the person lets the app do from now on.
+    fn authorization(
+        &self,
+        context: &RequestContext<'_>,
+        client: &Client,
+        role: Option<Role>,
+    ) -> AuthorizationRow {
+        let is_console = client.origin == Origin::Console;
+        AuthorizationRow {
+            id: self.id,
+            person_id: self.person,
+            client_id: client.id.clone(),
+            account_id: self.account,
+            // Whoever signs out of the browser signs out of the console.
+            session_id: is_console.then_some(self.session),
+            audience: self.audience.clone(),
+            scopes: self.scopes.clone(),
+            role,
+            sealed_secret: refresh::new_family(context.engine, self.id),
+            generation: 1,
+            spent: String::new(),
+            created_at: context.now,
+            expires_at: context.now,
+            revoked_at: None,
+        }
+    }
+}
+
+impl Identity {
     /// Exchanges a code. Used again, it ends what it gave the first time.
     pub(crate) async fn exchange_code(
         &self,
@@ -83,46 +143,52 @@ impl Identity {
         let verifier = form.required("code_verifier")?;
         let redirect_uri = form.required("redirect_uri")?;
         let named = self.named_audience(form)?;
-        let mut tx = engine.db.write().await?;
-        let row =
-            sql::oauth::code(&mut tx, secret::hash(code)).await?.ok_or_else(OAuthError::invalid_grant)?;
-        let authorization = sql::oauth::authorization(&mut tx, row.authorization_id).await?;
-        let authorization = authorization.filter(|authorization| authorization.client_id == client.id);
-        let mut authorization = authorization.ok_or_else(OAuthError::invalid_grant)?;
-        if row.redirect_uri != redirect_uri || !proves(verifier, &row.challenge) {
+        let sealed = code.strip_prefix(PREFIX).unwrap_or_default();
+        let grant: Option<CodeGrant> = seal(&binding(&client.id, redirect_uri)).open(context, sealed);
+        let grant = grant.filter(|grant| proves(verifier, &grant.challenge));
+        let grant = grant.ok_or_else(OAuthError::invalid_grant)?;
+        if let Some(used) = sql::oauth::authorization(&mut engine.db.query(), grant.id).await? {
+            return Err(end_reused(context, &used).await?.into());
+        }
+        if grant.made_at() + limits::CODE_LIFE <= now {
             return Err(OAuthError::invalid_grant().into());
         }
-        if !sql::oauth::take_code(&mut tx, row.hash, now).await? {
-            tx.rollback().await?;
-            tracing::warn!(authorization = %authorization.id, "Authorization code reused; authorization revoked");
-            let mut ctx =
-                Ctx::acting(engine, Caller::person(authorization.person_id, ""), &context.request_id);
-            if !ending::end(&mut ctx, &Ending::One(authorization.id)).await?.is_empty() {
-                ctx.set_account(authorization.account_id);
-                ctx.audit("app.code_reused", &authorization.id)?;
-            }
-            ctx.finish().await?;
-            return Err(OAuthError::invalid_grant().into());
+        if named.is_some_and(|named| named != grant.audience) {
+            return Err(OAuthError::new("invalid_target", "The code is for another audience.").into());
         }
-        let active = now < row.expires_at && authorization.revoked_at.is_none();
-        if !active || named.is_some_and(|named| named != authorization.audience) {
-            let error =
-                active.then(|| OAuthError::new("invalid_target", "The code is for another audience."));
-            tx.commit().await?;
-            return Err(error.unwrap_or_else(OAuthError::invalid_grant).into());
+        let mut ctx = Ctx::acting(engine, Caller::person(grant.person, ""), &context.request_id);
+        let stands = grant.check(self, ctx.tx().await?, client, now).await?;
+        let (person, role) = stands.ok_or_else(OAuthError::invalid_grant)?;
+        let mut row = grant.authorization(context, client, role);
+        row.expires_at = self.refresh_end(&row, now);
+        if !sql::oauth::insert_authorization(ctx.tx().await?, &row).await? {
+            // Someone else was faster with the same code.
+            drop(ctx);
+            return Err(end_reused(context, &row).await?.into());
         }
-        let expires_at = self.refresh_end(&authorization, now);
-        if !sql::oauth::rotate_authorization(&mut tx, authorization.id, 0, "", now, expires_at).await? {
-            return Err(OAuthError::invalid_grant().into());
+        sql::oauth::use_client(ctx.tx().await?, &row.client_id, now).await?;
+        if role.is_some() {
+            ctx.set_account(row.account_id);
+            let app = serde_json::json!({ "client_id": row.client_id, "scopes": row.scopes });
+            ctx.audit_with("app.authorized", &row.id, app)?;
         }
-        let person = sql::people::person(&mut tx, &authorization.person_id.to_string()).await?;
-        let person = person.ok_or_else(OAuthError::invalid_grant)?;
-        authorization.generation = 1;
-        let refresh_token = refresh::token(engine, &authorization)?;
-        let issued = self.issue_for(engine, &authorization, &person, now)?;
-        tx.commit().await?;
+        let refresh_token = refresh::token(engine, &row)?;
+        let issued = self.issue_for(engine, &row, &person, now)?;
+        ctx.finish().await?;
         Ok(TokenResponse { refresh_token: Some(refresh_token), ..issued })
     }
+}
+
+/// Ends what a code gave that is used again: whoever uses it now, or whoever did before, has stolen it.
+async fn end_reused(context: &RequestContext<'_>, row: &AuthorizationRow) -> Result<OAuthError, Problem> {
+    tracing::warn!(authorization = %row.id, "Authorization code reused; authorization revoked");
+    let mut ctx = Ctx::acting(context.engine, Caller::person(row.person_id, ""), &context.request_id);
+    if !ending::end(&mut ctx, &Ending::One(row.id)).await?.is_empty() {
+        ctx.set_account(row.account_id);
+        ctx.audit("app.code_reused", &row.id)?;
+    }
+    ctx.finish().await?;
+    Ok(OAuthError::invalid_grant())
 }
 
 /// Is this what the challenge was made of (RFC 7636, S256)?

@@ -22,7 +22,7 @@ impl Identity {
         if self.named_audience(form)?.is_some_and(|audience| audience != AUDIENCE) {
             return Err(OAuthError::new("invalid_target", format!("The audience must be {AUDIENCE}.")).into());
         }
-        let held = key.scope_set();
+        let held = engine.registry.scopes().known(&key.scope_set());
         let scopes = match form.get("scope").filter(|scope| !scope.trim().is_empty()) {
             None => held,
             Some(context) => granted(engine, context, &held)?,

@@ -1,7 +1,7 @@
 //! OAuth 2.1: what apps and keys get tokens by.
 
 pub(crate) mod authorize;
-mod code;
+pub(crate) mod code;
 mod document;
 mod exchange;
 mod introspect;

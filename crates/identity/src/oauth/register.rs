@@ -10,7 +10,7 @@ use super::target::assistant_scopes;
 use super::{EndpointError, OAuthError, redirect};
 use crate::http::RequestContext;
 use crate::http::response::{self, AuthResponse};
-use crate::people::attempts::{self, REGISTRATIONS};
+use crate::people::attempts::{self, REGISTRATIONS, REGISTRATIONS_FROM_NETWORK};
 use crate::sql::oauth::ClientRow;
 use crate::{Identity, limits, secret, sql};
 
@@ -95,7 +95,8 @@ impl Identity {
         metadata.check_redirects()?;
         metadata.check_grants()?;
         let name = metadata.shown_name()?;
-        let limits = [(REGISTRATIONS, &*context.address_bucket())];
+        let network = context.network_bucket().map(|network| (REGISTRATIONS_FROM_NETWORK, network));
+        let limits: Vec<_> = [(REGISTRATIONS, context.address_bucket())].into_iter().chain(network).collect();
         OAuthError::check_rate(attempts::take(context.engine, context.now, &limits).await?)?;
         let id: AppId = context.engine.entropy.id(context.now);
         let asks_secret = metadata.asks_secret();

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use portico_engine::Engine;
-use portico_kernel::{CallerKind, Problem, Timestamp, hex};
+use portico_kernel::{CallerKind, Problem, ScopeSet, Timestamp, hex};
 use serde::Serialize;
 
 use super::client::AuthenticatedClient;
@@ -70,9 +70,10 @@ impl Identity {
             life: limits::ACCESS_TOKEN_LIFE,
             id: format!("{}.{}", row.id, hex(&engine.entropy.bytes::<16>())),
         };
+        let known = |scopes: &str| engine.registry.scopes().known(&ScopeSet::from(scopes)).to_string();
         let claims = Claims {
             client_id: Some(row.client_id.clone()),
-            scope: row.scopes.clone(),
+            scope: row.scopes.as_deref().map(known),
             org: Some(row.account_id),
             email: Some(person.email.clone()),
             email_verified: Some(person.email_verified),

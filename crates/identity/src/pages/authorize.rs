@@ -2,7 +2,7 @@
 
 use maud::html;
 use portico_engine::input::parse_form;
-use portico_kernel::{Code, Problem, Role, ScopeSet};
+use portico_kernel::{AccountId, Code, Problem, ScopeSet};
 use url::form_urlencoded;
 
 use super::PageRequest;
@@ -13,8 +13,7 @@ use crate::http::RequestContext;
 use crate::http::response::{self, AuthResponse};
 use crate::oauth::authorize::{AuthorizationError, AuthorizationRequest};
 use crate::oauth::client::{Client, Origin};
-use crate::oauth::{OAuthError, redirect};
-use crate::people::AccountChoice;
+use crate::oauth::{OAuthError, code, redirect};
 use crate::{Identity, sql};
 
 /// The address of this request without `prompt=login`: one sign-in is enough.
@@ -80,8 +79,8 @@ impl PageRequest<'_> {
             let back = [("again", "1"), ("return_to", &*without_login(self.context))];
             return Ok(response::see_other(&redirect::with_query("/signin", &back)));
         }
-        if let Some(choice) = self.settled(&request).await?.filter(|_| !prompts("consent")) {
-            return self.let_in(&request, &choice).await;
+        if let Some(account) = self.settled(&request).await?.filter(|_| !prompts("consent")) {
+            return self.let_in(&request, account);
         }
         if silent {
             return Ok(refuse("consent_required", "The person has not let this app in yet."));
@@ -93,53 +92,40 @@ impl PageRequest<'_> {
     /// The account for an app that need not ask: the console, or one that the operator knows and the person let in
     /// before. An app that the operator does not know, or that lives on the person's own machine without a secret, asks
     /// every time, since anyone could come in its name (RFC 8252, section 8.6).
-    async fn settled(&self, request: &AuthorizationRequest) -> Result<Option<AccountChoice>, Problem> {
+    async fn settled(&self, request: &AuthorizationRequest) -> Result<Option<AccountId>, Problem> {
         let Some(session) = &self.session else { return Ok(None) };
         let (person, client, params) = (&session.person, &request.client, &request.params);
+        match client.origin {
+            // An account that is to be erased can still be looked at.
+            Origin::Console => return Ok(Some(person.account_id)),
+            Origin::Registered | Origin::Document => return Ok(None),
+            Origin::Operator if !client.is_confidential() && !params.redirect_uri.starts_with("https:") => {
+                return Ok(None);
+            }
+            Origin::Operator => {}
+        }
         let mut tx = self.context.engine.db.read().await?;
         let memberships = self.identity.enrolment.memberships(&mut tx, person.id).await?;
         let before = sql::oauth::authorizations_of(&mut tx, person.id, self.context.now).await?;
         tx.rollback().await?;
-        let choice = |account| {
-            let found = memberships.iter().find(|membership| membership.account == account);
-            found.map(|membership| AccountChoice { account, role: membership.role })
+        let held = |row: &&sql::oauth::AuthorizationRow| {
+            let scopes = row.scopes.as_deref().map(ScopeSet::from);
+            row.client_id == client.id
+                && row.audience == params.audience
+                && params.scopes.as_ref().zip(scopes).is_some_and(|(asked, held)| asked.is_within(&held))
         };
-        match client.origin {
-            // An account that is to be erased can still be looked at.
-            Origin::Console => Ok(Some(
-                choice(person.account_id)
-                    .unwrap_or(AccountChoice { account: person.account_id, role: Role::Owner }),
-            )),
-            Origin::Registered | Origin::Document => Ok(None),
-            Origin::Operator if !client.is_confidential() && !params.redirect_uri.starts_with("https:") => {
-                Ok(None)
-            }
-            Origin::Operator => {
-                let held = |row: &sql::oauth::AuthorizationRow| {
-                    let scopes = row.scopes.as_deref().map(ScopeSet::from);
-                    row.client_id == client.id
-                        && row.audience == params.audience
-                        && params
-                            .scopes
-                            .as_ref()
-                            .zip(scopes)
-                            .is_some_and(|(asked, held)| asked.is_within(&held))
-                };
-                Ok(before.iter().find(|row| held(row)).and_then(|row| choice(row.account_id)))
-            }
-        }
+        let account = before.iter().find(held).map(|row| row.account_id);
+        Ok(account.filter(|account| memberships.iter().any(|membership| membership.account == *account)))
     }
 
     /// Redirects the person back to the app with a code.
-    pub(super) async fn let_in(
+    pub(super) fn let_in(
         &self,
         request: &AuthorizationRequest,
-        choice: &AccountChoice,
+        account: AccountId,
     ) -> Result<AuthResponse, Problem> {
         let Some(session) = &self.session else { return Ok(to_signin("/settings")) };
-        let mut ctx = session.ctx(self.context);
-        let code = self.identity.authorize(&mut ctx, &session.person, session.id, request, choice).await?;
-        ctx.finish().await?;
+        let code = code::make(self.context, session, request, account)?;
         Ok(response::see_other(&request.answer(&self.identity.issuer, &[("code", &code)])))
     }
 }

@@ -12,8 +12,8 @@ use crate::limits;
 use crate::oauth::authorize::AuthorizationRequest;
 use crate::oauth::client::Origin;
 use crate::oauth::{OAuthError, redirect};
+use crate::people::links;
 use crate::people::session::Session;
-use crate::people::{AccountChoice, links};
 
 /// Warns of an app that registered itself, or describes itself.
 pub(super) const UNCHECKED: &str = "Nobody here has checked this app. ";
@@ -111,6 +111,6 @@ impl PageRequest<'_> {
         let chosen =
             chosen.ok_or_else(|| Problem::new(Code::BadRequest, "Choose an account that you belong to."))?;
         self.use_once(form.text("request")).await?;
-        self.let_in(&request, &AccountChoice { account: chosen.account, role: chosen.role }).await
+        self.let_in(&request, chosen.account)
     }
 }

@@ -11,10 +11,11 @@
 //! 3. Back at `/oauth2/auth`, `PageRequest::settled` decides whether the person must be asked. If so, the request is
 //!    sealed for this session and carried to `/consent`, which names the app, its host, the scopes and the accounts to
 //!    choose from.
-//! 4. *Allow* uses the sealed request up, and `Identity::authorize` writes an authorization and a code that lives a
-//!    minute. The browser goes back to the app with the code.
-//! 5. The app exchanges the code with its PKCE verifier (`Identity::exchange_code`). The code is used up by one
-//!    statement, and using it again ends the authorization. The app gets a token of 15 minutes and a refresh token.
+//! 4. *Allow* uses the sealed request up, and the browser goes back to the app with a code that lives a minute. The code
+//!    carries what it stands for, sealed (`oauth/code.rs`); nothing is written yet.
+//! 5. The app exchanges the code with its PKCE verifier (`Identity::exchange_code`). One statement inserts the
+//!    authorization, so the code works once, and using it again ends the authorization. The app gets a token of 15
+//!    minutes and a refresh token.
 //! 6. The person disconnects the app in the settings, leaves the account or signs out. The authorization ends
 //!    (`people/ending.rs`), its id is added to the revocations, and within a second its tokens are refused on every
 //!    server.

@@ -33,8 +33,7 @@ impl PageRequest<'_> {
         let row = sql::people::password(&mut tx, person).await?;
         tx.rollback().await?;
         let hash = row.map(|row| row.hash);
-        let (network, given) = (self.context.network(), self.secret("current_password"));
-        if !self.identity.passwords.matches(&network, &given, hash).await? {
+        if !self.check_against("current_password", hash, &limits).await? {
             return Err(Problem::new(Code::Unauthenticated, "Your password is wrong."));
         }
         attempts::give_back(self.context.engine, self.context.now, &limits, EarlierAttempts::Clear).await

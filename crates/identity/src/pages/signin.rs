@@ -16,7 +16,8 @@ use crate::http::sealed_state::StateSeal;
 use crate::oauth::redirect;
 use crate::people::attempts::{
     self, AttemptLimit, AttemptOutcome, CODES_OF_PERSON, EarlierAttempts, SIGN_INS_FROM_ADDRESS,
-    SIGN_INS_FROM_NETWORK, SIGN_INS_OF_BROWSER, SIGN_INS_OF_PERSON, SIGN_INS_OF_PERSON_FROM_ADDRESS,
+    SIGN_INS_FROM_NETWORK, SIGN_INS_OF_BROWSER, SIGN_INS_OF_KNOWN_BROWSERS, SIGN_INS_OF_PERSON,
+    SIGN_INS_OF_PERSON_FROM_ADDRESS,
 };
 use crate::people::known_browser::KnownBrowser;
 use crate::people::session::{self, PENDING_COOKIE};
@@ -116,8 +117,7 @@ impl PageRequest<'_> {
         }
         let checked = kept.as_ref().map(|row| row.changed_at);
         let kept = kept.map(|row| row.hash);
-        let network = self.context.network();
-        let right = self.identity.passwords.matches(&network, &self.secret("password"), kept).await?;
+        let right = self.check_against("password", kept, &limits).await?;
         let Some(person) = person.clone().filter(|_| right) else {
             // What many addresses try at once is not written one by one: strangers would fill the person's log.
             if let Some(person) = person.filter(|_| outcome != AttemptOutcome::CountedSlowed) {
@@ -139,12 +139,27 @@ impl PageRequest<'_> {
         Ok(with_session(response::see_other(return_to)))
     }
 
+    /// Is what was typed in that field the password? Nobody has tried one that could not be checked.
+    pub(super) async fn check_against(
+        &self,
+        field: &str,
+        kept: Option<String>,
+        limits: &[(AttemptLimit, String)],
+    ) -> Result<bool, Problem> {
+        let (network, given) = (self.context.network(), self.secret(field));
+        let checked = self.identity.passwords.matches(&network, &given, kept).await;
+        if checked.is_err() {
+            attempts::give_back(self.context.engine, self.context.now, limits, EarlierAttempts::Keep).await?;
+        }
+        checked
+    }
+
     /// What a wrong password counts against. A browser that the person signed in with before counts for itself, and
     /// what strangers do elsewhere does not concern it.
     fn password_limits(&self, email: &str, person: Option<&PersonRow>) -> Vec<(AttemptLimit, String)> {
         let address = self.context.address_bucket();
-        match person.and_then(|person| KnownBrowser::attempts_key(self.context, person.id)) {
-            Some(browser) => vec![(SIGN_INS_OF_BROWSER, browser)],
+        match person.and_then(|person| self.browser_limits(person)) {
+            Some(limits) => limits,
             None => [
                 (SIGN_INS_OF_PERSON_FROM_ADDRESS, format!("{email} {address}")),
                 (SIGN_INS_OF_PERSON, email.to_owned()),
@@ -157,12 +172,15 @@ impl PageRequest<'_> {
 
     /// What a wrong code counts against.
     fn code_limits(&self, person: &PersonRow) -> Vec<(AttemptLimit, String)> {
-        match KnownBrowser::attempts_key(self.context, person.id) {
-            Some(browser) => vec![(SIGN_INS_OF_BROWSER, browser)],
-            None => {
-                [(CODES_OF_PERSON, person.id.to_string())].into_iter().chain(self.address_limits()).collect()
-            }
-        }
+        self.browser_limits(person).unwrap_or_else(|| {
+            [(CODES_OF_PERSON, person.id.to_string())].into_iter().chain(self.address_limits()).collect()
+        })
+    }
+
+    /// What counts in a browser that the person signed in with before; `None` in any other.
+    fn browser_limits(&self, person: &PersonRow) -> Option<Vec<(AttemptLimit, String)>> {
+        let browser = KnownBrowser::attempts_key(self.context, person.id)?;
+        Some(vec![(SIGN_INS_OF_BROWSER, browser), (SIGN_INS_OF_KNOWN_BROWSERS, person.id.to_string())])
     }
 
     fn address_limits(&self) -> impl Iterator<Item = (AttemptLimit, String)> {

@@ -26,21 +26,22 @@ pub(crate) struct AttemptLimit {
 enum Effect {
     /// Once it is used up, it refuses.
     Refuses,
-    /// The same; and once a limit beside it slows down, an attempt waits for twice as long as the one before it.
-    RefusesAndPauses,
+    /// Once it is used up, each attempt waits twice as long as the one before it. While a limit beside it slows down, that
+    /// begins after the first.
+    Pauses,
     /// Once it is used up, it refuses nobody, but slows down.
     SlowsDown,
 }
 
 /// Wrong passwords of one person from one address.
 pub(crate) const SIGN_INS_OF_PERSON_FROM_ADDRESS: AttemptLimit = AttemptLimit {
-    effect: Effect::RefusesAndPauses,
+    effect: Effect::Pauses,
     ..AttemptLimit::new("person at", 10, Duration::from_mins(15)).cleared()
 };
 /// Wrong passwords of one person from anywhere. Anybody who knows the e-mail address can cause them, so they keep
-/// nobody out.
+/// nobody out. They are more than one address can make.
 pub(crate) const SIGN_INS_OF_PERSON: AttemptLimit =
-    AttemptLimit { effect: Effect::SlowsDown, ..AttemptLimit::new("person", 10, Duration::from_mins(15)) };
+    AttemptLimit { effect: Effect::SlowsDown, ..AttemptLimit::new("person", 20, Duration::from_mins(15)) };
 /// Wrong passwords and codes from one address.
 pub(crate) const SIGN_INS_FROM_ADDRESS: AttemptLimit =
     AttemptLimit::new("address", 50, Duration::from_mins(15));
@@ -48,13 +49,21 @@ pub(crate) const SIGN_INS_FROM_ADDRESS: AttemptLimit =
 pub(crate) const SIGN_INS_FROM_NETWORK: AttemptLimit =
     AttemptLimit::new("network", 200, Duration::from_mins(15));
 /// Wrong passwords and codes of one person in a browser that they signed in with before.
-pub(crate) const SIGN_INS_OF_BROWSER: AttemptLimit =
-    AttemptLimit::new("browser", 10, Duration::from_mins(15)).cleared();
+pub(crate) const SIGN_INS_OF_BROWSER: AttemptLimit = AttemptLimit {
+    effect: Effect::Pauses,
+    ..AttemptLimit::new("browser", 10, Duration::from_mins(15)).cleared()
+};
+/// The same in all browsers that they signed in with before: whoever had their password once may have made many.
+pub(crate) const SIGN_INS_OF_KNOWN_BROWSERS: AttemptLimit =
+    AttemptLimit::new("browsers", 20, Duration::from_mins(15));
 /// Wrong codes of one person from anywhere: only someone who has the password gets to try one.
 pub(crate) const CODES_OF_PERSON: AttemptLimit =
     AttemptLimit::new("codes", 10, Duration::from_mins(15)).cleared();
 /// Registrations of apps from one address.
 pub(crate) const REGISTRATIONS: AttemptLimit = AttemptLimit::new("register", 20, Duration::from_hours(1));
+/// The same from one /48 of IPv6.
+pub(crate) const REGISTRATIONS_FROM_NETWORK: AttemptLimit =
+    AttemptLimit::new("register network", 80, Duration::from_hours(1));
 /// Documents of apps fetched for one address.
 pub(crate) const DOCUMENTS: AttemptLimit = AttemptLimit::new("document", 30, Duration::from_hours(1));
 /// Single tokens that a client revoked.
@@ -117,24 +126,31 @@ impl Attempts {
     fn wait(&self, now: Timestamp, slowed: bool) -> Option<Duration> {
         let count = self.times.len();
         let until = match self.limit.effect {
-            Effect::SlowsDown => return None,
-            _ if self.are_used_up() => self.times[count - self.limit.limit..]
-                .first()
-                .map(|oldest| Timestamp::from_micros(*oldest) + self.limit.window),
-            Effect::RefusesAndPauses if slowed => self.times.last().map(|last| {
-                let doubled = u32::try_from(count - 1).ok().and_then(|times| 2_u32.checked_pow(times));
-                let pause = limits::SIGN_IN_PAUSE.saturating_mul(doubled.unwrap_or(u32::MAX));
-                Timestamp::from_micros(*last) + pause.min(self.limit.window)
-            }),
-            Effect::Refuses | Effect::RefusesAndPauses => None,
+            Effect::SlowsDown => None,
+            Effect::Refuses => count
+                .checked_sub(self.limit.limit)
+                .map(|over| Timestamp::from_micros(self.times[over]) + self.limit.window),
+            Effect::Pauses => {
+                let free = if slowed { 1 } else { self.limit.limit };
+                let doublings = count.checked_sub(free).and_then(|over| u32::try_from(over).ok());
+                doublings.zip(self.times.last()).map(|(doublings, last)| {
+                    let times = 2_u32.saturating_pow(doublings);
+                    let pause = limits::SIGN_IN_PAUSE.saturating_mul(times).min(self.limit.window);
+                    Timestamp::from_micros(*last) + pause
+                })
+            }
         };
         until.map(|until| until.since(now)).filter(|wait| !wait.is_zero())
     }
 
     async fn write(self, tx: &mut Tx, now: Timestamp) -> Result<(), Problem> {
-        // Where nobody is refused, the last ones are enough to know that it is used up.
-        let last = &self.times[self.times.len().saturating_sub(self.limit.limit)..];
-        Ok(sql::set_attempts(tx, &self.bucket, &write(last), now + self.limit.window).await?)
+        // Where nobody waits, the last ones are enough to know that it is used up.
+        let beyond = match self.limit.effect {
+            Effect::SlowsDown => self.times.len().saturating_sub(self.limit.limit),
+            Effect::Refuses | Effect::Pauses => 0,
+        };
+        Ok(sql::set_attempts(tx, &self.bucket, &write(&self.times[beyond..]), now + self.limit.window)
+            .await?)
     }
 }
 

@@ -13,5 +13,5 @@ pub(crate) mod session;
 pub(crate) mod totp;
 
 pub(crate) use email::canonical;
-pub(crate) use person::{AccountChoice, check_name};
+pub(crate) use person::check_name;
 pub use person::{CreatedPerson, NewPerson, People};

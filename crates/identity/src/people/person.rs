@@ -6,9 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use portico_engine::ports::{Directory, Key, MailMessage, PersonRecord};
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{
-    AccountId, CallerKind, Code, PersonId, Problem, Role, Secret, SessionId, Timestamp, hex,
-};
+use portico_kernel::{AccountId, CallerKind, Code, PersonId, Problem, Secret, SessionId, Timestamp, hex};
 use portico_store::{OnConflict, StoreError, Tx};
 
 use super::attempts::{self, INVITATIONS, MAIL_TO};
@@ -20,12 +18,6 @@ use crate::oauth::client::CONSOLE;
 use crate::sql::oauth::Ending;
 use crate::sql::people::PersonRow;
 use crate::{Identity, limits, sql};
-
-/// The account that a person chose for an app, and their role in it.
-pub(crate) struct AccountChoice {
-    pub(crate) account: AccountId,
-    pub(crate) role: Role,
-}
 
 /// A person who is to be created.
 pub struct NewPerson {

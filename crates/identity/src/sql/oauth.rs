@@ -146,11 +146,12 @@ macro_rules! authorizations {
     };
 }
 
-pub(crate) async fn insert_authorization(tx: &mut Tx, row: &AuthorizationRow) -> Result<(), StoreError> {
-    tx.run(
+/// Returns whether it is new. Of any number that insert the same, one does.
+pub(crate) async fn insert_authorization(tx: &mut Tx, row: &AuthorizationRow) -> Result<bool, StoreError> {
+    let inserted = tx.execute(
         "insert into authorizations (id, person_id, client_id, account_id, session_id, audience, scopes, role, \
          sealed_secret, generation, spent, created_at, expires_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict (id) do nothing",
         args![
             row.id,
             row.person_id,
@@ -166,8 +167,8 @@ pub(crate) async fn insert_authorization(tx: &mut Tx, row: &AuthorizationRow) ->
             row.created_at,
             row.expires_at
         ],
-    )
-    .await
+    );
+    Ok(inserted.await? == 1)
 }
 
 pub(crate) async fn authorization(
@@ -175,6 +176,22 @@ pub(crate) async fn authorization(
     id: AuthorizationId,
 ) -> Result<Option<AuthorizationRow>, StoreError> {
     tx.first(authorizations!("id = $1"), args![id]).await
+}
+
+/// Did the person, or something in their name, take back what the app may do after that moment?
+pub(crate) async fn is_revoked_since(
+    tx: &mut Tx,
+    person: PersonId,
+    client: &str,
+    since: Timestamp,
+) -> Result<bool, StoreError> {
+    let revoked: i64 = tx
+        .value(
+            "select count(*) as value from authorizations where person_id = $1 and client_id = $2 and revoked_at > $3",
+            args![person, client.to_owned(), since],
+        )
+        .await?;
+    Ok(revoked > 0)
 }
 
 /// What the person let apps do, apps took up, and nobody has taken back, newest first.
@@ -274,41 +291,7 @@ pub(crate) async fn prune_authorizations(
     tx.execute(delete_some!("authorizations", "id", "expires_at < $1"), args![before, limit]).await
 }
 
-/// An authorization code.
-pub(crate) struct CodeRow {
-    pub(crate) hash: Vec<u8>,
-    pub(crate) authorization_id: AuthorizationId,
-    pub(crate) redirect_uri: String,
-    pub(crate) challenge: String,
-    pub(crate) expires_at: Timestamp,
-}
-
-from_row!(CodeRow { hash, authorization_id, redirect_uri, challenge, expires_at });
-
-pub(crate) async fn insert_code(tx: &mut Tx, row: &CodeRow) -> Result<(), StoreError> {
-    tx.run(
-        "insert into codes (hash, authorization_id, redirect_uri, challenge, expires_at) values ($1, $2, $3, $4, $5)",
-        args![row.hash, row.authorization_id, row.redirect_uri, row.challenge, row.expires_at],
-    )
-    .await
-}
-
-pub(crate) async fn code(tx: &mut Tx, hash: Vec<u8>) -> Result<Option<CodeRow>, StoreError> {
-    tx.first(
-        "select hash, authorization_id, redirect_uri, challenge, expires_at from codes where hash = $1",
-        args![hash],
-    )
-    .await
-}
-
-/// Uses a code up; returns whether it was unused. Of any number that try, one does.
-pub(crate) async fn take_code(tx: &mut Tx, hash: Vec<u8>, now: Timestamp) -> Result<bool, StoreError> {
-    let rows = tx
-        .execute("update codes set used_at = $2 where hash = $1 and used_at is null", args![hash, now])
-        .await?;
-    Ok(rows == 1)
-}
-
+/// Removes codes of servers before this one: a code is not kept any more.
 pub(crate) async fn prune_codes(tx: &mut Tx, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(delete_some!("codes", "hash", "expires_at < $1"), args![before, limit]).await
 }

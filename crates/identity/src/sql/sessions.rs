@@ -71,6 +71,12 @@ pub(crate) async fn is_session_active(
     Ok(row.is_some())
 }
 
+/// The same, and holds it until the commit: whoever ends it waits.
+pub(crate) async fn hold_session(tx: &mut Tx, id: SessionId, now: Timestamp) -> Result<bool, StoreError> {
+    let text = "update sessions set expires_at = expires_at where id = $1 and expires_at > $2";
+    Ok(tx.execute(text, args![id, now]).await? == 1)
+}
+
 /// The person's sessions, newest first.
 pub(crate) async fn sessions(tx: &mut Tx, person: PersonId) -> Result<Vec<SessionRow>, StoreError> {
     tx.all(sessions!("person_id = $1 order by id desc"), args![person]).await

@@ -7,6 +7,7 @@ use portico_testkit::{AUTH_URL, BASE_URL, Browser, CONSOLE_URL, TestApp, TestReq
 use serde_json::json;
 
 use crate::apps::{App, REDIRECT, Tokens, VERIFIER, allow, claims, sign_in_and_authorize};
+use crate::settings::change;
 use crate::signin::PASSWORD;
 
 async fn me(app: &TestApp, token: &str) -> portico_testkit::Answer {
@@ -28,6 +29,7 @@ on_both_databases! {
     what_is_wrong_is_told_to_the_app_with_iss,
     a_code_is_for_one_client_one_address_one_proof_and_one_minute,
     a_code_that_is_used_again_ends_what_it_gave,
+    a_code_ends_with_what_it_was_made_for,
     of_many_who_exchange_one_code_one_gets_tokens_and_they_are_ended,
     an_assistants_token_opens_no_rest_route,
     a_person_chooses_the_account_and_leaving_it_ends_the_app,
@@ -208,8 +210,6 @@ async fn a_code_is_for_one_client_one_address_one_proof_and_one_minute(app: Test
         .refused(&app, &[&exchange[..], &[("resource", "http://api.test/mcp")]].concat(), "invalid_target")
         .await;
     other.refused(&app, &exchange, "invalid_grant").await;
-    // A code whose audience was wrong is used up; another one goes through.
-    let code = allow(&mut browser, &client.request(&[])).await.parameter("code").unwrap();
     app.clock.advance(Duration::from_secs(61));
     assert_eq!(client.exchange(&app, &code).await.json()["error"], "invalid_grant", "a minute is over");
     let code = allow(&mut browser, &client.request(&[])).await.parameter("code").unwrap();
@@ -225,6 +225,8 @@ async fn a_code_that_is_used_again_ends_what_it_gave(app: TestApp) {
     let code = allow(&mut browser, &client.request(&[])).await.parameter("code").unwrap();
     let tokens = Tokens::read(&client.exchange(&app, &code).await);
     me(&app, &tokens.access).await.ok();
+    // Also where it could no longer be used the first time.
+    app.clock.advance(Duration::from_mins(2));
     assert_eq!(client.exchange(&app, &code).await.json()["error"], "invalid_grant");
     app.catch_up().await;
     me(&app, &tokens.access).await.refused(Code::Unauthenticated);
@@ -235,6 +237,49 @@ async fn a_code_that_is_used_again_ends_what_it_gave(app: TestApp) {
             "invalid_grant",
         )
         .await;
+}
+
+async fn a_code_ends_with_what_it_was_made_for(app: TestApp) {
+    let ada = app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let eve = app.new_person("eve@example.com", None).await;
+    app.join(app.account, eve.id, Role::Owner).await;
+    let client = App::create(&app, "identity:read", true).await;
+    let request = client.request(&[("redirect_uri", "https://app.example/cb")]);
+    let exchange = async |code: &str| {
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", "https://app.example/cb"),
+            ("code_verifier", VERIFIER),
+        ];
+        client.token(&app, &fields).await
+    };
+    let mut browser = Browser::new(&app);
+    browser.sign_in("ada@example.com", PASSWORD).await;
+    let first = allow(&mut browser, &request).await.parameter("code").unwrap();
+    Tokens::read(&exchange(&first).await);
+    // The person disconnects the app, that had been let in once more without a question.
+    let silent = browser.get(&request).await.parameter("code").unwrap();
+    app.clock.advance(Duration::from_secs(1));
+    assert_eq!(change(&mut browser, "/settings/apps/end", &[]).await.status, 303);
+    assert_eq!(exchange(&silent).await.json()["error"], "invalid_grant", "disconnected");
+    assert!(browser.get(&request).await.parameter("code").is_none(), "they are asked again");
+    // They leave the team that they chose.
+    app.join(app.account, ada.id, Role::Member).await;
+    let answer = browser.get(&request).await;
+    let page = browser.follow(answer).await;
+    let chosen = [("account", &*app.account.to_string()), ("decision", "allow")];
+    let of_team = browser.submit(&page, "/consent", &chosen).await.parameter("code").unwrap();
+    let member = format!("/v1/accounts/orgs/{}/members/{}", app.account, ada.id);
+    let owner = app.person_token(eve.id).await;
+    app.send(TestRequest::new("DELETE", &member).bearer(&owner)).await.ok();
+    assert_eq!(exchange(&of_team).await.json()["error"], "invalid_grant", "no longer a member");
+    // They sign out.
+    let own = allow(&mut browser, &request).await.parameter("code").unwrap();
+    let page = browser.get("/signout").await;
+    browser.submit(&page, "/signout", &[]).await;
+    assert_eq!(exchange(&own).await.json()["error"], "invalid_grant", "signed out");
+    assert_eq!(app.count("authorizations").await, 1);
 }
 
 async fn of_many_who_exchange_one_code_one_gets_tokens_and_they_are_ended(app: TestApp) {

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portico::admin::Admin;
 use portico_kernel::{Code, ScopeSet, seconds};
+use portico_store::args;
 use portico_testkit::{Answer, Database, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
 
@@ -51,6 +52,7 @@ on_both_databases! {
     a_revoked_key_gives_nothing_and_its_tokens_end,
     everything_else_there_is_an_envelope,
     endpoints_of_oauth_refuse_in_its_own_shape,
+    a_stored_name_that_is_no_scope_reads_as_nothing,
 }
 
 async fn a_key_is_exchanged_for_a_token_of_fifteen_minutes(app: TestApp) {
@@ -174,6 +176,24 @@ async fn everything_else_there_is_an_envelope(app: TestApp) {
     app.send_auth(TestRequest::new("POST", "/signin").bytes(vec![b'x'; 65_537]))
         .await
         .refused(Code::PayloadTooLarge);
+}
+
+async fn a_stored_name_that_is_no_scope_reads_as_nothing(app: TestApp) {
+    let key = app.new_key(app.account, "identity:read account:read".into()).await;
+    let mut tx = app.app.engine.db.write().await.unwrap();
+    let scopes = "account:read gone:read identity:read \u{e9} *";
+    tx.execute(
+        "update credentials set scopes = $2 where id = $1",
+        args![key["key_id"].as_str().unwrap().to_owned(), scopes.to_owned()],
+    )
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+    let token = app.exchange(&key).await;
+    assert_eq!(crate::apps::claims(&token)["scope"], "account:read identity:read");
+    app.send(TestRequest::new("GET", "/v1/me").bearer(&token)).await.ok();
+    let asked = exchange(&app, &key, "grant_type=client_credentials&scope=identity:read+gone:read").await;
+    refused(&asked, "invalid_scope");
 }
 
 /// Clients of OAuth read nothing but its own shape, whoever refuses them.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use portico_testkit::{Answer, Browser, CONSOLE_URL, TestApp, TestRequest, form, on_both_databases};
 use serde_json::json;
 
-use crate::apps::{App, sign_in_and_authorize};
+use crate::apps::{App, VERIFIER, sign_in_and_authorize};
 use crate::settings::change;
 use crate::signin::PASSWORD;
 
@@ -15,6 +15,7 @@ on_both_databases! {
     signing_in_counts_too_wherever_it_is,
     an_address_writes_a_hundred_and_twenty_times_a_minute,
     programs_are_told_in_oauths_own_shape,
+    a_network_of_ipv6_registers_eighty_apps_an_hour,
     a_refresh_token_is_used_a_hundred_and_twenty_times_a_minute,
     what_writes_nothing_is_not_counted,
 }
@@ -61,20 +62,30 @@ async fn letting_an_app_in_without_a_question_counts_too(app: TestApp) {
     let mut browser = Browser::new(&app);
     browser.sign_in("ada@example.com", PASSWORD).await;
     // The sign-in was the first of thirty.
+    let mut codes = Vec::new();
     for number in 1..30 {
         let back = browser.get(&request).await;
-        assert!(back.parameter("code").is_some(), "request {number}: {}", back.status);
+        codes.push(back.parameter("code").unwrap_or_else(|| panic!("request {number}: {}", back.status)));
     }
     for _ in 0..5 {
         let refused = browser.get(&request).await;
         wait(&refused);
         assert_eq!(refused.header("location"), "");
     }
-    assert_eq!((app.count("authorizations").await, app.count("codes").await), (29, 29));
-    // Whoever is not signed in makes the server write nothing, however often they ask.
+    // Whoever is not signed in is not counted, however often they ask.
     for _ in 0..130 {
         assert_eq!(Browser::new(&app).get(&request).await.status, 303);
     }
+    // Nothing is written before the app takes it up.
+    assert_eq!((app.count("authorizations").await, app.count("codes").await), (0, 0));
+    let exchange = [
+        ("grant_type", "authorization_code"),
+        ("code", &*codes[28]),
+        ("redirect_uri", &*format!("{CONSOLE_URL}/callback")),
+        ("code_verifier", VERIFIER),
+    ];
+    assert_eq!(console.token(&app, &exchange).await.status, 200);
+    assert_eq!((app.count("authorizations").await, app.count("codes").await), (1, 0));
 }
 
 async fn signing_in_counts_too_wherever_it_is(app: TestApp) {
@@ -129,6 +140,20 @@ async fn programs_are_told_in_oauths_own_shape(app: TestApp) {
     let refused = app.send_auth(TestRequest::new("POST", "/signin/passkey/begin").json(&json!({}))).await;
     wait(&refused);
     assert!(refused.json()["error"].as_str().unwrap().contains("120"), "a script is told in JSON");
+}
+
+async fn a_network_of_ipv6_registers_eighty_apps_an_hour(app: TestApp) {
+    let body = json!({ "client_name": "An assistant", "redirect_uris": ["http://127.0.0.1/cb"] });
+    let register = async |address: String| {
+        let sent = TestRequest::new("POST", "/oauth2/register").json(&body).at(address.parse().unwrap());
+        app.send_auth(sent).await
+    };
+    for number in 0..80 {
+        assert_eq!(register(format!("2001:db8:7:{number:x}::1")).await.status, 201, "app {number}");
+    }
+    let refused = register("2001:db8:7:ffff::1".to_owned()).await;
+    assert_eq!((refused.status, &refused.json()["error"]), (429, &json!("temporarily_unavailable")));
+    assert_eq!(register("2001:db8:8::1".to_owned()).await.status, 201, "another network");
 }
 
 async fn a_refresh_token_is_used_a_hundred_and_twenty_times_a_minute(app: TestApp) {
