@@ -31,9 +31,9 @@ impl RefusalLines {
         }
         let may = now.written < LINES_PER_SECOND;
         if may {
-            now.written += 1
+            now.written += 1;
         } else {
-            now.left_out += 1
+            now.left_out += 1;
         }
         may
     }
