@@ -142,7 +142,7 @@ impl Calls {
         let result = self.run_and_record(credential, call, Entry::is_callable, async |reply: Reply| {
             RpcAnswer::try_from(reply)
         });
-        result.await.unwrap_or_else(|problem| RpcAnswer::Refusal(problem.to_json("").into()))
+        result.await.unwrap_or_else(|problem| RpcAnswer::Refusal(problem.code(), problem.to_json("").into()))
     }
 
     /// Opens a connection of that kind for `credential`: admitted, limited and counted like a call. What is to be done
@@ -247,8 +247,8 @@ impl Calls {
 pub(crate) enum RpcAnswer {
     /// The answer, as JSON.
     Answer(Bytes),
-    /// The `Problem` of a refusal, as JSON. The frame's own id names the call, so it names none.
-    Refusal(Bytes),
+    /// The code of a refusal, and its `Problem` as JSON. The frame's own id names the call, so it names none.
+    Refusal(Code, Bytes),
 }
 
 impl TryFrom<Reply> for RpcAnswer {
@@ -256,16 +256,14 @@ impl TryFrom<Reply> for RpcAnswer {
 
     fn try_from(reply: Reply) -> Result<Self, Problem> {
         // An answer may carry a code of its own; only one that was kept is a `Problem`.
-        let is_answer = reply.refused.is_none() || !reply.replayed;
+        let refused = reply.refused.filter(|_| reply.replayed);
         let body = reply.into_json()?;
-        if is_answer {
-            return Ok(Self::Answer(body));
-        }
+        let Some((code, _)) = refused else { return Ok(Self::Answer(body)) };
         let problem = serde_json::from_slice::<Value>(&body).map(|mut problem| {
             problem["request_id"] = Value::from("");
             problem.to_string().into()
         });
-        Ok(Self::Refusal(problem.unwrap_or(body)))
+        Ok(Self::Refusal(code, problem.unwrap_or(body)))
     }
 }
 

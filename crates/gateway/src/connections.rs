@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use crate::client_ids::ClientIds;
 use crate::connection_limits::ConnectionLimits;
 use crate::credential::Credential;
-use crate::transport::{Transport, wait};
+use crate::transport::{Refusals, Transport, wait};
 
 /// How often it is asked whether each credential is still valid.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
@@ -93,6 +93,8 @@ pub(crate) struct Connection {
     state: Arc<ConnectionState>,
     ends: Sleep,
     ends_why: EndReason,
+    /// Of what came over it.
+    pub(crate) refusals: Refusals,
     _slot: Slot,
 }
 
@@ -142,6 +144,7 @@ impl Connections {
             state,
             ends: engine.clock.sleep(left),
             ends_why,
+            refusals: Refusals::default(),
             _slot: slot,
         })
     }

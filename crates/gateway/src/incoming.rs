@@ -103,7 +103,8 @@ impl<B: HttpBody> IncomingRequest<B> {
             response::close(&mut response);
             transport.inspect(|transport| transport.unread.set(true));
         }
-        if transport.is_some_and(|transport| transport.note_answer(response.status())) {
+        transport.inspect(|transport| transport.refusals.note(response.status().as_u16()));
+        if transport.is_some_and(|transport| transport.refusals.are_too_many()) {
             response::close(&mut response);
         }
         if self.parts.method == Method::HEAD && !response.body().is_empty() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{Request, StatusCode};
+use http::Request;
 use portico_kernel::Clock;
 use tokio::sync::Notify;
 
@@ -48,6 +48,23 @@ impl Transport {
 /// A connection ends after so many refusals in a row: whoever goes on does not listen.
 const REFUSALS_MAX: u32 = 100;
 
+/// How many of the last answers in a row said that the caller is unknown or calls too often.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(AtomicU32);
+
+impl Refusals {
+    /// Notes the status of an answer.
+    pub(crate) fn note(&self, status: u16) {
+        let in_a_row = if matches!(status, 401 | 429) { self.0.load(Ordering::Relaxed) + 1 } else { 0 };
+        self.0.store(in_a_row, Ordering::Relaxed);
+    }
+
+    /// Are there so many that the connection is to end?
+    pub(crate) fn are_too_many(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= REFUSALS_MAX
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct TransportState {
     /// Counts the connection for as long as anything of it is left; `None` for a request that came over none.
@@ -69,8 +86,7 @@ pub(crate) struct TransportState {
     /// Bytes that the peer's system has taken, and told when a stream's moves.
     written: AtomicU64,
     drained: Notify,
-    /// How many of the last answers in a row said that the caller is unknown or calls too often.
-    refusals: AtomicU32,
+    pub(crate) refusals: Refusals,
     /// Grows with every request and every piece of an answer that the peer takes.
     steps: AtomicU32,
 }
@@ -94,14 +110,6 @@ impl TransportState {
             Some(permit) => permit.cut().await,
             None => std::future::pending().await,
         }
-    }
-
-    /// Notes the status of an answer; returns whether there were so many refusals that the connection is to end.
-    pub(crate) fn note_answer(&self, status: StatusCode) -> bool {
-        let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
-        let in_a_row = if is_refusal { self.refusals.load(Ordering::Relaxed) + 1 } else { 0 };
-        self.refusals.store(in_a_row, Ordering::Relaxed);
-        in_a_row >= REFUSALS_MAX
     }
 
     /// A stopping server waits for this; not for a request that is still coming in.

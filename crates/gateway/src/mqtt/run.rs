@@ -63,6 +63,9 @@ impl Client {
                 return end;
             }
             self.fill();
+            if self.connection.refusals.are_too_many() {
+                return Reason::QuotaExceeded.into();
+            }
             step = match self.next().await {
                 ClientEvent::Transferred(progress) => self.transferred(progress).await,
                 ClientEvent::More => self.received().await,

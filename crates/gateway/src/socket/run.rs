@@ -35,8 +35,8 @@ struct Socket {
     calls: Arc<Calls>,
     connection: Connection,
     subscription: Option<Subscription>,
-    /// Calls under way: each ends with its frame.
-    running: JoinSet<Bytes>,
+    /// Calls under way.
+    running: JoinSet<CallEnd>,
     names: HashMap<String, AbortHandle>,
     ping: Sleep,
     heard: Timestamp,
@@ -47,8 +47,14 @@ struct Subscription {
     feed: Feed,
 }
 
-/// A call that has ended: its task and its frame.
-type FinishedCall = Result<(Id, Bytes), JoinError>;
+/// How a call ends: with a frame, and perhaps with a refusal.
+struct CallEnd {
+    frame: Bytes,
+    refused: Option<Code>,
+}
+
+/// A call that has ended, and its task.
+type FinishedCall = Result<(Id, CallEnd), JoinError>;
 
 /// What happened next.
 enum SocketEvent {
@@ -93,6 +99,9 @@ impl Socket {
         loop {
             if let Err(end) = sent {
                 return end;
+            }
+            if self.connection.refusals.are_too_many() {
+                return SocketEnd::Close(Close::TooMany);
             }
             sent = match self.next().await {
                 SocketEvent::Received(received) => Box::pin(self.received(received)).await,
@@ -143,16 +152,19 @@ impl Socket {
 
     /// Answers a call that has ended. One that was cancelled has its answer already, and its id may be reused by now.
     async fn ended(&mut self, ended: FinishedCall) -> Result<(), SocketEnd> {
-        let (task, frame) = match ended {
-            Ok((task, frame)) => (task, Some(frame)),
+        let (task, end) = match ended {
+            Ok((task, end)) => (task, Some(end)),
             Err(error) => (error.id(), None),
         };
         let known = self.names.iter().find(|(_, call)| call.id() == task).map(|(id, _)| id.clone());
         let Some(id) = known else { return Ok(()) };
         self.names.remove(&id);
-        let frame = frame
-            .unwrap_or_else(|| frames::error(&id, &Problem::internal("a call that panicked").to_json("")));
-        let sending = text(frame);
+        let end = end.unwrap_or_else(|| {
+            let problem = Problem::internal("a call that panicked");
+            CallEnd { frame: frames::error(&id, &problem.to_json("")), refused: Some(problem.code()) }
+        });
+        self.connection.refusals.note(end.refused.map_or(200, Code::status));
+        let sending = text(end.frame);
         // Whoever asks takes the answer: many that wait would cost more than events do.
         tokio::time::timeout(ANSWER_TIME_MAX, self.send([sending])).await.unwrap_or(Err(SocketEnd::Gone))
     }
@@ -161,9 +173,9 @@ impl Socket {
     async fn finish_calls(&mut self) {
         let finishing = async {
             while let Some(ended) = self.running.join_next_with_id().await {
-                let Ok((task, frame)) = ended else { continue };
+                let Ok((task, end)) = ended else { continue };
                 if self.names.values().any(|call| call.id() == task)
-                    && self.ws.send(text(frame)).await.is_err()
+                    && self.ws.send(text(end.frame)).await.is_err()
                 {
                     return;
                 }
@@ -227,6 +239,7 @@ impl Socket {
     }
 
     async fn refuse(&mut self, id: &str, problem: &Problem) -> Result<(), SocketEnd> {
+        self.connection.refusals.note(problem.code().status());
         self.send([text(frames::error(id, &problem.to_json("")))]).await
     }
 
@@ -268,6 +281,7 @@ impl Socket {
     async fn subscribe(&mut self, subscribe: Subscribe) -> Result<Vec<Message>, Problem> {
         let account = self.connection.account();
         self.calls.count_subscription(self.connection.credential(), account).await?;
+        self.connection.refusals.note(200);
         if self.subscription.is_some() {
             let message = "The socket has a subscription already; end it first.";
             return Err(Problem::failed_precondition("SUBSCRIBED", "gateway", message, []));
@@ -304,8 +318,12 @@ impl Socket {
             let idempotency_key = call.idempotency_key.as_deref();
             let rpc = RpcCall { method: &call.method, fields: params, idempotency_key };
             match calls.call(&credential, rpc).await {
-                RpcAnswer::Answer(answer) => frames::answer(&call.id, &answer),
-                RpcAnswer::Refusal(problem) => frames::error(&call.id, &problem),
+                RpcAnswer::Answer(answer) => {
+                    CallEnd { frame: frames::answer(&call.id, &answer), refused: None }
+                }
+                RpcAnswer::Refusal(code, problem) => {
+                    CallEnd { frame: frames::error(&call.id, &problem), refused: Some(code) }
+                }
             }
         });
         self.names.insert(id, running);

@@ -43,6 +43,7 @@ on_both_databases! {
     calls_are_those_of_rest,
     a_topic_of_events_names_an_event_type,
     subscriptions_count_in_the_minute,
+    whoever_goes_on_after_a_hundred_refusals_is_closed,
     a_session_that_ends_with_its_connection_is_never_written,
     a_persons_apps_share_neither_names_nor_sessions,
 }
@@ -119,6 +120,18 @@ async fn subscriptions_count_in_the_minute(app: TestApp) {
         served.app.clock.advance(Duration::from_secs(30));
         assert_eq!(client.subscribe(CREATED, 1).await, 1);
     }
+}
+
+async fn whoever_goes_on_after_a_hundred_refusals_is_closed(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let token = served.app.slow_token().await;
+    let (mut client, _) = connect(&served, 5, "busy", &token, CLEAN, &[]).await;
+    // Connecting was the first of five.
+    for number in 0..104 {
+        let code = if number < 4 { 1 } else { 0x97 };
+        assert_eq!(client.subscribe(CREATED, 1).await, code, "{number}");
+    }
+    assert_eq!(client.closed().await, Some(0x97));
 }
 
 async fn a_session_that_ends_with_its_connection_is_never_written(app: TestApp) {

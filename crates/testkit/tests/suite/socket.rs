@@ -34,6 +34,7 @@ on_both_databases! {
     a_subscription_resumes_and_ends,
     a_subscription_names_event_types,
     subscriptions_count_in_the_minute,
+    whoever_goes_on_after_a_hundred_refusals_is_closed,
 }
 
 async fn calls_and_events_go_side_by_side(app: TestApp) {
@@ -83,6 +84,26 @@ async fn subscriptions_count_in_the_minute(app: TestApp) {
     served.app.send(me).await.refused(Code::RateLimited);
     served.app.advance(Duration::from_mins(1)).await;
     socket.subscribe(&[], None).await;
+}
+
+async fn whoever_goes_on_after_a_hundred_refusals_is_closed(app: TestApp) {
+    let served = TestServer::new(app).await;
+    let token = served.app.slow_token().await;
+    let mut socket = served.socket(&token).await.unwrap();
+    assert_eq!(socket.receive().await["type"], "ready");
+    let subscribe = json!({ "type": "subscribe", "id": "s", "types": ["no.such"] });
+    let call = json!({ "type": "call", "id": "c", "method": "identity.me.get", "params": {} });
+    // Opening it was the first of five. What is wrong and not too often is no such refusal.
+    for _ in 0..4 {
+        socket.send(subscribe.clone()).await;
+        problem(&socket.answer("s").await, Code::BadRequest);
+    }
+    for number in 0..100 {
+        let (frame, id) = if number % 2 == 0 { (&subscribe, "s") } else { (&call, "c") };
+        socket.send(frame.clone()).await;
+        problem(&socket.answer(id).await, Code::RateLimited);
+    }
+    assert_eq!(socket.closed().await.1, 4100);
 }
 
 async fn a_subscription_names_event_types(app: TestApp) {
