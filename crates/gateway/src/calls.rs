@@ -142,7 +142,10 @@ impl Calls {
         let result = self.run_and_record(credential, call, Entry::is_callable, async |reply: Reply| {
             RpcAnswer::try_from(reply)
         });
-        result.await.unwrap_or_else(|problem| RpcAnswer::Refusal(problem.to_json("").into()))
+        result.await.unwrap_or_else(|RefusedCall { problem, had_slot }| RpcAnswer::Refusal {
+            problem: problem.to_json("").into(),
+            had_slot,
+        })
     }
 
     /// Opens a connection of that kind for `credential`: admitted, limited and counted like a call. What is to be done
@@ -162,7 +165,8 @@ impl Calls {
             let done = before().await;
             Ok((self.connections.open(&self.engine, credential, account, None).await?, done))
         };
-        self.run_and_record(credential, call, opens, take_slot).await
+        let opened = self.run_and_record(credential, call, opens, take_slot).await;
+        opened.map_err(|refused| refused.problem)
     }
 
     /// Counts a subscription to the account's events in the minute of `credential`, together with its calls; 429 when that
@@ -185,7 +189,7 @@ impl Calls {
         call: RpcCall<'_>,
         may: impl Fn(&Entry) -> bool,
         go_on: impl AsyncFnOnce(Reply) -> Result<T, Problem>,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, RefusedCall> {
         let mut scope = CallScope::new(&self.metrics, new_request_id(&self.engine));
         let result = match self.names.get(call.method).filter(|entry| may(entry)) {
             Some(entry) => self.admit_and_run(entry, credential, call, &mut scope).await,
@@ -195,8 +199,9 @@ impl Calls {
             Ok(reply) => go_on(reply).await.inspect_err(|_| scope.refund()),
             Err(problem) => Err(problem),
         };
+        let had_slot = scope.has_slot();
         scope.finish(200, result.as_ref().err().map(Problem::code));
-        result
+        result.map_err(|problem| RefusedCall { problem, had_slot })
     }
 
     async fn admit_and_run(
@@ -243,12 +248,23 @@ impl Calls {
     }
 }
 
+/// A call by name that was refused.
+struct RefusedCall {
+    problem: Problem,
+    had_slot: bool,
+}
+
 /// The answer to a call by name.
 pub(crate) enum RpcAnswer {
     /// The answer, as JSON.
     Answer(Bytes),
-    /// The `Problem` of a refusal, as JSON. The frame's own id names the call, so it names none.
-    Refusal(Bytes),
+    /// A call that was refused.
+    Refusal {
+        /// The `Problem`, as JSON. The frame's own id names the call, so it names none.
+        problem: Bytes,
+        /// Did it have a slot in the caller's minute?
+        had_slot: bool,
+    },
 }
 
 impl TryFrom<Reply> for RpcAnswer {
@@ -265,7 +281,7 @@ impl TryFrom<Reply> for RpcAnswer {
             problem["request_id"] = Value::from("");
             problem.to_string().into()
         });
-        Ok(Self::Refusal(problem.unwrap_or(body)))
+        Ok(Self::Refusal { problem: problem.unwrap_or(body), had_slot: true })
     }
 }
 

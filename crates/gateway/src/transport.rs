@@ -11,6 +11,7 @@ use portico_kernel::Clock;
 use tokio::sync::Notify;
 
 use crate::connection_limits::ConnectionPermit;
+use crate::refusals::RefusalStreak;
 
 /// What a handler, the connection beneath it and the server tell each other.
 #[derive(Debug, Clone, Default)]
@@ -45,9 +46,6 @@ impl Transport {
     }
 }
 
-/// A connection ends after so many refusals in a row: whoever goes on does not listen.
-const REFUSALS_MAX: u32 = 100;
-
 #[derive(Debug, Default)]
 pub(crate) struct TransportState {
     /// Counts the connection for as long as anything of it is left; `None` for a request that came over none.
@@ -69,8 +67,7 @@ pub(crate) struct TransportState {
     /// Bytes that the peer's system has taken, and told when a stream's moves.
     written: AtomicU64,
     drained: Notify,
-    /// How many of the last answers in a row said that the caller is unknown or calls too often.
-    refusals: AtomicU32,
+    refusals: RefusalStreak,
     /// Grows with every request and every piece of an answer that the peer takes.
     steps: AtomicU32,
 }
@@ -97,10 +94,9 @@ impl TransportState {
 
     /// Notes the status of an answer; returns whether there were so many refusals that the connection is to end.
     pub(crate) fn note_answer(&self, status: StatusCode) -> bool {
-        let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
-        let in_a_row = if is_refusal { self.refusals.load(Ordering::Relaxed) + 1 } else { 0 };
-        self.refusals.store(in_a_row, Ordering::Relaxed);
-        in_a_row >= REFUSALS_MAX
+        // Whoever is refused for good reason only has to connect again.
+        self.refusals.note(status.is_client_error());
+        self.refusals.is_over()
     }
 
     /// A stopping server waits for this; not for a request that is still coming in.

@@ -28,6 +28,9 @@ impl Client {
     pub(super) fn published(&mut self, publish: Publish) {
         let id = publish.id;
         let code = self.call(publish);
+        if code != Puback::Success {
+            self.refusals.note(true);
+        }
         if let Some(id) = id {
             encode::puback(&mut self.out, id, code);
         }
@@ -48,7 +51,14 @@ impl Client {
         }
         let assured = publish.id.is_some();
         let correlation = publish.correlation;
-        let mut reply = RpcReply { topic, correlation, assured, is_answer: true, payload: Bytes::new() };
+        let mut reply = RpcReply {
+            topic,
+            correlation,
+            assured,
+            is_answer: true,
+            is_unlimited: false,
+            payload: Bytes::new(),
+        };
         let fields = match fields(&publish.payload) {
             Ok(_) if self.running.len() >= CALLS_MAX => Err(too_many_calls(CALLS_MAX, "connection")),
             fields => fields,
@@ -61,12 +71,16 @@ impl Client {
                     let rpc = RpcCall { method: &method, fields, idempotency_key: key.as_deref() };
                     match calls.call(&credential, rpc).await {
                         RpcAnswer::Answer(answer) => reply.payload = answer,
-                        RpcAnswer::Refusal(problem) => reply.refuse(problem),
+                        RpcAnswer::Refusal { problem, had_slot } => {
+                            reply.is_unlimited = !had_slot;
+                            reply.refuse(problem);
+                        }
                     }
                     reply
                 });
             }
             Err(problem) => {
+                self.refusals.note(true);
                 reply.refuse(problem.to_json("").into());
                 self.replies.push_back(reply);
             }

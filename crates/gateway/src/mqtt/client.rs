@@ -18,6 +18,7 @@ use super::wire::Wire;
 use crate::calls::Calls;
 use crate::client_ids::ClientIdLease;
 use crate::connections::{Connection, EndReason};
+use crate::refusals::RefusalStreak;
 use portico_mqtt::codec::DisconnectReasonCode as Reason;
 use portico_mqtt::packets::Version;
 use portico_mqtt::window::Window;
@@ -61,6 +62,7 @@ pub(super) struct Client {
     pub(super) stalled: Option<Sleep>,
     /// When to ping a WebSocket.
     pub(super) ping: Option<Sleep>,
+    pub(super) refusals: RefusalStreak,
 }
 
 /// The answer to a call.
@@ -70,6 +72,8 @@ pub(super) struct RpcReply {
     /// With quality of service 1, as the call was?
     pub(super) assured: bool,
     pub(super) is_answer: bool,
+    /// Is it a refusal that nothing limits?
+    pub(super) is_unlimited: bool,
     pub(super) payload: Bytes,
 }
 
@@ -145,6 +149,7 @@ impl Client {
             heard,
             stalled: None,
             ping: Some(ping),
+            refusals: RefusalStreak::default(),
         }
     }
 }

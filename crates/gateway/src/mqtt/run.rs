@@ -62,6 +62,9 @@ impl Client {
             if let Err(end) = step {
                 return end;
             }
+            if self.refusals.is_over() {
+                return Reason::QuotaExceeded.into();
+            }
             self.fill();
             step = match self.next().await {
                 ClientEvent::Transferred(progress) => self.transferred(progress).await,
@@ -75,6 +78,7 @@ impl Client {
                     Err(Reason::ServerBusy.into())
                 }
                 ClientEvent::Replied(reply) => {
+                    self.refusals.note(reply.is_unlimited);
                     self.replies.push_back(reply);
                     Ok(())
                 }

@@ -50,7 +50,9 @@ impl Client {
     /// Counts a packet that changes subscriptions in the client's minute; returns false when that is used up.
     async fn count_packet(&mut self) -> Result<bool, ClientEnd> {
         let (credential, account) = (self.connection.credential(), self.connection.account());
-        match Box::pin(self.calls.count_subscription(credential, account)).await {
+        let counted = Box::pin(self.calls.count_subscription(credential, account)).await;
+        self.refusals.note(counted.is_err());
+        match counted {
             Ok(()) => Ok(true),
             Err(problem) if problem.code() == Code::RateLimited => Ok(false),
             Err(problem) => {

@@ -19,6 +19,7 @@ use super::frames::{self, CallFrame, InboundFrame, Ready, ServerFrame, Subscribe
 use super::{CLOSE_TIME_MAX, Close, broken, closing, text};
 use crate::calls::{Calls, RpcAnswer, RpcCall, too_many_calls};
 use crate::connections::{Connection, log_unreadable};
+use crate::refusals::RefusalStreak;
 use crate::websocket::{FRAME_BYTES_MAX, Ws};
 
 /// Calls of one socket under way at once.
@@ -34,11 +35,12 @@ struct Socket {
     calls: Arc<Calls>,
     connection: Connection,
     subscription: Option<Subscription>,
-    /// Calls under way: each ends with its frame.
-    running: JoinSet<Bytes>,
+    /// Calls under way: each ends with its frame, and whether it is a refusal that nothing limits.
+    running: JoinSet<(Bytes, bool)>,
     names: HashMap<String, AbortHandle>,
     ping: Sleep,
     heard: Timestamp,
+    refusals: RefusalStreak,
 }
 
 struct Subscription {
@@ -46,8 +48,8 @@ struct Subscription {
     feed: Feed,
 }
 
-/// A call that has ended: its task and its frame.
-type FinishedCall = Result<(Id, Bytes), JoinError>;
+/// A call that has ended: its task, its frame, and whether it is a refusal that nothing limits.
+type FinishedCall = Result<(Id, (Bytes, bool)), JoinError>;
 
 /// What happened next.
 enum SocketEvent {
@@ -69,7 +71,8 @@ pub(crate) async fn serve(ws: Ws, calls: Arc<Calls>, connection: Connection) {
     let clock = &calls.engine.clock;
     let (ping, heard) = (clock.sleep(PING_EVERY), clock.now());
     let (running, names) = (JoinSet::new(), HashMap::new());
-    let mut socket = Socket { ws, calls, connection, subscription: None, running, names, ping, heard };
+    let (subscription, refusals) = (None, RefusalStreak::default());
+    let mut socket = Socket { ws, calls, connection, subscription, running, names, ping, heard, refusals };
     if let SocketEnd::Close(close) = socket.serve().await {
         if close.retry() {
             socket.finish_calls().await;
@@ -92,6 +95,9 @@ impl Socket {
         loop {
             if let Err(end) = sent {
                 return end;
+            }
+            if self.refusals.is_over() {
+                return SocketEnd::Close(Close::TooMany);
             }
             sent = match self.next().await {
                 SocketEvent::Received(received) => Box::pin(self.received(received)).await,
@@ -143,7 +149,10 @@ impl Socket {
     /// Answers a call that has ended. One that was cancelled has its answer already, and its id may be reused by now.
     async fn ended(&mut self, ended: FinishedCall) -> Result<(), SocketEnd> {
         let (task, frame) = match ended {
-            Ok((task, frame)) => (task, Some(frame)),
+            Ok((task, (frame, is_refusal))) => {
+                self.refusals.note(is_refusal);
+                (task, Some(frame))
+            }
             Err(error) => (error.id(), None),
         };
         let known = self.names.iter().find(|(_, call)| call.id() == task).map(|(id, _)| id.clone());
@@ -160,7 +169,7 @@ impl Socket {
     async fn finish_calls(&mut self) {
         let finishing = async {
             while let Some(ended) = self.running.join_next_with_id().await {
-                let Ok((task, frame)) = ended else { continue };
+                let Ok((task, (frame, _))) = ended else { continue };
                 if self.names.values().any(|call| call.id() == task)
                     && self.ws.send(text(frame)).await.is_err()
                 {
@@ -225,6 +234,7 @@ impl Socket {
     }
 
     async fn refuse(&mut self, id: &str, problem: &Problem) -> Result<(), SocketEnd> {
+        self.refusals.note(problem.code() != Code::Cancelled);
         self.send([text(frames::error(id, &problem.to_json("")))]).await
     }
 
@@ -302,8 +312,8 @@ impl Socket {
             let idempotency_key = call.idempotency_key.as_deref();
             let rpc = RpcCall { method: &call.method, fields: params, idempotency_key };
             match calls.call(&credential, rpc).await {
-                RpcAnswer::Answer(answer) => frames::answer(&call.id, &answer),
-                RpcAnswer::Refusal(problem) => frames::error(&call.id, &problem),
+                RpcAnswer::Answer(answer) => (frames::answer(&call.id, &answer), false),
+                RpcAnswer::Refusal { problem, had_slot } => (frames::error(&call.id, &problem), !had_slot),
             }
         });
         self.names.insert(id, running);
