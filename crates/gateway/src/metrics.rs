@@ -24,8 +24,8 @@ use prometheus_client::registry::Registry;
 
 use crate::cors::Origins;
 use crate::incoming::IncomingRequest;
-use crate::refusal_lines::RefusalLines;
 use crate::response::Refusal;
+use crate::stranger_lines::StrangerLines;
 
 const TEXT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -65,7 +65,7 @@ pub struct Metrics {
     verified: Counter,
     refusals: Family<ReasonLabels, Counter>,
     windows: Histogram,
-    pub(crate) refusal_lines: RefusalLines,
+    pub(crate) stranger_lines: StrangerLines,
 }
 
 /// The numbers of one operation.
@@ -152,7 +152,7 @@ impl Metrics {
             answers,
             refusals,
             windows,
-            refusal_lines: RefusalLines::default(),
+            stranger_lines: StrangerLines::default(),
         }
     }
 

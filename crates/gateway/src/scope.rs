@@ -98,15 +98,15 @@ impl CallScope {
         Some(status)
     }
 
-    /// Ends the call: records it, measures it and logs one line, but not for each of many refusals. `status` counts where there is no code of a refusal: not
-    /// every protocol shows the code in its status.
+    /// Ends the call: records it, measures it and logs one line, but not for each of many refusals, nor of many calls of
+    /// nobody. `status` counts where there is no code of a refusal: not every protocol shows the code in its status.
     pub(crate) fn finish(self, status: u16, code: Option<Code>) {
         // A refusal of the edge knows its code; the operation's own was noted.
         let code = code.or(self.code);
         let status = code.map_or(status, Code::status);
         let is_logged = match self.metered {
             Some(metered) => metered.finish(status, code),
-            None => status < 400 || self.metrics.refusal_lines.take(),
+            None => self.metrics.stranger_lines.take(),
         };
         let elapsed = self.watch.elapsed();
         let operation = self.operation.unwrap_or(NOWHERE);

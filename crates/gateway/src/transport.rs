@@ -48,14 +48,24 @@ impl Transport {
 /// A connection ends after so many refusals in a row: whoever goes on does not listen.
 const REFUSALS_MAX: u32 = 100;
 
-/// How many of the last answers in a row said that the caller is unknown or calls too often.
+/// How many of the last answers in a row were refusals.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(AtomicU32);
 
 impl Refusals {
-    /// Notes the status of an answer.
+    /// Notes an answer over HTTP. Whoever is refused for a good reason only has to connect again.
+    pub(crate) fn note_response(&self, status: StatusCode) {
+        self.count(status.is_client_error());
+    }
+
+    /// Notes the status of a call or a subscription on a socket or MQTT connection, which holds more than that: only being
+    /// unknown and calling too often count.
     pub(crate) fn note(&self, status: u16) {
-        let in_a_row = if matches!(status, 401 | 429) { self.0.load(Ordering::Relaxed) + 1 } else { 0 };
+        self.count(matches!(status, 401 | 429));
+    }
+
+    fn count(&self, is_refusal: bool) {
+        let in_a_row = if is_refusal { self.0.load(Ordering::Relaxed) + 1 } else { 0 };
         self.0.store(in_a_row, Ordering::Relaxed);
     }
 

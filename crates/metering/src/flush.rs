@@ -15,6 +15,7 @@ use crate::block::{self, BlockReader, LogEntry};
 use crate::events::UsageThreshold;
 use crate::journal::{NameTable, Record};
 use crate::lease::units_resource;
+use crate::metering::journal_failure;
 use crate::sql::{LeaseAt, MonthRow, UsageRow};
 use crate::{Metering, latency, limits, sql};
 
@@ -51,13 +52,21 @@ impl Metering {
             tracing::error!(lost, "Database lost calls that it had counted");
             position.number = skip_lost(engine, journal.id(), position.number, journal.first()).await?;
         }
-        let records = journal.read(position.number, limits::BATCH_RECORDS_MAX);
+        let records = journal.read(position.number, limits::BATCH_RECORDS_MAX).map_err(journal_failure)?;
         if records.is_empty() {
             return Ok(false);
         }
         position.unsure = true;
         let at = self.count(engine, journal.id(), journal.names(), position.number, &records).await?;
         *position = JournalPosition { number: at, unsure: false };
+        let lost = records.iter().filter(|record| record.is_none()).count();
+        if lost > 0 {
+            self.metrics.not_recorded(lost);
+            tracing::error!(
+                lost,
+                "Journal does not hold calls that were written to it: a file was cut or damaged"
+            );
+        }
         self.metrics.counted_up_to(at);
         journal.release(at);
         Ok(records.len() == limits::BATCH_RECORDS_MAX)

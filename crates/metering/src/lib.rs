@@ -1,6 +1,6 @@
 //! Units, rate limits, usage reports and the log of requests.
 //!
-//! Every call that is answered is in the [journal](journal) of the server before its answer leaves; from there it is
+//! Every call that ran is in the [journal](journal) of the server before its answer leaves; from there it is
 //! counted in the database, once. Admission asks no database: it takes a slot of the caller's [window](window) and units
 //! of a [lease](lease), both in memory. Start reading at [`MeteredCall`], which is one call.
 //!
@@ -17,7 +17,8 @@
 //!    When they are too few it asks the database, and may be refused.
 //! 3. The operation ends. `Charge::settle` gives the units of a fault of ours back.
 //! 4. `MeteredCall::finish` appends one record to the journal, and the answer leaves. If nobody waits for the answer
-//!    any more, the call is recorded when the last `Arc` is dropped.
+//!    any more, the call is recorded when the last `Arc` is dropped. Many refusals of one caller share a record
+//!    (`refusals.rs`).
 //! 5. The job `Count` reads what is new in the journal (`flush.rs`), adds it up by account (`batch.rs`) and writes it
 //!    in one transaction with the journal's position. Crossing a threshold of the budget emits `usage.threshold` in
 //!    that commit.

@@ -12,7 +12,7 @@ use portico_kernel::{AccountId, Caller, CallerKind, Code, Month, Problem, Timest
 
 use crate::account::AccountMeter;
 use crate::journal::{REQUEST_ID_BYTES_MAX, Record};
-use crate::metering::journal_failure;
+use crate::metering::{journal_failure, not_countable};
 use crate::rate_limit_key::{RateLimitDecision, RateLimitKey};
 use crate::window::{RateLimitStatus, WindowSlot};
 use crate::{Metering, limits};
@@ -104,12 +104,12 @@ impl MeteredCall {
 
     /// Admits the call to `account`: refuses when the caller's rate limit is used up or the journal has no room.
     pub async fn admit(&self, account: Option<AccountId>) -> Result<(), Problem> {
-        self.metering.make_room(account, self.at)?;
-        let Some(account) = account else { return Ok(()) };
-        let (meter, decision) =
-            self.metering.decide_rate_limit(&self.engine, &self.key, account, self.at).await?;
+        let meter = account.map(|account| self.metering.account(account, Month::of(self.at)));
+        self.metering.make_room(meter.as_deref())?;
+        let Some(meter) = meter else { return Ok(()) };
+        let decision = self.metering.decide_rate_limit(&self.engine, &self.key, &meter, self.at).await?;
         let mut state = self.state();
-        (state.account, state.meter) = (Some(account), Some(meter));
+        (state.account, state.meter) = (account, Some(meter));
         match decision {
             RateLimitDecision::Allowed(slot, status) => {
                 (state.slot, state.rate_limit) = (Some(slot), Some(status));
@@ -164,7 +164,7 @@ impl MeteredCall {
         let mut state = self.state();
         self.record(&mut state, status, code).unwrap_or_else(|problem| {
             // Seldom: admission made sure that the journal has room.
-            self.metering.metrics.not_recorded();
+            self.metering.metrics.not_recorded(1);
             tracing::error!(cause = ?problem.cause(), request_id = self.request_id, "Failed to record a call in the journal");
             true
         })
@@ -284,7 +284,9 @@ impl Metering {
         key: &RateLimitKey,
         account: AccountId,
     ) -> Result<(), Problem> {
-        match self.decide_rate_limit(engine, key, account, engine.clock.now()).await?.1 {
+        let at = engine.clock.now();
+        let meter = self.account(account, Month::of(at));
+        match self.decide_rate_limit(engine, key, &meter, at).await? {
             RateLimitDecision::Allowed(..) => Ok(()),
             RateLimitDecision::Limited(status) => Err(rate_limited(status)),
             RateLimitDecision::NeedsShare => Err(share_missing()),
@@ -293,38 +295,36 @@ impl Metering {
 
     /// Fails unless the journal has room for a call of that account. When the journal cannot grow, what is left of it is
     /// not for those who have filled it.
-    fn make_room(&self, account: Option<AccountId>, at: Timestamp) -> Result<(), Problem> {
-        let meter = account.map(|account| self.account(account, Month::of(at)));
+    fn make_room(&self, meter: Option<&AccountMeter>) -> Result<(), Problem> {
         let uncounted = meter.map_or(0, |meter| meter.uncounted(self.metrics.counted()));
         let is_crowding = uncounted > limits::CROWDING_RECORDS;
         let reserve = if is_crowding { limits::CROWDED_MAX } else { limits::UNDER_WAY_MAX };
-        self.journal()?.make_room(reserve).map_err(journal_failure)
+        // The journal has told why.
+        self.journal()?.make_room(reserve).map_err(|_| not_countable())
     }
 
-    /// Whether the caller's minute has room, by the plan of `account`; if so, a slot of it is taken.
+    /// Whether the caller's minute has room, by the account's plan; if so, a slot of it is taken.
     async fn decide_rate_limit(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         key: &RateLimitKey,
-        account: AccountId,
+        meter: &Arc<AccountMeter>,
         at: Timestamp,
-    ) -> Result<(Arc<AccountMeter>, RateLimitDecision), Problem> {
-        let meter = self.account(account, Month::of(at));
+    ) -> Result<RateLimitDecision, Problem> {
         meter.note_call(at);
         if !meter.has_plan() {
             // Boxed, because this future is large and seldom needed.
-            Box::pin(self.take_units(engine, &meter, 0)).await?;
+            Box::pin(self.take_units(engine, meter, 0)).await?;
         }
         let limit = meter.calls_per_minute();
         let decision =
             if self.shared { key.limiter().take_shared(at, limit) } else { key.limiter().take(at, limit) };
-        let decision = match decision {
+        match decision {
             RateLimitDecision::NeedsShare => {
-                Box::pin(self.take_shared_slot(engine, key, account, limit)).await?
+                Box::pin(self.take_shared_slot(engine, key, meter.id, limit)).await
             }
-            decision => decision,
-        };
-        Ok((meter, decision))
+            decision => Ok(decision),
+        }
     }
 }
 

@@ -247,5 +247,10 @@ async fn close(engine: &Engine, journal: &str) -> Result<(), Problem> {
 
 /// 503: the journal's files cannot be written or read.
 pub(crate) fn journal_failure(error: io::Error) -> Problem {
-    Problem::unavailable("Calls cannot be counted right now.", seconds(1)).because(error)
+    not_countable().because(error)
+}
+
+/// 503: the call could not be counted.
+pub(crate) fn not_countable() -> Problem {
+    Problem::unavailable("Calls cannot be counted right now.", seconds(1))
 }

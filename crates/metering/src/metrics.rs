@@ -29,8 +29,8 @@ impl Metrics {
         self.counted.store(number, Ordering::Relaxed);
     }
 
-    pub(crate) fn not_recorded(&self) {
-        self.lost.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn not_recorded(&self, calls: usize) {
+        self.lost.fetch_add(calls as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn not_logged(&self, calls: usize) {

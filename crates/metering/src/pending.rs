@@ -6,6 +6,7 @@ use portico_kernel::{AccountId, Day, Hour, Month, Problem};
 use crate::batch::{AccountBatch, aggregate};
 use crate::block::LogEntry;
 use crate::journal::{Journal, Record};
+use crate::metering::journal_failure;
 use crate::sql::{self, SpanRow};
 use crate::{Metering, sql::Counts};
 
@@ -29,7 +30,7 @@ impl Metering {
         // What cannot be recorded now is counted later.
         let _ = self.record_refusals();
         let from = self.metrics.counted();
-        let read = journal.read_of(from, usize::MAX, Some(account));
+        let read = journal.read_of(from, usize::MAX, Some(account)).map_err(journal_failure)?;
         let counted = sql::journal_position(ctx.tx().await?, journal.id()).await?;
         let counted = counted.unwrap_or(from);
         let own = (from..).zip(read).filter(|(number, record)| *number >= counted && record.is_some());

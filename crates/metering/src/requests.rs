@@ -12,7 +12,8 @@ use crate::journal::SubjectId;
 use crate::{Metering, limits, sql};
 
 /// List the requests that were made for the account, newest first, for 30 days. A page can be shorter than asked for:
-/// with filters only so many requests are looked at for one page.
+/// with filters only so many requests are looked at for one page. Of many refusals in a minute, and of more requests than
+/// the plan logs in a day, the first are listed; usage counts all.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListRequests {

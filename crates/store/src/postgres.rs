@@ -3,6 +3,9 @@
 //! A call that has ended, because its client left or its time was up, drops its future wherever that stands. In the middle
 //! of a statement the connection is closed then, and the database, which looks whether its client is still there, stops
 //! the statement. Between two statements the transaction is taken back.
+//!
+//! Nothing is sent to cancel a statement: that takes a connection of its own, to the very server that runs it, while a
+//! closed connection reaches that server through any pooler.
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnection, PgPool};
@@ -42,11 +45,20 @@ impl PgSession {
         self.busy = false;
     }
 
-    /// Ends the transaction by that statement, and gives the connection back.
+    /// Ends the transaction by that statement, and gives the connection back. One in which a statement was cut off is not
+    /// waited for: its connection is closed, and nothing of it remains.
     pub(crate) async fn end(mut self, statement: &'static str) -> Result<(), sqlx::Error> {
+        if self.busy {
+            return Err(sqlx::Error::Protocol("a statement of this transaction was cut off".to_owned()));
+        }
         self.run(statement).await?;
         self.in_transaction = false;
         Ok(())
+    }
+
+    /// Was a statement cut off?
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.busy
     }
 
     /// A connection on which the beginning or the end of a transaction failed is in an unknown state, and is closed.

@@ -68,6 +68,7 @@ impl Tx {
         match self.inner {
             Inner::SqliteWrite(guard) => guard.rollback().await,
             Inner::SqliteRead(tx) => Ok(tx.rollback().await?),
+            Inner::Postgres(session) if session.is_cut_off() => Ok(()),
             Inner::Postgres(session) => Ok(session.end("rollback").await?),
         }
     }

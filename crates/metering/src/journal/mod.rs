@@ -1,18 +1,17 @@
 //! The journal: every call that was answered, in the order in which they ended, in files that survive the process.
 //!
-//! A call is in the journal before its answer leaves, written to mapped memory without a system call. Within half a
-//! second it is counted in the database, in one commit with the position in the journal: so a call is counted once,
+//! A call is in the journal before its answer leaves, by one write that the kernel keeps when the process dies. Within half
+//! a second it is counted in the database, in one commit with the position in the journal: so a call is counted once,
 //! whichever process dies when.
 //!
 //! A journal belongs to one process, which holds the lock of its head file as long as it lives. A process that starts
 //! later takes over the journals of dead ones.
 
-mod mapping;
 mod record;
 mod segment;
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirEntry, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -58,11 +57,17 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o700))
 }
 
-/// Opens a file that its owner alone may read.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600);
-    options
+/// Makes a file that its owner alone may read; there is none of that name yet.
+fn create_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Takes from everybody but its owner what was left open: by an older program, or by a copy that was put back.
+fn close_to_others(entry: &DirEntry) -> io::Result<()> {
+    if entry.file_type()?.is_file() {
+        fs::set_permissions(entry.path(), Permissions::from_mode(0o600))?;
+    }
+    Ok(())
 }
 
 /// The paths of a journal's files.
@@ -117,7 +122,7 @@ impl Journal {
         // Locked before it gets its name, so that no other server takes it for an orphan.
         let unnamed = folder.join(format!("{}.{NEW}", path.id));
         let head = loop {
-            let mut head = private().write(true).create(true).truncate(true).open(&unnamed)?;
+            let mut head = create_file(&unnamed)?;
             head.lock()?;
             head.write_all(&serde_json::to_vec(&names)?)?;
             match fs::rename(&unnamed, path.head()) {
@@ -153,7 +158,7 @@ impl Journal {
         loop {
             let full = {
                 let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-                if let Some(number) = current.append(record) {
+                if let Some(number) = current.append(record)? {
                     return Ok(number);
                 }
                 current.end()
@@ -196,13 +201,25 @@ impl Journal {
         if self.broken.load(Ordering::Relaxed) {
             return Err(io::Error::other("the next journal segment could not be created"));
         }
+        self.create_next()
+    }
+
+    fn create_next(&self) -> io::Result<()> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if next.is_none() {
             let end = self.current.read().unwrap_or_else(PoisonError::into_inner).end();
-            let made = self.create_segment(end);
-            self.broken.store(made.is_err(), Ordering::Relaxed);
-            *next = Some(made?);
+            match self.create_segment(end) {
+                Ok(segment) => *next = Some(segment),
+                Err(error) => {
+                    // Told once, and not to each caller who is refused for it.
+                    if !self.broken.swap(true, Ordering::Relaxed) {
+                        tracing::error!(%error, "Journal cannot grow; calls are refused once its last segment is full");
+                    }
+                    return Err(error);
+                }
+            }
         }
+        self.broken.store(false, Ordering::Relaxed);
         self.prepared.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -214,14 +231,12 @@ impl Journal {
 
     /// Creates the next segment, if it is needed soon or could not be created before.
     pub(crate) fn prepare(&self) {
-        let reserve =
-            if self.broken.swap(false, Ordering::Relaxed) { usize::MAX } else { limits::CROWDED_MAX };
         // Whether it failed is noted, and told to those who call when there is no room.
-        let _ = self.make_room(reserve);
+        let _ = if self.is_broken() { self.create_next() } else { self.make_room(limits::CROWDED_MAX) };
     }
 
-    /// Up to `limit` records from number `from` on; `None` stands for one that does not parse.
-    pub(crate) fn read(&self, from: u64, limit: usize) -> Vec<Option<Record<'static>>> {
+    /// Up to `limit` records from number `from` on; `None` stands for one that is not there or does not parse.
+    pub(crate) fn read(&self, from: u64, limit: usize) -> io::Result<Vec<Option<Record<'static>>>> {
         self.read_of(from, limit, None)
     }
 
@@ -231,16 +246,16 @@ impl Journal {
         from: u64,
         limit: usize,
         account: Option<AccountId>,
-    ) -> Vec<Option<Record<'static>>> {
+    ) -> io::Result<Vec<Option<Record<'static>>>> {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut records: Vec<Option<Record<'static>>> = Vec::new();
         for segment in segments {
             let at = from + records.len() as u64;
             if records.len() < limit && (segment.first..segment.end()).contains(&at) {
-                records.extend(segment.read(at, limit - records.len(), account));
+                records.extend(segment.read(at, limit - records.len(), account)?);
             }
         }
-        records
+        Ok(records)
     }
 
     /// The number of the first record that is still there.
@@ -279,13 +294,14 @@ impl OrphanedJournal {
             entries => entries?,
         };
         for entry in entries {
-            let path = entry?.path();
+            let entry = entry?;
+            let path = entry.path();
             let is = |end: &str| path.extension().is_some_and(|own| own == end);
-            let found = match (is(HEAD), is(NEW)) {
+            let found = close_to_others(&entry).and_then(|()| match (is(HEAD), is(NEW)) {
                 (true, _) => Self::open(folder, &path),
                 (_, true) => remove_unfinished(&path).map(|()| None),
-                _ => continue,
-            };
+                _ => Ok(None),
+            });
             match found {
                 Ok(found) => orphans.extend(found),
                 // Its process stopped, or another one has taken it over.

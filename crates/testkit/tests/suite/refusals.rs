@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use portico_kernel::Code;
-use portico_testkit::{Database, TestApp, TestRequest, TestServer, on_both_databases, until};
+use portico_testkit::{
+    Database, MqttClient, TestApp, TestRequest, TestServer, capture_log, captured_log, on_both_databases,
+    turn, until,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -112,6 +115,78 @@ async fn a_connection_that_goes_on_after_a_hundred_refusals_is_closed() {
     assert_eq!(calls_until_the_end(&served, "unknown").await, 100);
 }
 
+#[tokio::test]
+async fn a_connection_that_goes_on_where_nothing_is_is_closed_too() {
+    let served = TestServer::new(TestApp::new(Database::Sqlite).await).await;
+    let token = served.app.token_without("identity:read").await;
+    assert_eq!(calls_until_the_end(&served, &token).await, 100, "without the scope");
+}
+
+#[tokio::test]
+async fn a_socket_that_goes_on_after_a_hundred_refusals_is_closed() {
+    let served = TestServer::new(TestApp::new(Database::Sqlite).await).await;
+    let mut socket = served.socket(&served.app.slow_token().await).await.unwrap();
+    assert_eq!(socket.receive().await["type"], "ready");
+    // Opening it was the first of five calls.
+    for _ in 0..4 {
+        assert_eq!(socket.call("identity.me.get", json!({})).await["type"], "answer");
+    }
+    for _ in 0..100 {
+        assert_eq!(socket.call("identity.me.get", json!({})).await["problem"]["code"], "rate_limited");
+    }
+    let (frames, code) = socket.closed().await;
+    let types: Vec<_> = frames.iter().map(|frame| &frame["type"]).collect();
+    assert_eq!((types, code), (vec![&json!("closing")], 4100));
+}
+
+#[tokio::test]
+async fn an_mqtt_client_that_goes_on_after_a_hundred_refusals_is_disconnected() {
+    let served = TestServer::new(TestApp::new(Database::Sqlite).await).await;
+    let token = served.app.slow_token().await;
+    let (mut client, _) = MqttClient::open(served.mqtt, 5, "busy", &token, 2, &[]).await.unwrap();
+    for _ in 0..4 {
+        assert!(client.call("identity.me.get", "", None).await.properties.contains("answer"));
+    }
+    for _ in 0..100 {
+        let refused = client.call("identity.me.get", "", None).await;
+        assert_eq!(refused.payload["code"], "rate_limited");
+    }
+    assert_eq!(client.closed().await, Some(0x97));
+}
+
+#[tokio::test]
+async fn strangers_fill_no_log() {
+    let app = TestApp::new(Database::Sqlite).await;
+    capture_log();
+    for _ in 0..200 {
+        app.send(TestRequest::new("GET", "/healthz")).await.ok();
+        app.send(TestRequest::new("GET", "/nowhere")).await.refused(Code::NotFound);
+        app.send(TestRequest::new("GET", "/v1/me").bearer("no token")).await.refused(Code::Unauthenticated);
+    }
+    let lines = captured_log().lines().filter(|line| line.contains("Answered")).count();
+    // Fifty a second, on a machine that may be slow.
+    assert!((50..300).contains(&lines), "{lines} lines for 600 requests");
+}
+
+/// A file that somebody cuts is a fault that is told, and the server goes on.
+#[tokio::test]
+async fn a_journal_that_is_cut_is_told_and_the_server_goes_on() {
+    let mut app = TestApp::new(Database::Sqlite).await;
+    app.expect_errors();
+    app.catch_up().await;
+    app.get("/v1/me").await.ok();
+    for entry in std::fs::read_dir(app.database.folder.path().join("journal")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension != "journal") {
+            std::fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+        }
+    }
+    app.get("/v1/me").await.ok();
+    app.catch_up().await;
+    assert_eq!(app.app.metering.metrics.lost(), 1);
+    assert_eq!(counted(&app, &app.token, "identity.me.get").await.0, 1, "the one before is gone");
+}
+
 async fn metering_backend(app: &TestApp) -> (u16, Value) {
     let answer = app.send(TestRequest::new("GET", "/readyz")).await;
     (answer.status, answer.json()["services"]["metering"].clone())
@@ -120,7 +195,8 @@ async fn metering_backend(app: &TestApp) -> (u16, Value) {
 /// A disk that is full shows in `/readyz` before calls are refused, and goes by itself.
 #[tokio::test]
 async fn a_journal_that_cannot_grow_is_told_and_the_rest_of_it_still_serves() {
-    let app = TestApp::new(Database::Sqlite).await;
+    let mut app = TestApp::new(Database::Sqlite).await;
+    app.expect_errors();
     let folder = app.database.folder.path().join("journal");
     let aside = folder.with_extension("aside");
     std::fs::rename(&folder, &aside).unwrap();
@@ -134,6 +210,12 @@ async fn a_journal_that_cannot_grow_is_told_and_the_rest_of_it_still_serves() {
         answer = app.get("/v1/me").await;
     }
     answer.refused(Code::Unavailable);
+    // The fault was told when it came, and is not told again for each call.
+    capture_log();
+    for _ in 0..10 {
+        app.get("/v1/me").await.refused(Code::Unavailable);
+    }
+    assert!(!captured_log().contains("ERROR"), "{}", captured_log());
     app.send(TestRequest::new("GET", "/v1/me").bearer(&other)).await.ok();
     app.catch_up().await;
     app.get("/v1/me").await.ok();
@@ -144,6 +226,7 @@ async fn a_journal_that_cannot_grow_is_told_and_the_rest_of_it_still_serves() {
     .await;
     std::fs::remove_file(&folder).unwrap();
     std::fs::rename(&aside, &folder).unwrap();
+    turn(&app, "metering.count").await;
     Box::pin(until("the journal that grows again", async || {
         app.advance(Duration::from_secs(1)).await;
         metering_backend(&app).await == (200, json!("serving"))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use portico_kernel::{SystemEntropy, Timestamp};
 use portico_store::{Db, Keyring, Select, StoreError, args};
-use portico_testkit::{Database, TestDatabase, until};
+use portico_testkit::{Database, TestDatabase, soon, until};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_775_000_000);
 
@@ -267,32 +267,75 @@ async fn the_committed_schema_is_that_of_the_migrations() {
     assert!(committed == portico_store::schema().await.unwrap(), "docs/schema.sql is old: run `make docs`");
 }
 
+const SLEEPING: &str = "select count(*) as value from pg_stat_activity where datname = current_database() and \
+                        state = 'active' and query like '%pg_sleep(50)%' and pid <> pg_backend_pid()";
+const SLEEP: &str = "select 'x' as value from pg_sleep(50)";
+
+async fn sleeping(db: &Db) -> i64 {
+    db.query().value(SLEEPING, args![]).await.unwrap()
+}
+
 /// What a call that has ended left running in PostgreSQL ends too, and its connection holds nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_whose_caller_went_away_is_stopped() {
     let (_test, db) = open(Database::Postgres).await;
-    let running = "select count(*) as value from pg_stat_activity where state = 'active' and query like '%pg_sleep(50)%' \
-                   and pid <> pg_backend_pid()";
-    let count = async || db.query().value::<i64>(running, args![]).await.unwrap();
     for in_transaction in [true, false] {
         let caller = tokio::spawn({
             let db = db.clone();
             async move {
-                let sleep = "select 'x' as value from pg_sleep(50)";
                 if in_transaction {
                     let mut tx = db.write().await.unwrap();
                     tx.run("insert into notes (name) values ('kept by nobody')", args![]).await.unwrap();
-                    tx.run(sleep, args![]).await.unwrap();
+                    tx.run(SLEEP, args![]).await.unwrap();
                 } else {
-                    db.query().run(sleep, args![]).await.unwrap();
+                    db.query().run(SLEEP, args![]).await.unwrap();
                 }
             }
         });
-        until("the statement that runs", async || count().await == 1).await;
+        until("the statement that runs", async || sleeping(&db).await == 1).await;
         caller.abort();
-        until("its end", async || count().await == 0).await;
+        until("its end", async || sleeping(&db).await == 0).await;
     }
     assert_eq!(names(&db).await, Vec::<String>::new());
     insert(&db, "kept by nobody").await.unwrap();
+    db.close().await;
+}
+
+/// A call whose time is up is rolled back without waiting for the statement that took it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_was_cut_off_is_not_waited_for() {
+    let (_test, db) = open(Database::Postgres).await;
+    for keeps in [false, true] {
+        let mut tx = db.write().await.unwrap();
+        tx.run("insert into notes (name) values ('kept by nobody')", args![]).await.unwrap();
+        tokio::select! {
+            _ = tx.run(SLEEP, args![]) => unreachable!("it sleeps for 50 seconds"),
+            () = until("the statement that runs", async || sleeping(&db).await == 1) => {}
+        }
+        if keeps {
+            assert!(soon("a refusal", tx.commit()).await.is_err());
+        } else {
+            soon("the rollback", tx.rollback()).await.unwrap();
+        }
+        until("its end", async || sleeping(&db).await == 0).await;
+        assert_eq!(names(&db).await, Vec::<String>::new());
+    }
+    db.close().await;
+}
+
+/// No statement runs for ever on PostgreSQL, and one that was stopped for its time can be tried again.
+#[tokio::test]
+async fn a_statement_has_a_time_limit() {
+    let (_test, db) = open(Database::Postgres).await;
+    for (name, expected) in [("statement_timeout", "1min"), ("client_connection_check_interval", "1s")] {
+        let setting = "select current_setting($1) as value";
+        let value: String = db.query().value(setting, args![name.to_owned()]).await.unwrap();
+        assert_eq!(value, expected, "{name}");
+    }
+    let mut tx = db.write().await.unwrap();
+    tx.run("set local statement_timeout = '20ms'", args![]).await.unwrap();
+    let stopped = tx.run(SLEEP, args![]).await;
+    assert!(matches!(stopped, Err(StoreError::Unavailable(_))), "{stopped:?}");
+    tx.rollback().await.unwrap();
     db.close().await;
 }

@@ -1,16 +1,16 @@
-//! How many lines of the log are for refusals of clients that nobody knows: a log that strangers can fill is none.
+//! How many lines of the log are for requests of clients that nobody knows: a log that strangers can fill is none.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use portico_engine::clock::Stopwatch;
 
-/// Lines in a second; the metrics count every refusal.
+/// Lines in a second; the metrics count every request.
 const LINES_PER_SECOND: u32 = 50;
 
 /// The lines of the current second.
 #[derive(Default)]
-pub(crate) struct RefusalLines(Mutex<Option<Lines>>);
+pub(crate) struct StrangerLines(Mutex<Option<Lines>>);
 
 struct Lines {
     since: Stopwatch,
@@ -18,14 +18,14 @@ struct Lines {
     left_out: u32,
 }
 
-impl RefusalLines {
+impl StrangerLines {
     /// May one more line be written? The first of a second says how many were left out in the one before.
     pub(crate) fn take(&self) -> bool {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = lines.get_or_insert_with(Lines::start);
         if now.since.elapsed() >= Duration::from_secs(1) {
             if now.left_out > 0 {
-                tracing::info!(refusals = now.left_out, "Refusals were not logged one by one");
+                tracing::info!(requests = now.left_out, "Requests of strangers were not logged one by one");
             }
             *now = Lines::start();
         }
