@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use portico_engine::ports::{
-    CreatedResources, Directory, Enrolment, Mailer, Membership, Memberships, PendingInvitation,
-    account_closed,
+    CreatedCredentials, CreatedResources, Directory, Enrolment, Mailer, Membership, Memberships,
+    PendingInvitation, account_closed,
 };
 use portico_engine::{Area, Ctx, Engine};
 use portico_kernel::{AccountId, Code, PersonId, Plans, Problem, Role, Timestamp};
@@ -39,7 +39,7 @@ pub struct Accounts {
     directory: Arc<dyn Directory>,
     mailer: Arc<dyn Mailer>,
     /// Keys and API tokens by who made them,
-    credentials: Arc<dyn CreatedResources>,
+    credentials: Arc<dyn CreatedCredentials>,
     /// and webhook endpoints.
     endpoints: Arc<dyn CreatedResources>,
     /// The address of the identity provider, where people take up invitations.
@@ -54,7 +54,7 @@ pub struct AccountsPorts {
     /// Sends invitations.
     pub mailer: Arc<dyn Mailer>,
     /// Knows who made which key and API token.
-    pub credentials: Arc<dyn CreatedResources>,
+    pub credentials: Arc<dyn CreatedCredentials>,
     /// Knows who made which webhook endpoint.
     pub endpoints: Arc<dyn CreatedResources>,
 }

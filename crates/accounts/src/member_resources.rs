@@ -61,7 +61,7 @@ pub(crate) struct RemainingResource {
 /// What a member made.
 struct MemberResources {
     credentials: Vec<CreatedResource>,
-    /// Those that the member made, and those that the credentials made.
+    /// Those that the member made, and those that their keys and tokens made, also those that have ended.
     endpoints: Vec<CreatedResource>,
 }
 
@@ -75,13 +75,13 @@ impl Accounts {
         let (now, mut creators) = (ctx.now(), vec![person.to_string()]);
         let tx = ctx.tx().await?;
         let credentials = self.credentials.created_by(tx, account, &creators, now).await?;
-        creators.extend(credentials.iter().map(|key| key.id.clone()));
+        creators.extend(self.credentials.all_created_by(tx, account, &creators).await?);
         let endpoints = self.endpoints.created_by(tx, account, &creators, now).await?;
         Ok(MemberResources { credentials, endpoints })
     }
 
-    /// Ends or keeps what the member made. Endpoints that a key or API token made go with it: they are kept with those
-    /// that are kept.
+    /// Ends or keeps what the member made. Endpoints that a key or API token made go with it, as long as it is in use: they
+    /// are kept with those that are kept.
     pub(crate) async fn end_resources(
         &self,
         ctx: &mut Ctx,
@@ -94,9 +94,9 @@ impl Accounts {
         if revokes {
             self.credentials.end(ctx, account, &made.credentials).await?;
         }
-        let member = person.to_string();
+        let goes_on = |id: &str| !revokes && made.credentials.iter().any(|key| key.id == id);
         let is_ended = |endpoint: &CreatedResource| {
-            choice.endpoints == EndpointsChoice::Disable && (revokes || endpoint.created_by == member)
+            choice.endpoints == EndpointsChoice::Disable && !goes_on(&endpoint.created_by)
         };
         let (disabled, kept): (Vec<_>, Vec<_>) = made.endpoints.into_iter().partition(is_ended);
         if !disabled.is_empty() {
@@ -113,7 +113,7 @@ impl Accounts {
 }
 
 /// List what a member made in the account and is in use: API keys and API tokens, enabled webhook endpoints that they
-/// made or set the address of, and endpoints that those keys and tokens made; newest first. Look at it before the member
+/// made or set the address of, and endpoints that their keys and tokens made; newest first. Look at it before the member
 /// is removed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

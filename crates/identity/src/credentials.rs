@@ -1,7 +1,9 @@
 //! Keys and API tokens: made, and revoked.
 
+use std::collections::HashSet;
+
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{CreatedResource, CreatedResources, Key, ResourceKind};
+use portico_engine::ports::{CreatedCredentials, CreatedResource, CreatedResources, Key, ResourceKind};
 use portico_engine::{Ctx, Cursor, Page};
 use portico_kernel::{
     AccountId, CallerKind, KeyId, Problem, ScopeSet, Secret, Timestamp, TokenId, check_name, seconds,
@@ -308,6 +310,26 @@ impl CreatedResources for People {
                 revoke(ctx, &resource.id).await?;
             }
             Ok(())
+        })
+    }
+}
+
+impl CreatedCredentials for People {
+    fn all_created_by<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        creators: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        Box::pin(async move {
+            let mut created: HashSet<String> = HashSet::new();
+            // Oldest first, so that whoever made one comes before it.
+            for row in sql::credential_creators(tx, account).await? {
+                if creators.contains(&row.created_by) || created.contains(&row.created_by) {
+                    created.insert(row.id);
+                }
+            }
+            Ok(created.into_iter().collect())
         })
     }
 }

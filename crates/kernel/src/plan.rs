@@ -76,29 +76,28 @@ impl std::error::Error for PlanError {}
 
 const NAME_CHARACTERS_MAX: usize = 40;
 const CALLS_PER_MINUTE: u32 = 1_200;
-const DELIVERIES_PER_MINUTE: u32 = 120_000;
 const LOG_ENTRIES_PER_DAY: u32 = 200_000;
 
 impl Default for Plans {
     fn default() -> Self {
         let every = ["events", "keys", "mcp", "webhooks"];
         let teams = ["audit_export", "events", "keys", "mcp", "roles", "webhooks"];
-        let plan = |name: &str, units: i64, description: &str, accounts: &str, features: &[&str]| Plan {
+        let plan = |name: &str, units: i64, deliveries: u32, description: &str, features: &[&str]| Plan {
             name: name.to_owned(),
             description: description.to_owned(),
-            accounts: accounts.to_owned(),
+            accounts: "personal, team".to_owned(),
             monthly_units: units,
             calls_per_minute: CALLS_PER_MINUTE,
-            deliveries_per_minute: DELIVERIES_PER_MINUTE,
+            deliveries_per_minute: deliveries,
             log_entries_per_day: LOG_ENTRIES_PER_DAY,
             at_zero: AtZero::Refuse,
             features: features.iter().map(|feature| (*feature).to_owned()).collect(),
             updated_at: String::new(),
         };
         let plans = [
-            plan(Self::FIRST, 100_000, "For trying things out.", "personal, team", &every),
-            plan("team", 2_000_000, "For a product in use.", "personal, team", &teams),
-            plan("scale", 50_000_000, "For a product that many use.", "personal, team", &teams),
+            plan(Self::FIRST, 100_000, 12_000, "For trying things out.", &every),
+            plan("team", 2_000_000, 60_000, "For a product in use.", &teams),
+            plan("scale", 50_000_000, 120_000, "For a product that many use.", &teams),
         ];
         Self(plans.into_iter().map(|plan| (plan.name.clone(), plan)).collect())
     }

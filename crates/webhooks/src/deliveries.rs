@@ -225,6 +225,8 @@ impl Operation for RetryDelivery {
         let pending = row.status == Status::Pending;
         if !pending {
             check_room(ctx, endpoint.id).await?;
+            let sender = webhooks.sender.clone();
+            ctx.after_commit(Box::new(move || sender.note_made(row.account_id, 1)));
         }
         // Only pending deliveries keep their order; one that has ended is sent beside them.
         let queue = if pending { QueueKind::of_type(&row.event_type) } else { QueueKind::New };

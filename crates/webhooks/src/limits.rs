@@ -63,7 +63,9 @@ pub const COMMON_PENDING_MAX: i64 = ACCOUNT_PENDING_MAX / 2;
 /// After so many deliveries that one server made for an account, those that are pending are counted. So many more than the
 /// maximum there may be, for each server.
 pub const COUNTED_EVERY: usize = 250;
-/// Deliveries that were held back and that are made in one transaction, for each endpoint.
+/// Accounts whose pending deliveries are counted before the sender does anything else.
+pub const COUNTED_AT_ONCE: usize = 16;
+/// Deliveries that were held back and that are made in one transaction.
 pub const HELD_MADE_AT_ONCE: i64 = 1_000;
 /// Deliveries that are held back and that statistics count.
 pub const HELD_COUNTED_MAX: i64 = 10_000;

@@ -16,5 +16,5 @@ pub use gateway::Progress;
 pub use identity::{Directory, Key, PersonRecord};
 pub use mail::{MailMessage, Mailer};
 pub use metering::Charge;
-pub use resources::{CreatedResource, CreatedResources, ResourceKind};
+pub use resources::{CreatedCredentials, CreatedResource, CreatedResources, ResourceKind};
 pub use webhooks::{AfterCommit, Outbox};

@@ -35,6 +35,18 @@ pub struct CreatedResource {
     pub created_at: Timestamp,
 }
 
+/// Keys and API tokens, by which other resources are made.
+pub trait CreatedCredentials: CreatedResources {
+    /// The ids of those that any of `creators` made in the account, and of those that these made, whether they are in use or
+    /// have ended.
+    fn all_created_by<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        creators: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>>;
+}
+
 /// Resources of one area that name who made them.
 pub trait CreatedResources: Send + Sync {
     /// What any of `creators`, ids of people, keys and API tokens, made in the account and is still in use.

@@ -146,6 +146,26 @@ pub(crate) async fn active_credentials(
     .await
 }
 
+/// Who made a credential.
+pub(crate) struct CredentialCreatorRow {
+    pub(crate) id: String,
+    pub(crate) created_by: String,
+}
+
+from_row!(CredentialCreatorRow { id, created_by });
+
+/// Who made each of the account's credentials, also of those that have ended, oldest first.
+pub(crate) async fn credential_creators(
+    tx: &mut Tx,
+    account: AccountId,
+) -> Result<Vec<CredentialCreatorRow>, StoreError> {
+    tx.all(
+        "select id, created_by from credentials where account_id = $1 order by created_at, id",
+        args![account],
+    )
+    .await
+}
+
 /// The account's credentials of that kind, newest first; those below `parent` alone when one is given.
 pub(crate) async fn credentials_before(
     tx: &mut Tx,

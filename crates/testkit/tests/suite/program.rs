@@ -44,8 +44,10 @@ fn configuration(database: &TestDatabase) -> PathBuf {
 
 /// What accounts of the first plan may spend, for servers that start from now on.
 pub(crate) fn limit(database: &TestDatabase, monthly_units: i64, calls_per_minute: u32) {
-    let text =
-        format!("[plans.free]\nmonthly_units = {monthly_units}\ncalls_per_minute = {calls_per_minute}\n");
+    let text = format!(
+        "[plans.free]\nmonthly_units = {monthly_units}\ncalls_per_minute = {calls_per_minute}\n\
+         deliveries_per_minute = 100_000_000\n"
+    );
     std::fs::write(database.folder.path().join("portico.toml"), text).unwrap();
 }
 

@@ -116,6 +116,7 @@ with_a_receiver! {
     audit_events_keep_their_order,
     a_delivery_is_sent_again_by_hand,
     attempts_by_hand_are_beside_the_eight_of_the_schedule,
+    attempts_by_hand_at_an_audit_event_are_beside_the_eight,
     strangers_see_and_change_nothing,
     the_log_never_says_what_or_where,
     a_server_that_stops_leaves_nothing_claimed,
@@ -425,8 +426,19 @@ async fn a_delivery_is_sent_again_by_hand(app: TestApp, receiver: Receiver) {
 }
 
 async fn attempts_by_hand_are_beside_the_eight_of_the_schedule(app: TestApp, receiver: Receiver) {
-    let (id, _) = endpoint(&app, &receiver, "/hook", &["key.created"]).await;
+    check_attempts_by_hand(app, receiver, "key.created").await;
+}
+
+/// What is sent in order is no exception.
+async fn attempts_by_hand_at_an_audit_event_are_beside_the_eight(app: TestApp, receiver: Receiver) {
+    check_attempts_by_hand(app, receiver, "audit.event").await;
+}
+
+async fn check_attempts_by_hand(app: TestApp, receiver: Receiver, event_type: &str) {
+    let (id, _) = endpoint(&app, &receiver, "/hook", &[event_type]).await;
+    app.sent().await;
     receiver.answer("/hook", ReceiverReply::Status(500));
+    app.advance(Duration::from_secs(1)).await;
     let since = app.clock_text();
     app.new_key(app.account, app.all_scopes()).await;
     app.sent().await;

@@ -23,18 +23,28 @@ with_a_receiver! {
     what_is_over_the_rate_of_the_plan_waits,
 }
 
-mod hosts_that_took_nothing_yet_are_called_seldom {
-    use portico_testkit::Database;
+/// Makes two tests of each function, one on each database: in an app that knows no host by its name.
+macro_rules! with_unknown_hosts {
+    ($($test:ident,)+) => {$(
+        mod $test {
+            use portico_testkit::Database;
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn sqlite() {
-        super::hosts_that_took_nothing_yet_are_called_seldom(Database::Sqlite).await;
-    }
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                super::$test(super::without_hosts(Database::Sqlite).await).await;
+            }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn postgres() {
-        super::hosts_that_took_nothing_yet_are_called_seldom(Database::Postgres).await;
-    }
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                super::$test(super::without_hosts(Database::Postgres).await).await;
+            }
+        }
+    )+};
+}
+
+with_unknown_hosts! {
+    hosts_that_took_nothing_yet_are_called_seldom,
+    a_pause_gives_no_more_attempts,
 }
 
 async fn thing(app: &TestApp) {
@@ -184,15 +194,51 @@ async fn name_server() -> SocketAddr {
     address
 }
 
-async fn hosts_that_took_nothing_yet_are_called_seldom(database: Database) {
+async fn without_hosts(database: Database) -> TestApp {
     let environment =
         Environment { egress_name_servers: vec![name_server().await], ..Environment::default() };
-    let app = TestApp::with(database, TestAppOptions { environment, ..TestAppOptions::default() }).await;
+    TestApp::with(database, TestAppOptions { environment, ..TestAppOptions::default() }).await
+}
+
+/// An endpoint at a host that nobody knows.
+async fn endpoint_at(app: &TestApp, url: &str) -> String {
+    let body = json!({ "url": url, "event_types": [THING] });
+    text(&app.post(ENDPOINTS, &body).await.ok()["id"])
+}
+
+/// Whoever ends what waits, so that the account has nothing to send any more, has used up their minute all the same.
+async fn a_pause_gives_no_more_attempts(app: TestApp) {
+    let id = endpoint_at(&app, "https://hooks.test/").await;
+    for _ in 0..35 {
+        thing(&app).await;
+    }
+    app.sent().await;
+    assert_eq!(app.count("webhook_attempts").await, 30);
+    patch(&app, &id, &json!({ "enabled": false })).await.ok();
+    Box::pin(until("nothing is pending", async || {
+        app.sent().await;
+        backlog(&app, &id).await["pending"] == 0
+    }))
+    .await;
+    for _ in 0..3 {
+        app.advance(Duration::from_secs(11)).await;
+        app.sent().await;
+    }
+    patch(&app, &id, &json!({ "enabled": true })).await.ok();
+    for _ in 0..5 {
+        thing(&app).await;
+    }
+    app.sent().await;
+    assert_eq!(app.count("webhook_attempts").await, 30, "the minute is not over");
+    app.advance(Duration::from_secs(30)).await;
+    app.sent().await;
+    assert_eq!(app.count("webhook_attempts").await, 35);
+}
+
+async fn hosts_that_took_nothing_yet_are_called_seldom(app: TestApp) {
     let mut endpoints = Vec::new();
     for number in 0..10 {
-        let url = format!("https://hooks{number}.test/");
-        let made = app.post(ENDPOINTS, &json!({ "url": url, "event_types": [THING] })).await.ok();
-        endpoints.push(text(&made["id"]));
+        endpoints.push(endpoint_at(&app, &format!("https://hooks{number}.test/")).await);
     }
     for _ in 0..12 {
         thing(&app).await;

@@ -14,6 +14,7 @@ with_a_receiver! {
     a_removed_members_endpoints_are_disabled_and_their_keys_stay,
     the_remover_chooses_what_becomes_of_it,
     who_sets_an_address_answers_for_it,
+    an_endpoint_outlives_the_key_that_made_it_but_not_the_member,
     a_kept_answer_is_for_whoever_may_still_act_there,
 }
 
@@ -220,6 +221,25 @@ async fn the_remover_chooses_what_becomes_of_it(app: TestApp, receiver: Receiver
     for id in [&ended.by_key, &ended.by_hand] {
         assert_eq!(get(&app, id).await["enabled"], false);
     }
+}
+
+/// Nobody hides an endpoint by ending the key that they made it with.
+async fn an_endpoint_outlives_the_key_that_made_it_but_not_the_member(app: TestApp, receiver: Receiver) {
+    let (owner, leaver) =
+        (member(&app, "owner", Role::Owner).await, member(&app, "leaver", Role::Admin).await);
+    let made = Creations::of(&app, &receiver, &leaver).await;
+    let key = format!("/v1/accounts/orgs/{}/keys/{}", app.account, made.key);
+    leaver.call(&app, "DELETE", &key, &json!(null)).await.ok();
+    let path = of(&app, &leaver);
+    let listed = owner.call(&app, "GET", &format!("{path}/resources"), &json!(null)).await.ok();
+    let mut listed: Vec<_> =
+        listed["resources"].as_array().unwrap().iter().map(|each| text(&each["id"])).collect();
+    let mut expected = vec![made.by_key.clone(), made.by_hand.clone()];
+    (listed.sort(), expected.sort());
+    assert_eq!(listed, expected);
+    let answer = owner.call(&app, "DELETE", &path, &json!(null)).await.ok();
+    assert!(states(&answer).iter().all(|(_, state)| state == "disabled"), "{answer}");
+    assert_eq!(get(&app, &made.by_key).await["enabled"], false);
 }
 
 async fn who_sets_an_address_answers_for_it(app: TestApp, receiver: Receiver) {

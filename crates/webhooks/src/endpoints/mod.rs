@@ -120,7 +120,8 @@ pub(crate) fn check_enabled(row: &EndpointRow) -> Result<(), Problem> {
 
 /// Refuses to make a delivery for an endpoint whose deliveries are held back.
 pub(crate) async fn check_room(ctx: &mut Ctx, endpoint: EndpointId) -> Result<(), Problem> {
-    if sql::is_held(ctx.tx().await?, endpoint).await? { Err(too_many_pending()) } else { Ok(()) }
+    let held = sql::held_after(ctx.tx().await?, endpoint).await?;
+    if held.is_some() { Err(too_many_pending()) } else { Ok(()) }
 }
 
 /// A refusal to make a delivery, because too many are pending.

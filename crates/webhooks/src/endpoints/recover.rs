@@ -76,15 +76,21 @@ impl Operation for RecoverEndpoint {
         ctx.account(Some(key.account.into())).await.map_err(|problem| hide_forbidden(problem, missing))?;
         let mut search = engine.db.read().await?;
         let room = room_of(key.endpoint, &sql::backlogs(&mut search, key.account).await?);
-        let failed = sql::failed_deliveries(&mut search, key, range, now, room).await?;
+        let mut failed = sql::failed_deliveries(&mut search, key, range, now, room).await?;
         let left = room - i64::try_from(failed.len()).unwrap_or(0);
-        let missed = sql::missed_events(&mut search, key, range, left).await?;
+        let mut missed = sql::missed_events(&mut search, key, range, left).await?;
         search.rollback().await?;
         check_enabled(&find_endpoint(ctx, self.endpoint_id).await?)?;
+        // Counted again under a lock, so that several calls do not fill the same room.
+        ctx.lock_account(key.account).await?;
+        let tx = ctx.tx().await?;
+        let room = room.min(room_of(key.endpoint, &sql::backlogs(tx, key.account).await?));
         if room == 0 {
             return Err(too_many_pending());
         }
-        let tx = ctx.tx().await?;
+        let room = usize::try_from(room).unwrap_or(0);
+        failed.truncate(room);
+        missed.truncate(room - failed.len());
         let recovered =
             sql::resend(tx, &failed, now).await? + sql::insert_missed(tx, key, &missed, now).await?;
         let (sender, account) = (webhooks.sender.clone(), key.account);

@@ -25,6 +25,15 @@ impl AttemptWindow {
         }
     }
 
+    /// Until when it must be remembered, given how long a pause makes it forgotten: with few attempts not at all, because
+    /// as many after each pause are no more than the limit.
+    pub(crate) fn remembered_until(&self, limit: u32, pause: Duration) -> Option<Timestamp> {
+        let count: u64 = self.cells.iter().map(|(_, count)| u64::from(*count)).sum();
+        let pauses = u64::try_from(CELLS).unwrap_or(u64::MAX).div_ceil(pause.as_secs().max(1));
+        let (last, _) = self.cells.back().filter(|_| count * (pauses + 1) > u64::from(limit))?;
+        Some(Timestamp::from_seconds(last + CELLS))
+    }
+
     /// When another attempt may begin, if not now.
     pub(crate) fn next_at(&mut self, now: Timestamp, limit: u32) -> Option<Timestamp> {
         let second = now.as_seconds();
@@ -66,6 +75,18 @@ mod tests {
         window.add(at(161));
         window.add(at(161));
         assert_eq!(window.next_at(at(161), 3), Some(at(171)));
+    }
+
+    #[test]
+    fn what_could_pass_the_limit_again_and_again_is_remembered_for_a_minute() {
+        let mut window = AttemptWindow::default();
+        let until = |window: &AttemptWindow| window.remembered_until(16, Duration::from_secs(10));
+        assert_eq!(until(&window), None);
+        window.add(at(100));
+        window.add(at(101));
+        assert_eq!(until(&window), None, "eight times two in 61 seconds are 16");
+        window.add(at(102));
+        assert_eq!(until(&window), Some(at(163)));
     }
 
     #[test]

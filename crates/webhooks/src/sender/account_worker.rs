@@ -289,6 +289,7 @@ impl AccountWorker {
                     self.webhooks.clone(),
                     self.engine.clone(),
                     self.account,
+                    self.handle.clone(),
                     queue.target.clone(),
                     delivery,
                     queue.is_slow(),
@@ -310,7 +311,7 @@ impl AccountWorker {
             && !self.queues.values().any(EndpointQueue::is_busy);
         let now = self.engine.clock.now();
         if self.attempts.is_empty() && !self.refresh {
-            self.handle.set_waiting(idle.then_some(now));
+            self.handle.set_waiting(idle.then(|| self.rates.idle_since(now)));
             self.sender().notify_progress();
         }
         if self.refresh {

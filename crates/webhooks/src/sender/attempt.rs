@@ -14,6 +14,7 @@ use portico_kernel::{AccountId, Code, InboxId, Timestamp, seconds};
 
 use super::PendingDelivery;
 use super::endpoint_queue::Target;
+use super::worker_handle::WorkerHandle;
 use crate::inboxes::receive::{store_request, verify};
 use crate::model::{AttemptOutcome, AttemptResult, GONE, Outcome, signed};
 use crate::{Webhooks, limits};
@@ -68,6 +69,7 @@ pub(super) async fn attempt_in_slot(
     webhooks: Arc<Webhooks>,
     engine: Arc<Engine>,
     account: AccountId,
+    worker: Arc<WorkerHandle>,
     target: Arc<Target>,
     delivery: PendingDelivery,
     slow: bool,
@@ -76,9 +78,9 @@ pub(super) async fn attempt_in_slot(
     // Neither semaphore is ever closed.
     let _slow_slot = if slow { sender.slow_slots.acquire().await.ok() } else { None };
     let _slot = sender.slots.acquire().await.ok();
-    sender.wait_for_claims(&engine).await;
+    sender.wait_for_claims(engine.clock.as_ref(), &worker).await;
     let _in_flight = webhooks.metrics.begin();
-    attempt(&webhooks, &engine, account, &target, delivery).await
+    attempt(&webhooks, &engine, account, &worker, &target, delivery).await
 }
 
 /// Signs the delivery now, sends it, and returns how that ended.
@@ -86,7 +88,8 @@ async fn attempt(
     webhooks: &Webhooks,
     engine: &Engine,
     account: AccountId,
-    target: &Arc<Target>,
+    worker: &WorkerHandle,
+    target: &Target,
     delivery: PendingDelivery,
 ) -> FinishedAttempt {
     let PendingDelivery { event, ref event_type, occurred_at, ref data, .. } = delivery;
@@ -96,10 +99,10 @@ async fn attempt(
         let headers = signed(&target.keys, event.to_string(), started_at, body.as_bytes());
         // Once more after it is signed: a server that stood still in between may have lost its claims, and what leaves
         // when it wakes was signed before.
-        if webhooks.sender.has_valid_claims(engine) {
+        if webhooks.sender.has_valid_claim(engine.clock.as_ref(), worker) {
             break (started_at, watch, headers);
         }
-        webhooks.sender.wait_for_claims(engine).await;
+        webhooks.sender.wait_for_claims(engine.clock.as_ref(), worker).await;
     };
     let result = match target.row.inbox_id {
         Some(inbox) => to_inbox(engine, inbox, headers, body).await,

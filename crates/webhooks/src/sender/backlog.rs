@@ -12,39 +12,47 @@ use portico_store::{StoreError, Tx};
 
 use crate::limits;
 use crate::model::room;
-use crate::sql::{self, EndpointKey};
+use crate::sql::{self, BacklogRow, EndpointKey};
 
 /// Counts the account's pending deliveries, holds back where they are too many, and makes what was held back where there is
-/// room; returns whether it made any.
+/// room; returns whether there may be more of that to make.
 pub(super) async fn balance(engine: &Engine, account: AccountId, now: Timestamp) -> Result<bool, Problem> {
     let rows = sql::backlogs(&mut engine.db.query(), account).await?;
     let rooms = room(&rows.iter().map(|row| row.pending).collect::<Vec<_>>());
     let mut left = limits::ACCOUNT_PENDING_MAX - rows.iter().map(|row| row.pending).sum::<i64>();
-    if rows.iter().zip(&rooms).all(|(row, room)| row.held_after.is_none() && (*room > 0 || !row.enabled)) {
+    let is_to_change = |(row, room): (&BacklogRow, &i64)| match row.held_after {
+        None => row.enabled && *room == 0,
+        Some(_) => !row.enabled || left.min(*room) > 0,
+    };
+    if !rows.iter().zip(&rooms).any(is_to_change) {
         return Ok(false);
     }
+    let held = rows.iter().filter(|row| row.enabled && row.held_after.is_some()).count();
+    let share = limits::HELD_MADE_AT_ONCE / i64::try_from(held).unwrap_or(i64::MAX).max(1);
     let mut tx = engine.db.write().await?;
     let last = lock_sequence(&mut tx, account).await?;
     sql::remove_stale_holds(&mut tx, account).await?;
-    let mut made = 0;
+    let mut has_moved = false;
     for (row, room) in rows.iter().zip(rooms).filter(|(row, _)| row.enabled) {
         let (endpoint, pending) = (row.endpoint_id, row.pending);
         let key = EndpointKey { account, endpoint };
-        match row.held_after {
+        // Another server may have made some meanwhile.
+        match sql::held_after(&mut tx, endpoint).await? {
             None if room == 0 => {
                 sql::hold(&mut tx, key, last).await?;
                 tracing::info!(%account, %endpoint, pending, "Holding back the deliveries of an endpoint");
             }
             Some(after) if room.min(left) > 0 => {
-                let batch = Batch { after, last, count: room.min(left).min(limits::HELD_MADE_AT_ONCE) };
-                made += make_held(&mut tx, key, batch, now).await?;
+                let batch = Batch { after, last, count: room.min(left).min(share) };
+                make_held(&mut tx, key, batch, now).await?;
+                has_moved = true;
                 left -= batch.count;
             }
             _ => {}
         }
     }
     tx.commit().await?;
-    Ok(made > 0)
+    Ok(has_moved)
 }
 
 /// Events of which deliveries are held back: at most `count` of those after one number and up to another.
@@ -55,16 +63,16 @@ struct Batch {
     count: i64,
 }
 
-/// Makes some of the deliveries that were held back; returns how many.
-async fn make_held(tx: &mut Tx, key: EndpointKey, batch: Batch, now: Timestamp) -> Result<u64, StoreError> {
+/// Makes some of the deliveries that were held back.
+async fn make_held(tx: &mut Tx, key: EndpointKey, batch: Batch, now: Timestamp) -> Result<(), StoreError> {
     let EndpointKey { account, endpoint } = key;
     let upto = sql::sequence_beyond(tx, account, batch.after, batch.count).await?.unwrap_or(batch.last);
-    let made = sql::insert_held(tx, key, batch.after, upto, now).await?;
+    sql::insert_held(tx, key, batch.after, upto, now).await?;
     if upto < batch.last {
         sql::move_hold(tx, endpoint, upto).await?;
     } else {
         sql::remove_hold(tx, endpoint).await?;
         tracing::info!(%account, %endpoint, "Holding back no more deliveries of an endpoint");
     }
-    Ok(made)
+    Ok(())
 }

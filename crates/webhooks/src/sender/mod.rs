@@ -42,13 +42,13 @@ mod results;
 mod supervisor;
 mod worker_handle;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::BoxFuture;
 use portico_engine::{Engine, Service};
-use portico_kernel::{AccountId, DeliveryId, EndpointId, EventId, Problem, Timestamp};
+use portico_kernel::{AccountId, Clock, DeliveryId, EndpointId, EventId, Problem, Timestamp};
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 use crate::model::DeliveryState;
@@ -81,8 +81,8 @@ pub(crate) struct Sender {
     unclaimed: Mutex<HashSet<AccountId>>,
     /// How many deliveries were made for each account since its backlog was counted,
     made: Mutex<HashMap<AccountId, usize>>,
-    /// and the accounts whose backlog is to be counted.
-    uncounted: Mutex<HashSet<AccountId>>,
+    /// and the accounts whose backlog is to be counted, each once.
+    uncounted: Mutex<VecDeque<AccountId>>,
     wake: Notify,
     /// Is the next poll for due deliveries to be at once?
     poll_now: AtomicBool,
@@ -133,7 +133,7 @@ impl Sender {
     }
 
     /// Notes how many deliveries were made; after every so many the account's backlog is counted.
-    fn note_made(&self, account: AccountId, count: usize) {
+    pub(crate) fn note_made(&self, account: AccountId, count: usize) {
         let mut made = lock(&self.made);
         let since_counted = made.entry(account).or_default();
         *since_counted += count;
@@ -146,8 +146,24 @@ impl Sender {
 
     /// Counts the account's pending deliveries soon.
     pub(crate) fn count_backlog(&self, account: AccountId) {
-        lock(&self.uncounted).insert(account);
+        let mut uncounted = lock(&self.uncounted);
+        if !uncounted.contains(&account) {
+            uncounted.push_back(account);
+        }
+        drop(uncounted);
         self.wake.notify_one();
+    }
+
+    /// Takes some of the accounts whose backlog is to be counted, first come, first served; wakes the supervisor if there
+    /// are more.
+    fn take_uncounted(&self) -> Vec<AccountId> {
+        let mut uncounted = lock(&self.uncounted);
+        let count = uncounted.len().min(limits::COUNTED_AT_ONCE);
+        let taken = uncounted.drain(..count).collect();
+        if !uncounted.is_empty() {
+            self.wake.notify_one();
+        }
+        taken
     }
 
     /// Reads the account's endpoints and deliveries again: something of them has changed.
@@ -173,16 +189,21 @@ impl Sender {
     }
 
     /// Waits, if it must, until this server can rely on its claims. One that stood still for long may have lost them, and
-    /// finds out with its next heartbeat.
-    async fn wait_for_claims(&self, engine: &Engine) {
+    /// finds out with its next heartbeat. Never resolves for the worker of an account that is lost: what it has in flight
+    /// ends with it.
+    async fn wait_for_claims(&self, clock: &dyn Clock, worker: &WorkerHandle) {
         let mut valid_until = self.claims_valid_until.subscribe();
         // It lives as long as we do.
-        let _ = valid_until.wait_for(|until| engine.clock.now() < *until).await;
+        let _ = valid_until.wait_for(|until| clock.now() < *until).await;
+        // The heartbeat stops such a worker before it says that the other claims are valid.
+        if worker.is_stopped() {
+            std::future::pending::<()>().await;
+        }
     }
 
-    /// Returns whether this server can rely on its claims now.
-    fn has_valid_claims(&self, engine: &Engine) -> bool {
-        engine.clock.now() < *self.claims_valid_until.borrow()
+    /// Returns whether this server can rely on its claim on the worker's account now.
+    fn has_valid_claim(&self, clock: &dyn Clock, worker: &WorkerHandle) -> bool {
+        clock.now() < *self.claims_valid_until.borrow() && !worker.is_stopped()
     }
 
     fn request_worker(&self, account: AccountId) {
@@ -242,5 +263,29 @@ impl Service for Sender {
                 supervisor::run(webhooks, engine, stop).await;
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use portico_engine::clock::SystemClock;
+
+    use super::worker_handle::WorkerMode;
+    use super::*;
+
+    #[test]
+    fn an_attempt_of_an_account_that_is_lost_is_not_sent_when_the_other_claims_are_renewed() {
+        let (sender, clock) = (Sender::new(Weak::new()), SystemClock);
+        let (kept, lost) = (WorkerHandle::default(), WorkerHandle::default());
+        let mut of_kept = Box::pin(sender.wait_for_claims(&clock, &kept));
+        let mut of_lost = Box::pin(sender.wait_for_claims(&clock, &lost));
+        assert!(of_kept.as_mut().now_or_never().is_none(), "no heartbeat yet");
+        assert!(of_lost.as_mut().now_or_never().is_none());
+        lost.set_mode(WorkerMode::Stop);
+        sender.claims_valid_until.send_replace(clock.now() + limits::CLAIM_TRUST);
+        assert!(of_kept.now_or_never().is_some());
+        assert!(of_lost.now_or_never().is_none());
+        assert!(sender.has_valid_claim(&clock, &kept) && !sender.has_valid_claim(&clock, &lost));
     }
 }

@@ -64,18 +64,30 @@ impl Rates {
         self.proven_hosts.extend(target.host_to_prove.clone());
     }
 
+    fn per_minute(&self) -> u32 {
+        self.plan.map_or(u32::MAX, |(per_minute, _)| per_minute)
+    }
+
     fn is_unproven(&self, target: &Target) -> bool {
         target.host_to_prove.as_ref().is_some_and(|host| !self.proven_hosts.contains(host))
     }
 
     /// When the target may be sent something, if not now.
     pub(super) fn next_at(&mut self, target: &Target, now: Timestamp) -> Option<Timestamp> {
-        let per_minute = self.plan.map_or(u32::MAX, |(per_minute, _)| per_minute);
-        let by_plan = self.all.next_at(now, per_minute);
+        let by_plan = self.all.next_at(now, self.per_minute());
         let is_unproven = self.is_unproven(target);
         let by_host =
             if is_unproven { self.to_unproven.next_at(now, limits::UNPROVEN_PER_MINUTE) } else { None };
         by_plan.max(by_host)
+    }
+
+    /// Since when the account is idle that has nothing to send from now on: later, where the attempts of the last minute
+    /// must not be forgotten with its worker.
+    pub(super) fn idle_since(&self, now: Timestamp) -> Timestamp {
+        let windows = [(&self.all, self.per_minute()), (&self.to_unproven, limits::UNPROVEN_PER_MINUTE)];
+        let remembered =
+            windows.iter().filter_map(|(window, limit)| window.remembered_until(*limit, limits::IDLE_LIFE));
+        remembered.map(|until| until - limits::IDLE_LIFE).fold(now, Timestamp::max)
     }
 
     /// Counts an attempt at the target that begins now.

@@ -97,7 +97,9 @@ impl Supervisor {
             self.heartbeat_at = now + limits::HEARTBEAT_EVERY;
             self.heartbeat(now).await?;
             let held = sql::accounts_with_holds(&mut self.engine.db.query()).await?;
-            lock(&self.sender().uncounted).extend(held);
+            for account in held {
+                self.sender().count_backlog(account);
+            }
         }
         let polls = self.sender().poll_now.swap(false, Ordering::SeqCst)
             || is_due(self.poll_at, now, self.poll_every);
@@ -128,8 +130,7 @@ impl Supervisor {
 
     /// Counts the backlogs of accounts that made many deliveries, and of those that have some held back.
     async fn balance_backlogs(&mut self, now: Timestamp) -> Result<(), Problem> {
-        let uncounted: Vec<_> = lock(&self.sender().uncounted).drain().collect();
-        for account in uncounted {
+        for account in self.sender().take_uncounted() {
             if backlog::balance(&self.engine, account, now).await? {
                 self.sender().refresh(account);
                 // There may be room for more of them.

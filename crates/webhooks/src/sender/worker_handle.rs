@@ -88,6 +88,10 @@ impl WorkerHandle {
         self.update(|state| state.mode = state.mode.max(mode));
     }
 
+    pub(super) fn is_stopped(&self) -> bool {
+        lock(&self.state).mode == WorkerMode::Stop
+    }
+
     /// For the worker: takes what has come.
     pub(super) fn take(&self) -> (WorkerInbox, WorkerMode) {
         let mut state = lock(&self.state);

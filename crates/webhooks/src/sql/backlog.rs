@@ -34,12 +34,10 @@ pub(crate) async fn backlogs(
     .await
 }
 
-/// Are deliveries of the endpoint held back?
-pub(crate) async fn is_held(tx: &mut Tx, endpoint: EndpointId) -> Result<bool, StoreError> {
-    let held: Option<i64> = tx
-        .first_value("select sequence as value from webhook_holds where endpoint_id = $1", args![endpoint])
-        .await?;
-    Ok(held.is_some())
+/// The number of the event after which the endpoint's deliveries are held back, if they are.
+pub(crate) async fn held_after(tx: &mut Tx, endpoint: EndpointId) -> Result<Option<i64>, StoreError> {
+    tx.first_value("select sequence as value from webhook_holds where endpoint_id = $1", args![endpoint])
+        .await
 }
 
 /// The accounts that have deliveries held back.

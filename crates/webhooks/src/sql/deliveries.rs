@@ -148,15 +148,15 @@ pub(crate) async fn insert_missed(
 }
 
 /// Inserts the endpoint's deliveries of events with numbers from `after`, excluded, to `last`, included, as if they had
-/// been inserted with the events; returns how many.
+/// been inserted with the events.
 pub(crate) async fn insert_held(
     tx: &mut Tx,
     key: EndpointKey,
     after: i64,
     last: i64,
     now: Timestamp,
-) -> Result<u64, StoreError> {
-    tx.execute(
+) -> Result<(), StoreError> {
+    tx.run(
         insert_deliveries!(
             "events e join webhook_subscriptions s on s.account_id = e.account_id and s.event_type = e.type \
              join webhook_endpoints p on p.id = s.endpoint_id where e.account_id = $3 and p.id = $4 and p.enabled \

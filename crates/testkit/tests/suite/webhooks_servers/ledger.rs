@@ -261,7 +261,7 @@ fn check_one(
         let under_way = |kill: &Mark| kill.still_at.is_some_and(|at| second.timestamp <= at);
         let kill = kills.iter().position(|kill| between(kill) || under_way(kill));
         let Some(kill) = kill else {
-            findings.strange.push(format!("{name}: {pair:?}"));
+            findings.strange.push(format!("{name}: {first:?} and {second:?}"));
             continue;
         };
         let ago = first.ended.map_or(0, |ended| kills[kill].ends.saturating_sub(ended));
