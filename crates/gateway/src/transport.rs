@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, StatusCode};
 use portico_kernel::Clock;
 use tokio::sync::Notify;
 

@@ -235,7 +235,8 @@ async fn an_endpoint_outlives_the_key_that_made_it_but_not_the_member(app: TestA
     let mut listed: Vec<_> =
         listed["resources"].as_array().unwrap().iter().map(|each| text(&each["id"])).collect();
     let mut expected = vec![made.by_key.clone(), made.by_hand.clone()];
-    (listed.sort(), expected.sort());
+    listed.sort();
+    expected.sort();
     assert_eq!(listed, expected);
     let answer = owner.call(&app, "DELETE", &path, &json!(null)).await.ok();
     assert!(states(&answer).iter().all(|(_, state)| state == "disabled"), "{answer}");
