@@ -17,12 +17,13 @@ run: ## Build and start the server; data goes to ./data
 	cargo build --release -p portico --locked
 	$(target)/release/portico serve
 
-# The cheap judges come first: whoever forgot to format should not wait for a build to learn it.
+# The cheap judges come first: whoever forgot to format should not wait for a build to learn it. Two tests run at once for
+# each processor, because many wait for a server or a clock.
 test: ## Format, lints and every test, on both databases
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	scripts/need-nextest
-	scripts/with-postgres cargo nextest run --workspace --locked
+	scripts/with-postgres cargo nextest run --workspace --locked --test-threads $$((2 * $$(nproc)))
 
 check: ## The slower judges from outside (see check/README.md)
 	check/run

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
 mod admission;
+mod against;
 mod bodies;
 mod deliveries;
 mod disk;
@@ -18,6 +19,21 @@ mod writes;
 use portico_testkit::Database;
 use report::Report;
 
+/// The parts that may be named alone, in the order in which a whole run measures them.
+const PARTS: [&str; 11] = [
+    "admission",
+    "bodies",
+    "signins",
+    "http",
+    "tools",
+    "exchanges",
+    "writes",
+    "reports",
+    "pages",
+    "deliveries",
+    "streams",
+];
+
 #[tokio::main]
 async fn main() {
     portico_testkit::run_outside_nextest();
@@ -26,6 +42,16 @@ async fn main() {
     if only.as_deref() == Some(http::bare::NAME) {
         // The server that is measured beside ours, in a process that the bench starts.
         return http::bare::serve(arguments.next().unwrap().as_ref()).await;
+    }
+    if only.as_deref() == Some("against") {
+        return against::measure(arguments);
+    }
+    if let Some(only) = &only {
+        assert!(
+            PARTS.contains(&only.as_str()),
+            "there is no part {only:?}; the parts are {}",
+            PARTS.join(", ")
+        );
     }
     let mut report = Report::default();
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
