@@ -183,7 +183,7 @@ impl Operation for ListDeliveries {
 
 /// Send a delivery again, with the same `webhook-id`: one attempt, at once. The schedule of a pending delivery goes on
 /// from there and keeps its eight attempts; one that has ended gets this attempt alone. While an attempt is under way,
-/// that is the one.
+/// that is the one. A pending `audit.event` waits for those before it, which keep their order.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryDelivery {
