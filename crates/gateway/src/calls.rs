@@ -23,6 +23,7 @@ use crate::credential::Credential;
 use crate::incoming::{Stopping, new_request_id};
 use crate::scope::CallScope;
 use crate::tokens::Tokens;
+use crate::transport::Refusals;
 
 /// The path variables of a path that has none, or whose variables do not read.
 pub(crate) static NO_FIELDS: Fields = Fields::new();
@@ -139,10 +140,15 @@ impl Calls {
 
     /// A call by name on a connection of `credential`: admitted, limited, counted and told of as over REST.
     pub(crate) async fn call(&self, credential: &Credential, call: RpcCall<'_>) -> RpcAnswer {
+        let call_name = call.method;
         let result = self.run_and_record(credential, call, Entry::is_callable, async |reply: Reply| {
             RpcAnswer::try_from(reply)
         });
-        result.await.unwrap_or_else(|problem| RpcAnswer::Refusal(problem.code(), problem.to_json("").into()))
+        let is_known = self.names.contains_key(call_name);
+        result.await.unwrap_or_else(|problem| RpcAnswer::Refusal {
+            problem: problem.to_json("").into(),
+            counted: is_known && !Refusals::is_one(problem.code().status()),
+        })
     }
 
     /// Opens a connection of that kind for `credential`: admitted, limited and counted like a call. What is to be done
@@ -247,8 +253,13 @@ impl Calls {
 pub(crate) enum RpcAnswer {
     /// The answer, as JSON.
     Answer(Bytes),
-    /// The code of a refusal, and its `Problem` as JSON. The frame's own id names the call, so it names none.
-    Refusal(Code, Bytes),
+    /// A refusal.
+    Refusal {
+        /// The `Problem`, as JSON. The frame's own id names the call, so it names none.
+        problem: Bytes,
+        /// Did the call take anything of the caller's minute?
+        counted: bool,
+    },
 }
 
 impl TryFrom<Reply> for RpcAnswer {
@@ -256,14 +267,16 @@ impl TryFrom<Reply> for RpcAnswer {
 
     fn try_from(reply: Reply) -> Result<Self, Problem> {
         // An answer may carry a code of its own; only one that was kept is a `Problem`.
-        let refused = reply.refused.filter(|_| reply.replayed);
+        let is_answer = reply.refused.is_none() || !reply.replayed;
         let body = reply.into_json()?;
-        let Some((code, _)) = refused else { return Ok(Self::Answer(body)) };
+        if is_answer {
+            return Ok(Self::Answer(body));
+        }
         let problem = serde_json::from_slice::<Value>(&body).map(|mut problem| {
             problem["request_id"] = Value::from("");
             problem.to_string().into()
         });
-        Ok(Self::Refusal(code, problem.unwrap_or(body)))
+        Ok(Self::Refusal { problem: problem.unwrap_or(body), counted: true })
     }
 }
 

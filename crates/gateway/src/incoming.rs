@@ -103,7 +103,7 @@ impl<B: HttpBody> IncomingRequest<B> {
             response::close(&mut response);
             transport.inspect(|transport| transport.unread.set(true));
         }
-        transport.inspect(|transport| transport.refusals.note_response(response.status()));
+        transport.inspect(|transport| transport.refusals.note(response.status().is_client_error()));
         if transport.is_some_and(|transport| transport.refusals.are_too_many()) {
             response::close(&mut response);
         }

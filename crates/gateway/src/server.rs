@@ -25,6 +25,8 @@ const SILENT_LOOKS_MAX: u32 = 3;
 const SILENT_PAUSE: Duration = Duration::from_secs(10);
 /// About the largest head that is read.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+/// What the system holds of an answer that its peer has no room for.
+const UNSENT_BYTES_MAX: u32 = 128 << 10;
 /// How long calls under way may take to end when the server stops.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(35);
 /// How long a connection may stay without a call when the server stops.
@@ -87,6 +89,15 @@ pub async fn serve_mqtt(
     accept(listener, limits, stop, serve).await;
 }
 
+/// Lets the system hold no more for a peer that takes nothing. By itself it holds some megabytes, which count as no
+/// process's memory, and all connections of the machine together have a limit.
+fn limit_unsent(stream: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX) {
+        tracing::debug!(%error, "Failed to limit what the system holds of a connection");
+    }
+}
+
 /// Serves each connection of `listener` in a task of its own until `stop` turns true; then waits for them, and returns.
 async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
@@ -103,6 +114,7 @@ async fn accept<F: Future<Output = ()> + Send + 'static>(
                     let Some(permit) = limits.admit(peer.ip()).map(Arc::new) else { continue };
                     // What is ready is written at once; waiting to fill a packet only delays it.
                     let _ = stream.set_nodelay(true);
+                    limit_unsent(&stream);
                     let serving = serve(stream, peer, permit.clone());
                     connections.spawn(async move {
                         tokio::select! {
@@ -133,6 +145,25 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 async fn serve_http(
+    stream: TcpStream,
+    peer: SocketAddr,
+    transport: Transport,
+    handler: Arc<dyn Handler>,
+    engine: Arc<Engine>,
+    mut stop: watch::Receiver<bool>,
+) {
+    // Who says nothing costs no more than the socket.
+    tokio::select! {
+        biased;
+        _ = stream.readable() => {}
+        () = silence(&transport) => return,
+        () = stopped(&mut stop) => return,
+    }
+    Box::pin(serve_requests(stream, peer, transport, handler, engine, stop)).await;
+}
+
+/// Serves the requests of one connection, until it ends.
+async fn serve_requests(
     stream: TcpStream,
     peer: SocketAddr,
     transport: Transport,

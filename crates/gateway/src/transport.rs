@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{Request, StatusCode};
+use http::Request;
 use portico_kernel::Clock;
 use tokio::sync::Notify;
 
@@ -48,24 +48,20 @@ impl Transport {
 /// A connection ends after so many refusals in a row: whoever goes on does not listen.
 const REFUSALS_MAX: u32 = 100;
 
-/// How many of the last answers in a row were refusals.
+/// How many of the last answers in a row were refusals that took nothing of anybody's minute.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(AtomicU32);
 
 impl Refusals {
-    /// Notes an answer over HTTP. Whoever is refused for a good reason only has to connect again.
-    pub(crate) fn note_response(&self, status: StatusCode) {
-        self.count(status.is_client_error());
+    /// Is that the status of a refusal of a named call that took nothing of anybody's minute?
+    pub(crate) const fn is_one(status: u16) -> bool {
+        matches!(status, 401 | 403 | 429)
     }
 
-    /// Notes the status of a call or a subscription on a socket or MQTT connection, which holds more than that: only being
-    /// unknown and calling too often count.
-    pub(crate) fn note(&self, status: u16) {
-        self.count(matches!(status, 401 | 429));
-    }
-
-    fn count(&self, is_refusal: bool) {
-        let in_a_row = if is_refusal { self.0.load(Ordering::Relaxed) + 1 } else { 0 };
+    /// Notes an answer: was it such a refusal? Over HTTP any refusal is taken for one: an honest client only has to connect
+    /// again.
+    pub(crate) fn note(&self, is_one: bool) {
+        let in_a_row = if is_one { self.0.load(Ordering::Relaxed) + 1 } else { 0 };
         self.0.store(in_a_row, Ordering::Relaxed);
     }
 

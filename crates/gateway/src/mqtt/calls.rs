@@ -28,6 +28,9 @@ impl Client {
     pub(super) fn published(&mut self, publish: Publish) {
         let id = publish.id;
         let code = self.call(publish);
+        if code != Puback::Success {
+            self.connection.refusals.note(true);
+        }
         if let Some(id) = id {
             encode::puback(&mut self.out, id, code);
         }
@@ -48,10 +51,11 @@ impl Client {
         }
         let assured = publish.id.is_some();
         let correlation = publish.correlation;
-        let mut reply = RpcReply { topic, correlation, assured, refused: None, payload: Bytes::new() };
+        let (is_answer, counted, payload) = (true, true, Bytes::new());
+        let mut reply = RpcReply { topic, correlation, assured, is_answer, counted, payload };
         if self.running.len() >= CALLS_MAX {
-            let problem = too_many_calls(CALLS_MAX, "connection");
-            reply.refuse(problem.code(), problem.to_json("").into());
+            reply.counted = false;
+            reply.refuse(too_many_calls(CALLS_MAX, "connection").to_json("").into());
             self.replies.push_back(reply);
             return Puback::Success;
         }
@@ -63,11 +67,14 @@ impl Client {
                     let rpc = RpcCall { method: &method, fields, idempotency_key: key.as_deref() };
                     calls.call(&credential, rpc).await
                 }
-                Err(problem) => RpcAnswer::Refusal(problem.code(), problem.to_json("").into()),
+                Err(problem) => RpcAnswer::Refusal { problem: problem.to_json("").into(), counted: false },
             };
             match answer {
                 RpcAnswer::Answer(answer) => reply.payload = answer,
-                RpcAnswer::Refusal(code, problem) => reply.refuse(code, problem),
+                RpcAnswer::Refusal { problem, counted } => {
+                    reply.counted = counted;
+                    reply.refuse(problem);
+                }
             }
             reply
         });
@@ -77,18 +84,17 @@ impl Client {
     /// Sends an answer. The client said how large a packet it takes; what is larger becomes a refusal.
     pub(super) fn send_reply(&mut self, mut reply: RpcReply) {
         for _ in 0..2 {
-            let outcome = if reply.refused.is_none() { "answer" } else { "error" };
+            let outcome = if reply.is_answer { "answer" } else { "error" };
             let properties = encode::reply_properties(reply.correlation.as_deref(), outcome);
             let packet = PublishPacket { topic: [&reply.topic, ""], rest: [&properties, &reply.payload] };
             if packet.size(u8::from(reply.assured)) <= self.packet_max {
                 let id = reply.assured.then(|| self.window.send(None, 0));
-                self.connection.refusals.note(reply.refused.map_or(200, Code::status));
+                self.connection.refusals.note(!reply.counted);
                 return packet.put(&mut self.out, id, false);
             }
             let message =
                 format!("The answer is larger than the {} bytes that the client takes.", self.packet_max);
-            let problem = Problem::new(Code::PayloadTooLarge, message);
-            reply.refuse(problem.code(), problem.to_json("").into());
+            reply.refuse(Problem::new(Code::PayloadTooLarge, message).to_json("").into());
         }
     }
 }

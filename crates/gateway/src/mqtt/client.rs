@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use portico_events::limits::PING_EVERY;
 use portico_events::{Feed, Frame};
-use portico_kernel::{Code, Sleep, Timestamp};
+use portico_kernel::{Sleep, Timestamp};
 use tokio::task::JoinSet;
 
 use super::AdmittedClient;
@@ -69,15 +69,16 @@ pub(super) struct RpcReply {
     pub(super) correlation: Option<Bytes>,
     /// With quality of service 1, as the call was?
     pub(super) assured: bool,
-    /// `None` for an answer.
-    pub(super) refused: Option<Code>,
+    pub(super) is_answer: bool,
+    /// Did the call take anything of the caller's minute?
+    pub(super) counted: bool,
     pub(super) payload: Bytes,
 }
 
 impl RpcReply {
     /// Makes it a refusal: a `Problem` as JSON.
-    pub(super) fn refuse(&mut self, code: Code, problem: Bytes) {
-        (self.refused, self.payload) = (Some(code), problem);
+    pub(super) fn refuse(&mut self, problem: Bytes) {
+        (self.is_answer, self.payload) = (false, problem);
     }
 }
 

@@ -68,7 +68,11 @@ impl Client {
             }
             step = match self.next().await {
                 ClientEvent::Transferred(progress) => self.transferred(progress).await,
-                ClientEvent::More => self.received().await,
+                ClientEvent::More => {
+                    // Others have their turn.
+                    tokio::task::yield_now().await;
+                    self.received().await
+                }
                 ClientEvent::Events(Ok(events)) => {
                     self.waiting = events.into();
                     Ok(())

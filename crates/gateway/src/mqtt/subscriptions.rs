@@ -51,8 +51,7 @@ impl Client {
     async fn count_packet(&mut self) -> Result<bool, ClientEnd> {
         let (credential, account) = (self.connection.credential(), self.connection.account());
         let counted = Box::pin(self.calls.count_subscription(credential, account)).await;
-        let refused = counted.as_ref().err().map(Problem::code);
-        self.connection.refusals.note(refused.map_or(200, Code::status));
+        self.connection.refusals.note(counted.is_err());
         match counted {
             Ok(()) => Ok(true),
             Err(problem) if problem.code() == Code::RateLimited => Ok(false),

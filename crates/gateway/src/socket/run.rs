@@ -20,10 +20,13 @@ use super::{CLOSE_TIME_MAX, Close, broken, closing, text};
 use crate::calls::{Calls, RpcAnswer, RpcCall, too_many_calls};
 use crate::connections::{Connection, log_unreadable};
 use crate::message::parse;
+use crate::transport::Refusals;
 use crate::websocket::{FRAME_BYTES_MAX, Ws};
 
 /// Calls of one socket under way at once.
 const CALLS_MAX: usize = 16;
+/// Frames that are taken before other connections have their turn.
+const FRAMES_AT_ONCE: usize = 16;
 /// How long a client may take to take an answer, as over REST.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 /// How long calls under way may take to end when the socket is about to be closed.
@@ -40,6 +43,8 @@ struct Socket {
     names: HashMap<String, AbortHandle>,
     ping: Sleep,
     heard: Timestamp,
+    /// Frames that were taken since others had their turn.
+    taken: usize,
 }
 
 struct Subscription {
@@ -47,10 +52,11 @@ struct Subscription {
     feed: Feed,
 }
 
-/// How a call ends: with a frame, and perhaps with a refusal.
+/// How a call ends.
 struct CallEnd {
     frame: Bytes,
-    refused: Option<Code>,
+    /// Did it take anything of the caller's minute?
+    counted: bool,
 }
 
 /// A call that has ended, and its task.
@@ -76,7 +82,8 @@ pub(crate) async fn serve(ws: Ws, calls: Arc<Calls>, connection: Connection) {
     let clock = &calls.engine.clock;
     let (ping, heard) = (clock.sleep(PING_EVERY), clock.now());
     let (running, names) = (JoinSet::new(), HashMap::new());
-    let mut socket = Socket { ws, calls, connection, subscription: None, running, names, ping, heard };
+    let mut socket =
+        Socket { ws, calls, connection, subscription: None, running, names, ping, heard, taken: 0 };
     if let SocketEnd::Close(close) = socket.serve().await {
         if close.retry() {
             socket.finish_calls().await;
@@ -161,9 +168,9 @@ impl Socket {
         self.names.remove(&id);
         let end = end.unwrap_or_else(|| {
             let problem = Problem::internal("a call that panicked");
-            CallEnd { frame: frames::error(&id, &problem.to_json("")), refused: Some(problem.code()) }
+            CallEnd { frame: frames::error(&id, &problem.to_json("")), counted: true }
         });
-        self.connection.refusals.note(end.refused.map_or(200, Code::status));
+        self.connection.refusals.note(!end.counted);
         let sending = text(end.frame);
         // Whoever asks takes the answer: many that wait would cost more than events do.
         tokio::time::timeout(ANSWER_TIME_MAX, self.send([sending])).await.unwrap_or(Err(SocketEnd::Gone))
@@ -212,6 +219,12 @@ impl Socket {
 
     async fn received(&mut self, received: Option<Result<Message, Error>>) -> Result<(), SocketEnd> {
         self.heard = self.calls.engine.clock.now();
+        self.taken += 1;
+        if self.taken >= FRAMES_AT_ONCE {
+            // Many may have come at once.
+            self.taken = 0;
+            tokio::task::yield_now().await;
+        }
         match received {
             Some(Ok(Message::Text(frame))) => match parse(frame.into(), InboundFrame::read).await {
                 Ok(Ok(frame)) => self.take(frame).await,
@@ -238,8 +251,13 @@ impl Socket {
         }
     }
 
+    /// Refuses a frame that nothing counts.
     async fn refuse(&mut self, id: &str, problem: &Problem) -> Result<(), SocketEnd> {
-        self.connection.refusals.note(problem.code().status());
+        self.connection.refusals.note(true);
+        self.send_problem(id, problem).await
+    }
+
+    async fn send_problem(&mut self, id: &str, problem: &Problem) -> Result<(), SocketEnd> {
         self.send([text(frames::error(id, &problem.to_json("")))]).await
     }
 
@@ -264,7 +282,10 @@ impl Socket {
                 let id = subscribe.id.clone();
                 match self.subscribe(subscribe).await {
                     Ok(frames) => self.send(frames).await,
-                    Err(problem) => self.refuse(&id, &problem).await,
+                    Err(problem) if Refusals::is_one(problem.code().status()) => {
+                        self.refuse(&id, &problem).await
+                    }
+                    Err(problem) => self.send_problem(&id, &problem).await,
                 }
             }
             InboundFrame::Unsubscribe(unsubscribe) => {
@@ -281,7 +302,7 @@ impl Socket {
     async fn subscribe(&mut self, subscribe: Subscribe) -> Result<Vec<Message>, Problem> {
         let account = self.connection.account();
         self.calls.count_subscription(self.connection.credential(), account).await?;
-        self.connection.refusals.note(200);
+        self.connection.refusals.note(false);
         if self.subscription.is_some() {
             let message = "The socket has a subscription already; end it first.";
             return Err(Problem::failed_precondition("SUBSCRIBED", "gateway", message, []));
@@ -319,10 +340,10 @@ impl Socket {
             let rpc = RpcCall { method: &call.method, fields: params, idempotency_key };
             match calls.call(&credential, rpc).await {
                 RpcAnswer::Answer(answer) => {
-                    CallEnd { frame: frames::answer(&call.id, &answer), refused: None }
+                    CallEnd { frame: frames::answer(&call.id, &answer), counted: true }
                 }
-                RpcAnswer::Refusal(code, problem) => {
-                    CallEnd { frame: frames::error(&call.id, &problem), refused: Some(code) }
+                RpcAnswer::Refusal { problem, counted } => {
+                    CallEnd { frame: frames::error(&call.id, &problem), counted }
                 }
             }
         });

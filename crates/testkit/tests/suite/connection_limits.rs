@@ -135,3 +135,28 @@ async fn one_address_does_not_get_everything() {
     drop(sockets.pop());
     until("room for the next", async || is_served(&served).await).await;
 }
+
+/// How many bytes the system holds of what the server has sent to that client.
+#[cfg(target_os = "linux")]
+fn held(served: &TestServer, client: &TcpStream) -> u64 {
+    let port = |address: std::net::SocketAddr| format!(":{:04X}", address.port());
+    let (ours, theirs) = (port(served.address), port(client.local_addr().unwrap()));
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut row = rows.filter(|row| row[1].ends_with(&ours) && row[2].ends_with(&theirs));
+    u64::from_str_radix(row.next().unwrap()[4].split(':').next().unwrap(), 16).unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_system_holds_little_for_a_client_that_reads_nothing() {
+    let served = served(20, 20).await;
+    let mut client = TcpStream::connect(served.address).await.unwrap();
+    client.write_all(&b"GET /openapi.json HTTP/1.1\r\nhost: a\r\n\r\n".repeat(64)).await.unwrap();
+    until("something waits", async || held(&served, &client) > 64 << 10).await;
+    // That gives the server time to send more.
+    for _ in 0..20 {
+        assert!(is_served(&served).await);
+    }
+    assert!(held(&served, &client) < 512 << 10, "{}", held(&served, &client));
+}
