@@ -2,7 +2,8 @@
 //!
 //! A connection whose client has not authenticated is worth little. When there is no room, the oldest of these ends for
 //! which nothing is being done, in the network that has the most of them. So whoever opens thousands and says nothing, or
-//! says it slowly, ends their own, and the next client that has something to say gets in.
+//! says it slowly, ends their own, and the next client that has something to say gets in. Where all have authenticated, one
+//! ends that is only kept for a next request, as any server of HTTP may end it; streams and sockets stay.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::{Entry, HashMap};
@@ -100,9 +101,14 @@ struct LimitState {
 #[derive(Debug, Default)]
 struct BucketState {
     open: usize,
-    /// Those whose client has not authenticated, in the order in which they came.
-    unauthenticated: BTreeMap<u64, Arc<PermitState>>,
+    /// Those whose client has not authenticated, in the order in which they came,
+    unauthenticated: Waiting,
+    /// and those whose client has, without the ones that last.
+    authenticated: Waiting,
 }
+
+/// Connections that may be ended to make room.
+type Waiting = BTreeMap<u64, Arc<PermitState>>;
 
 /// A connection may stay until this is dropped, or until [`cut`](Self::cut) says otherwise.
 #[derive(Debug)]
@@ -115,54 +121,84 @@ pub(crate) struct ConnectionPermit {
 struct PermitState {
     id: u64,
     buckets: Buckets,
+    /// May it be ended to make room? Those of proxies may not.
+    endable: bool,
     /// Is a request that has come whole being answered?
     busy: Flag,
+    /// Does an answer go on and on?
+    streaming: Flag,
     authenticated: Flag,
     cut: Notify,
 }
 
+impl BucketState {
+    /// The one that is worth least.
+    fn oldest(&self) -> Option<&Arc<PermitState>> {
+        let is_idle = |permit: &&Arc<PermitState>| !permit.busy.is_set() && !permit.streaming.is_set();
+        let unauthenticated = self.unauthenticated.values().find(is_idle);
+        let unauthenticated = unauthenticated.or_else(|| self.unauthenticated.values().next());
+        unauthenticated.or_else(|| self.authenticated.values().find(is_idle))
+    }
+}
+
 impl LimitState {
-    /// Ends one connection of that bucket whose client has not authenticated; returns whether there was one. It
-    /// counts until it is gone, which is at once.
+    /// Ends the connection of that bucket that is worth least; returns whether there was one. It counts until it is gone,
+    /// which is at once.
     fn end_oldest(&mut self, bucket: Bucket) -> bool {
-        let Some(BucketState { unauthenticated, .. }) = self.buckets.get(&bucket) else { return false };
-        let idle = unauthenticated.values().find(|permit| !permit.busy.is_set());
-        let Some(oldest) = idle.or_else(|| unauthenticated.values().next()).cloned() else { return false };
-        self.waits_no_more(&oldest);
+        let Some(oldest) = self.buckets.get(&bucket).and_then(BucketState::oldest).cloned() else {
+            return false;
+        };
+        self.take_out(&oldest);
         oldest.cut.notify_one();
         true
     }
 
-    /// The bucket with the most connections whose client has not authenticated. A site has at least as many as each of its
-    /// networks, so whoever has many networks gains nothing by spreading over them.
-    fn most_unauthenticated(&self) -> Option<Bucket> {
-        let waiting = self.buckets.iter().filter(|(_, bucket)| !bucket.unauthenticated.is_empty());
-        waiting.max_by_key(|(_, bucket)| bucket.unauthenticated.len()).map(|(bucket, _)| *bucket)
+    /// The bucket with the most connections that may be ended, and whose clients have not authenticated if there are such.
+    /// A site has at least as many as each of its networks, so whoever has many networks gains nothing by spreading over
+    /// them.
+    fn fullest(&self) -> Option<Bucket> {
+        let most = |waiting: fn(&BucketState) -> &Waiting| {
+            let buckets = self.buckets.iter().map(|(bucket, state)| (waiting(state).len(), *bucket));
+            buckets.filter(|(count, _)| *count > 0).max_by_key(|(count, _)| *count).map(|(_, bucket)| bucket)
+        };
+        most(|bucket| &bucket.unauthenticated).or_else(|| most(|bucket| &bucket.authenticated))
     }
 
-    fn add(&mut self, permit: &Arc<PermitState>, waits: bool) {
+    fn add(&mut self, permit: &Arc<PermitState>) {
         self.open += 1;
         for bucket in permit.buckets.each() {
             let bucket = self.buckets.entry(bucket).or_default();
             bucket.open += 1;
-            if waits {
+            if permit.endable {
                 bucket.unauthenticated.insert(permit.id, permit.clone());
             }
         }
     }
 
-    /// It is not among those any more that wait for their client to authenticate.
-    fn waits_no_more(&mut self, permit: &PermitState) {
+    /// Its client has authenticated. One that was told to end is no longer there.
+    fn authenticate(&mut self, permit: &PermitState) {
+        for bucket in permit.buckets.each() {
+            if let Some(bucket) = self.buckets.get_mut(&bucket)
+                && let Some(permit) = bucket.unauthenticated.remove(&permit.id)
+            {
+                bucket.authenticated.insert(permit.id, permit);
+            }
+        }
+    }
+
+    /// It cannot be ended any more, or was.
+    fn take_out(&mut self, permit: &PermitState) {
         for bucket in permit.buckets.each() {
             if let Some(bucket) = self.buckets.get_mut(&bucket) {
                 bucket.unauthenticated.remove(&permit.id);
+                bucket.authenticated.remove(&permit.id);
             }
         }
     }
 
     fn remove(&mut self, permit: &PermitState) {
         self.open = self.open.saturating_sub(1);
-        self.waits_no_more(permit);
+        self.take_out(permit);
         for bucket in permit.buckets.each() {
             let Entry::Occupied(mut entry) = self.buckets.entry(bucket) else { continue };
             entry.get_mut().open = entry.get().open.saturating_sub(1);
@@ -199,11 +235,13 @@ impl ConnectionLimits {
         let permit = Arc::new(PermitState {
             id: state.next_id,
             buckets,
+            endable: !is_proxy,
             busy: Flag::default(),
+            streaming: Flag::default(),
             authenticated: Flag::default(),
             cut: Notify::new(),
         });
-        state.add(&permit, !is_proxy);
+        state.add(&permit);
         drop(state);
         Some(ConnectionPermit { limits: self.clone(), state: permit })
     }
@@ -216,7 +254,9 @@ impl ConnectionLimits {
             found
         };
         for bucket in buckets.each().filter(|_| !is_proxy) {
-            let Some(BucketState { open, unauthenticated }) = state.buckets.get(&bucket) else { continue };
+            let Some(BucketState { open, unauthenticated, .. }) = state.buckets.get(&bucket) else {
+                continue;
+            };
             let full = *open >= self.settings.per_network.saturating_mul(bucket.networks());
             let crowded = unauthenticated.len() >= UNAUTHENTICATED_PER_NETWORK * bucket.networks();
             if (full || crowded) && end(state, bucket) {
@@ -230,7 +270,7 @@ impl ConnectionLimits {
         if state.open < self.settings.total {
             return true;
         }
-        state.most_unauthenticated().is_some_and(|bucket| end(state, bucket))
+        state.fullest().is_some_and(|bucket| end(state, bucket))
     }
 
     /// What is counted.
@@ -246,7 +286,7 @@ impl ConnectionLimits {
             ),
             Metric::counter(
                 "connections_ended_for_room",
-                "Connections that ended before their client had authenticated, to make room for others",
+                "Connections that ended to make room for others",
                 count(&self.ended),
             ),
         ]
@@ -259,13 +299,24 @@ impl ConnectionPermit {
         self.state.busy.set(busy);
     }
 
-    /// Its client has authenticated: it is not ended for others any more.
+    /// An answer that goes on and on begins or ends.
+    pub(crate) fn set_streaming(&self, streaming: bool) {
+        self.state.streaming.set(streaming);
+    }
+
+    /// Its client has authenticated: it is not ended for others while there are such whose client has not.
     pub(crate) fn set_authenticated(&self) {
         if self.state.authenticated.is_set() {
             return;
         }
         self.state.authenticated.set(true);
-        self.limits.state().waits_no_more(&self.state);
+        self.limits.state().authenticate(&self.state);
+    }
+
+    /// It carries something that lasts, for a client that has authenticated: it is not ended for others.
+    pub(crate) fn set_lasting(&self) {
+        self.state.authenticated.set(true);
+        self.limits.state().take_out(&self.state);
     }
 
     /// Resolves when the connection must end, to make room for another.
@@ -321,14 +372,14 @@ mod tests {
         let limits = limits(100, 90);
         let silent: Vec<_> = (0..80).map(|_| limits.admit(v4(1)).unwrap()).collect();
         let honest: Vec<_> = (0..20).map(|_| limits.admit(v4(2)).unwrap()).collect();
-        honest.iter().for_each(ConnectionPermit::set_authenticated);
+        honest.iter().for_each(ConnectionPermit::set_lasting);
         let next = limits.admit(v4(3)).unwrap();
         assert!(is_cut(&silent[0]) && !is_cut(&silent[1]) && !is_cut(&next));
         assert!(!honest.iter().any(is_cut));
-        silent.iter().for_each(ConnectionPermit::set_authenticated);
+        silent.iter().for_each(ConnectionPermit::set_lasting);
         let last = limits.admit(v4(4));
         assert!(last.is_some() && is_cut(&next), "the only one that has not authenticated");
-        last.unwrap().set_authenticated();
+        drop(last);
         assert_eq!(limits.state().open, 101, "those that were cut count until they are gone");
         drop(silent);
         assert_eq!(limits.state().open, 21);
@@ -342,7 +393,7 @@ mod tests {
         let v6 = |site: u16, network: u16, host: u16| {
             Ipv6Addr::new(0x2001, 0xdb8, site, network, 0, 0, 0, host).into()
         };
-        let known = |address: IpAddr| limits.admit(address).inspect(ConnectionPermit::set_authenticated);
+        let known = |address: IpAddr| limits.admit(address).inspect(ConnectionPermit::set_lasting);
         let one: Vec<_> = (0..10).map(|host| known(v6(1, 1, host)).unwrap()).collect();
         assert!(known(v6(1, 1, 99)).is_none(), "another address of the same network");
         let two: Vec<_> = (0..10).map(|host| known(v6(1, 2, host)).unwrap()).collect();
@@ -355,6 +406,26 @@ mod tests {
         let held: Vec<_> = (0..10).map(|_| known(v4(7)).unwrap()).collect();
         assert!(known(mapped(7)).is_none(), "an IPv4 address written as IPv6");
         drop(held);
+    }
+
+    #[test]
+    fn whoever_authenticates_and_waits_does_not_fill_the_server() {
+        let limits = limits(60, 50);
+        let known = |address: IpAddr| limits.admit(address).inspect(ConnectionPermit::set_authenticated);
+        let greedy: Vec<_> = (0..50).map(|_| known(v4(1)).unwrap()).collect();
+        let honest: Vec<_> = (0..10).map(|_| known(v4(2)).unwrap()).collect();
+        greedy[0].set_busy(true);
+        greedy[1].set_streaming(true);
+        greedy[2].set_lasting();
+        let stranger = limits.admit(v4(3)).unwrap();
+        assert!(is_cut(&greedy[3]), "the oldest that only waits, of the address that has the most");
+        let next = known(v4(4)).unwrap();
+        assert!(is_cut(&stranger), "but strangers go first");
+        assert!(
+            known(v4(1)).is_some_and(|own| !is_cut(&own)) && is_cut(&greedy[4]),
+            "its own place, when that is full"
+        );
+        assert!(!honest.iter().chain(&greedy[..3]).chain([&next]).any(is_cut));
     }
 
     #[test]

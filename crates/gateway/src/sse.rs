@@ -53,7 +53,7 @@ struct Backlog {
 
 impl Backlog {
     fn new(transport: Transport) -> Self {
-        transport.streaming.set(true);
+        transport.set_streaming(true);
         Self { begun: transport.written(), transport, given: 0 }
     }
 
@@ -67,7 +67,7 @@ impl Backlog {
 
 impl Drop for Backlog {
     fn drop(&mut self) {
-        self.transport.streaming.set(false);
+        self.transport.set_streaming(false);
     }
 }
 

@@ -110,6 +110,17 @@ impl TransportState {
         self.permit.as_ref().inspect(|permit| permit.set_busy(working));
     }
 
+    /// It carries something that lasts, for a client that has authenticated.
+    pub(crate) fn set_lasting(&self) {
+        self.permit.as_ref().inspect(|permit| permit.set_lasting());
+    }
+
+    /// Does the answer go on and on?
+    pub(crate) fn set_streaming(&self, streaming: bool) {
+        self.streaming.set(streaming);
+        self.permit.as_ref().inspect(|permit| permit.set_streaming(streaming));
+    }
+
     /// Resolves when the connection must end to make room for another.
     pub(crate) async fn ended_for_room(&self) {
         match &self.permit {

@@ -112,6 +112,7 @@ async fn serve(
     // Each in a box of its own: what is small would take the room of the largest otherwise.
     match (protocol, peer) {
         (_, SocketPeer::Authenticated(connection)) => {
+            transport.set_lasting();
             let ws = websocket(stream, read, FRAME_BYTES_MAX).await;
             Box::pin(socket::serve(ws, calls, connection)).await;
         }

@@ -74,7 +74,7 @@ impl PendingAnswer {
     /// The stream: what is said, then the answer. It ends when the client goes away, which takes the work with it, and when
     /// its credential is not valid any more. The call ends with it.
     pub(super) fn answer(self, transport: Option<Transport>, is_valid: ValidityCheck) -> HttpAnswer {
-        transport.as_ref().inspect(|transport| transport.streaming.set(true));
+        transport.as_ref().inspect(|transport| transport.set_streaming(true));
         let watch = transport.clone().map(|transport| {
             let watch = watch(transport, is_valid.clone(), self.exchange.stopping().clone());
             tokio::spawn(watch).abort_handle()
@@ -131,7 +131,7 @@ struct AnswerStream {
 impl Drop for AnswerStream {
     fn drop(&mut self) {
         self.watch.as_ref().inspect(|watch| watch.abort());
-        self.transport.as_ref().inspect(|transport| transport.streaming.set(false));
+        self.transport.as_ref().inspect(|transport| transport.set_streaming(false));
     }
 }
 

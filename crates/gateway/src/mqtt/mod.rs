@@ -87,7 +87,7 @@ async fn serve(
     let admitted = Box::pin(authenticate(&mut wire, &mut input, &calls)).await;
     match admitted {
         Ok(Some(admitted)) => {
-            transport.set_authenticated();
+            transport.set_lasting();
             if let Some(unread) = unread {
                 wire = wire.widened(unread).await;
             }

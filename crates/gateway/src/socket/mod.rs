@@ -107,7 +107,7 @@ pub(crate) async fn authenticate_and_serve(
     let connection = Box::pin(authenticate(&mut client, &calls)).await;
     match connection {
         Ok(Some(connection)) => {
-            transport.set_authenticated();
+            transport.set_lasting();
             let ws = client.into_websocket().await;
             Box::pin(serve(ws, calls, connection)).await;
         }
