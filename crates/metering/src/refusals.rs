@@ -31,9 +31,22 @@ impl RefusalCounts {
     /// Counts a refusal that is not recorded by itself.
     pub(crate) fn add(&self, record: &Record<'_>) {
         let &Record { at, account, subject, operation, status, code, .. } = record;
-        let kind = RefusalKind { account, subject, operation, status, code, hour: Hour::of(at) };
+        self.put(RefusalKind { account, subject, operation, status, code, hour: Hour::of(at) }, 1, at);
+    }
+
+    fn put(&self, kind: RefusalKind, count: u32, at: Timestamp) {
         let mut counted = self.0.entry(kind).or_insert((0, at));
-        counted.0 = counted.0.saturating_add(1);
+        counted.0 = counted.0.saturating_add(count);
+    }
+
+    /// Takes out what was counted so far.
+    fn take(&self) -> Vec<(RefusalKind, u32, Timestamp)> {
+        let mut taken = Vec::new();
+        self.0.retain(|kind, (count, at)| {
+            taken.push((*kind, *count, *at));
+            false
+        });
+        taken
     }
 }
 
@@ -58,21 +71,22 @@ impl RefusalSample {
 }
 
 impl Metering {
-    /// Writes the refusals that were only counted so far into the journal, one record for each kind. They stay where they
-    /// are while the journal has no room to spare.
+    /// Writes the refusals that were only counted so far into the journal, one record for each kind. They are counted on
+    /// while the journal has no room to spare. Nobody who counts waits for the disk meanwhile.
     pub(crate) fn record_refusals(&self) -> Result<(), Problem> {
         let journal = self.journal()?;
         let mut result = Ok(());
-        self.refusals.0.retain(|kind, (count, at)| {
-            let is_kept = result.is_err();
-            if !is_kept {
+        for (kind, count, at) in self.refusals.take() {
+            if result.is_ok() {
                 let appended = journal
                     .make_room(limits::UNDER_WAY_MAX)
-                    .and_then(|()| journal.append(&kind.record(*count, *at)));
+                    .and_then(|()| journal.append(&kind.record(count, at)));
                 result = appended.map(|number| self.metrics.recorded(number));
             }
-            is_kept || result.is_err()
-        });
+            if result.is_err() {
+                self.refusals.put(kind, count, at);
+            }
+        }
         result.map_err(journal_failure)
     }
 }

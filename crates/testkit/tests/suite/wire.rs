@@ -92,6 +92,7 @@ async fn nothing_is_smuggled_behind_a_request() {
         // In a body.
         format!("{chunked}c\n{{\"name\":\"a\"}}\r\n0\r\n\r\n"),
         format!("{chunked}c;a\n{{\"name\":\"a\"}}\r\n0\r\n\r\n"),
+        format!("{chunked}{}c;a=b\r\n{{\"name\":\"a\"}}\r\n0\r\n\r\n", "0".repeat(70)),
         format!("{chunked}c;{good}\r\n"),
         format!("{chunked}c\r\n{{\"name\":\"a\"}}\n0\r\n\r\n"),
         format!("{chunked}c\r\n{{\"name\":\"a\"}}\r\n0\r\nx: y\n\r\n"),
