@@ -283,11 +283,6 @@ impl PageRequest<'_> {
     }
 
     pub(crate) fn begin_passkey_signin(&self) -> Result<AuthResponse, Problem> {
-        #[derive(Deserialize)]
-        struct CsrfToken {
-            csrf: String,
-        }
-        self.check_csrf(&self.json::<CsrfToken>()?.csrf)?;
         let browser = self.browser()?;
         let begun = passkeys::begin_sign_in(self.context, self.webauthn()?, &browser)?;
         Ok(response::private_json(StatusCode::OK, &begun))
@@ -295,7 +290,6 @@ impl PageRequest<'_> {
 
     pub(crate) async fn passkey_signin(&self) -> Result<AuthResponse, Problem> {
         let finished: passkeys::PasskeyResponse<_> = self.json()?;
-        self.check_csrf(&finished.csrf)?;
         let browser = self.browser()?;
         let found = passkeys::finish_sign_in(self.context, self.webauthn()?, &browser, &finished).await?;
         let unknown = || Problem::new(Code::Unauthenticated, "This passkey is not known here.");
