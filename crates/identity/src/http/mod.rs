@@ -50,7 +50,7 @@ impl Identity {
         context: &RequestContext<'_>,
         run: EndpointFn,
     ) -> Result<Response<Bytes>, EndpointError> {
-        self.write_limits.count(route.counts(), context).map_err(OAuthError::from)?;
+        self.write_limits.count(route.counts(), context, None).map_err(OAuthError::from)?;
         run(self, context).await
     }
 }

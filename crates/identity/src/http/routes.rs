@@ -55,9 +55,9 @@ pub(crate) enum PageHandler {
 pub(crate) enum Counts {
     /// None, since they write nothing.
     Nothing,
-    /// Every one: for its address, and for the person who is signed in.
+    /// Every one: for the person who is signed in, or else for its address.
     Every,
-    /// The same, but of people who are signed in alone: for nobody else anything is written.
+    /// Those of people who are signed in: for nobody else anything is written.
     OfSignedIn,
 }
 
@@ -82,8 +82,8 @@ pub struct Route {
     pub asks_password: bool,
     /// May programs in web pages of any origin call it?
     any_origin: bool,
-    /// Is the body JSON? The other posts to pages are forms, whose CSRF token is checked before the handler runs.
-    takes_json: bool,
+    /// Is the body JSON? The other posts to pages are forms. The CSRF token of both is checked before the handler runs.
+    pub(crate) takes_json: bool,
     pub(crate) refusal_view: RefusalView,
     /// `None` for what the method says: every POST counts, and no GET.
     counts: Option<Counts>,
@@ -195,7 +195,8 @@ pub static ROUTES: &[Route] = &[
     signed_in(GET, "/consent", |p, s| p.show_consent(s).boxed()),
     anyone(POST, "/consent", |p| p.consent().boxed()),
     anyone(GET, "/signout", |p| at_once(p.show_signout())),
-    anyone(POST, "/signout", |p| p.signout().boxed()),
+    // Nobody is kept from it. A session ends once, and the sign-in that began it was counted.
+    anyone(POST, "/signout", |p| p.signout().boxed()).counting(Counts::Nothing),
     signed_in(GET, "/settings", |p, s| p.show_settings(s, None).boxed()),
     change("/settings/name", |p, c, s| p.set_name(c, s).boxed()),
     change("/settings/email", |p, c, s| p.set_email(c, s).boxed()).asks_password(),

@@ -11,11 +11,14 @@ use super::RequestContext;
 use super::response::whole_seconds;
 use super::routes::Counts;
 use crate::limits::{self, WRITES_WINDOW};
+use crate::people::known_browser::KnownBrowser;
 
 /// Whoever has a minute of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Writer {
     Person(PersonId),
+    /// The browsers that the person signed in with before, while nobody is signed in there.
+    KnownBrowsers(PersonId),
     Address(String),
     Network(String),
     /// What a person let an app do: an app's server refreshes for all its people, from one address.
@@ -25,7 +28,7 @@ enum Writer {
 impl Writer {
     const fn limit(&self) -> usize {
         match self {
-            Self::Person(_) => limits::WRITES_OF_PERSON,
+            Self::Person(_) | Self::KnownBrowsers(_) => limits::WRITES_OF_PERSON,
             Self::Address(_) => limits::WRITES_FROM_ADDRESS,
             Self::Network(_) => limits::WRITES_FROM_NETWORK,
             Self::Authorization(_) => limits::WRITES_OF_AUTHORIZATION,
@@ -39,7 +42,7 @@ impl Writer {
 
     const fn name(&self) -> &'static str {
         match self {
-            Self::Person(_) => "person",
+            Self::Person(_) | Self::KnownBrowsers(_) => "person",
             Self::Address(_) => "address",
             Self::Network(_) => "network",
             Self::Authorization(_) => "authorization",
@@ -65,11 +68,27 @@ impl From<TooManyWrites> for Problem {
 pub(crate) struct WriteLimits(Mutex<HashMap<Writer, VecDeque<Timestamp>>>);
 
 impl WriteLimits {
-    /// Counts a request before it is known whose it is.
-    pub(crate) fn count(&self, counts: Counts, context: &RequestContext<'_>) -> Result<(), TooManyWrites> {
-        match counts {
-            Counts::Nothing | Counts::OfSignedIn => Ok(()),
-            Counts::Every => self.take(context.now, from(context)),
+    /// Counts a request: of someone who is signed in for them alone, so that strangers at the same address refuse them
+    /// nothing; of anybody else for where it comes from.
+    pub(crate) fn count(
+        &self,
+        counts: Counts,
+        context: &RequestContext<'_>,
+        signed_in: Option<PersonId>,
+    ) -> Result<(), TooManyWrites> {
+        match (counts, signed_in) {
+            (Counts::Nothing, _) | (Counts::OfSignedIn, None) => Ok(()),
+            (Counts::OfSignedIn | Counts::Every, Some(person)) => {
+                self.take(context.now, vec![Writer::Person(person)])
+            }
+            (Counts::Every, None) => {
+                // Once the known browsers of a person have used up theirs, each is like any other.
+                let known = KnownBrowser::last_person(context).map(Writer::KnownBrowsers);
+                if known.is_some_and(|known| self.take(context.now, vec![known]).is_ok()) {
+                    return Ok(());
+                }
+                self.take(context.now, from(context))
+            }
         }
     }
 
@@ -85,22 +104,6 @@ impl WriteLimits {
     /// Counts a sign-in, which is the person's as soon as it succeeds.
     pub(crate) fn count_sign_in(&self, person: PersonId, now: Timestamp) -> Result<(), TooManyWrites> {
         self.take(now, vec![Writer::Person(person)])
-    }
-
-    /// Counts a request of someone who is signed in.
-    pub(crate) fn count_of(
-        &self,
-        person: PersonId,
-        counts: Counts,
-        context: &RequestContext<'_>,
-    ) -> Result<(), TooManyWrites> {
-        let mut writers = vec![Writer::Person(person)];
-        match counts {
-            Counts::Nothing => return Ok(()),
-            Counts::Every => {}
-            Counts::OfSignedIn => writers.extend(from(context)),
-        }
-        self.take(context.now, writers)
     }
 
     /// Counts one write of each; when the minute of one is used up, none is counted.

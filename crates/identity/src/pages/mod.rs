@@ -38,6 +38,7 @@ use std::time::Duration;
 use http::Method;
 use portico_engine::log_failure;
 use portico_kernel::{Code, Problem, Secret};
+use serde::Deserialize;
 
 use crate::Identity;
 use crate::http::response::{self, AuthResponse};
@@ -59,6 +60,12 @@ pub(crate) struct PageRequest<'a> {
     form: Params,
 }
 
+/// What every body of JSON has.
+#[derive(Deserialize)]
+struct CsrfToken {
+    csrf: String,
+}
+
 /// Answers a request for a page. An error is a page too.
 pub(crate) async fn answer(
     identity: &Identity,
@@ -66,13 +73,8 @@ pub(crate) async fn answer(
     route: &Route,
     handler: PageHandler,
 ) -> AuthResponse {
-    let counts = route.counts();
     let answering = async {
-        identity.write_limits.count(counts, context)?;
         let session = identity.session(context).await?;
-        if let Some(session) = &session {
-            identity.write_limits.count_of(session.person.id, counts, context)?;
-        }
         let mut page = PageRequest { identity, context, session, form: Params::default() };
         page.run(route, handler).await
     };
@@ -100,7 +102,12 @@ impl PageRequest<'_> {
             let form = form.map_err(|error| Problem::new(Code::BadRequest, error.description))?;
             self.check_csrf(form.text("csrf"))?;
             self.form = form;
+        } else if route.takes_json {
+            self.check_csrf(&self.json::<CsrfToken>()?.csrf)?;
         }
+        // What was refused until here wrote nothing, and so it is not counted.
+        let signed_in = self.session.as_ref().map(|session| session.person.id);
+        self.identity.write_limits.count(route.counts(), self.context, signed_in)?;
         match self.run_handler(route, handler).await {
             Err(problem) if is_mendable(&problem) => self.show_refusal(route.refusal_view, problem).await,
             result => result,

@@ -136,7 +136,6 @@ impl PageRequest<'_> {
 
     pub(crate) async fn add_passkey(&self, session: &Session) -> Result<AuthResponse, Problem> {
         let finished: passkeys::PasskeyResponse<_> = self.json()?;
-        self.check_csrf(&finished.csrf)?;
         check_name(&finished.name)?;
         let browser = session::browser(self.context, Some(session)).unwrap_or_default();
         let mut ctx = session.ctx(self.context);

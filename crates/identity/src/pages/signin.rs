@@ -38,6 +38,14 @@ struct PendingSignIn {
     return_to: String,
 }
 
+/// An attempt at a password or a code, what it counts against, and what became of it.
+struct SignInAttempt {
+    limits: Vec<(AttemptLimit, String)>,
+    outcome: AttemptOutcome,
+    /// Does it count for a browser that the person signed in with before?
+    of_known_browser: bool,
+}
+
 const PENDING_SIGN_IN: StateSeal<'static> = StateSeal { bound_to: "", purpose: "sign-in step" };
 
 /// Redirects to the sign-in, and from there to `back`.
@@ -110,9 +118,9 @@ impl PageRequest<'_> {
             None => (None, false),
         };
         tx.rollback().await?;
-        let limits = self.password_limits(&email, person.as_ref());
-        let outcome = attempts::try_take(self.context.engine, self.context.now, &limits).await?;
-        if let AttemptOutcome::Refused(wait) = outcome {
+        let elsewhere = self.password_limits(&email);
+        let SignInAttempt { limits, outcome, .. } = self.take_attempt(person.as_ref(), elsewhere).await?;
+        if let Some(wait) = outcome.wait() {
             return Ok(self.signin_page(Some(&too_many_attempts(wait)), return_to, typed).await);
         }
         let checked = kept.as_ref().map(|row| row.changed_at);
@@ -154,27 +162,38 @@ impl PageRequest<'_> {
         checked
     }
 
-    /// What a wrong password counts against. A browser that the person signed in with before counts for itself, and
-    /// what strangers do elsewhere does not concern it.
-    fn password_limits(&self, email: &str, person: Option<&PersonRow>) -> Vec<(AttemptLimit, String)> {
-        let address = self.context.address_bucket();
-        match person.and_then(|person| self.browser_limits(person)) {
-            Some(limits) => limits,
-            None => [
-                (SIGN_INS_OF_PERSON_FROM_ADDRESS, format!("{email} {address}")),
-                (SIGN_INS_OF_PERSON, email.to_owned()),
-            ]
-            .into_iter()
-            .chain(self.address_limits())
-            .collect(),
+    /// Takes an attempt. A browser that the person signed in with before counts for itself, and what strangers do
+    /// elsewhere does not concern it. In any other, and once such browsers have used up what they have together, the
+    /// attempt counts against `elsewhere`.
+    async fn take_attempt(
+        &self,
+        person: Option<&PersonRow>,
+        elsewhere: Vec<(AttemptLimit, String)>,
+    ) -> Result<SignInAttempt, Problem> {
+        let (engine, now) = (self.context.engine, self.context.now);
+        if let Some(limits) = person.and_then(|person| self.browser_limits(person)) {
+            let outcome = attempts::try_take(engine, now, &limits).await?;
+            if !matches!(outcome, AttemptOutcome::GaveWay(_)) {
+                return Ok(SignInAttempt { limits, outcome, of_known_browser: true });
+            }
         }
+        let outcome = attempts::try_take(engine, now, &elsewhere).await?;
+        Ok(SignInAttempt { limits: elsewhere, outcome, of_known_browser: false })
     }
 
-    /// What a wrong code counts against.
+    /// What a wrong password counts against in a browser that is not known.
+    fn password_limits(&self, email: &str) -> Vec<(AttemptLimit, String)> {
+        let address = self.context.address_bucket();
+        let of_person = [
+            (SIGN_INS_OF_PERSON_FROM_ADDRESS, format!("{email} {address}")),
+            (SIGN_INS_OF_PERSON, email.to_owned()),
+        ];
+        of_person.into_iter().chain(self.address_limits()).collect()
+    }
+
+    /// What a wrong code counts against in a browser that is not known.
     fn code_limits(&self, person: &PersonRow) -> Vec<(AttemptLimit, String)> {
-        self.browser_limits(person).unwrap_or_else(|| {
-            [(CODES_OF_PERSON, person.id.to_string())].into_iter().chain(self.address_limits()).collect()
-        })
+        [(CODES_OF_PERSON, person.id.to_string())].into_iter().chain(self.address_limits()).collect()
     }
 
     /// What counts in a browser that the person signed in with before; `None` in any other.
@@ -263,8 +282,8 @@ impl PageRequest<'_> {
         let person = sql::people::person(&mut tx, &pending.person.to_string()).await?;
         tx.rollback().await?;
         let Some(person) = person else { return Ok(to_signin("/settings")) };
-        let limits = self.code_limits(&person);
-        if let Some(wait) = attempts::take(self.context.engine, self.context.now, &limits).await? {
+        let attempt = self.take_attempt(Some(&person), self.code_limits(&person)).await?;
+        if let Some(wait) = attempt.outcome.wait() {
             return Ok(self.code_page(Some(&too_many_attempts(wait)), &pending.return_to).await);
         }
         let mut ctx = session::acting(self.context, &person);
@@ -277,17 +296,15 @@ impl PageRequest<'_> {
         };
         let with_session = self.identity.begin_session(&mut ctx, self.context, person.id, how).await?;
         ctx.finish().await?;
-        let limits = [limits, self.password_limits(&person.email, Some(&person))].concat();
+        let mut limits = attempt.limits;
+        if !attempt.of_known_browser {
+            limits.extend(self.password_limits(&person.email));
+        }
         attempts::give_back(self.context.engine, self.context.now, &limits, EarlierAttempts::Clear).await?;
         Ok(with_session(response::see_other(safe_return(&pending.return_to))))
     }
 
     pub(crate) fn begin_passkey_signin(&self) -> Result<AuthResponse, Problem> {
-        #[derive(Deserialize)]
-        struct CsrfToken {
-            csrf: String,
-        }
-        self.check_csrf(&self.json::<CsrfToken>()?.csrf)?;
         let browser = self.browser()?;
         let begun = passkeys::begin_sign_in(self.context, self.webauthn()?, &browser)?;
         Ok(response::private_json(StatusCode::OK, &begun))
@@ -295,7 +312,6 @@ impl PageRequest<'_> {
 
     pub(crate) async fn passkey_signin(&self) -> Result<AuthResponse, Problem> {
         let finished: passkeys::PasskeyResponse<_> = self.json()?;
-        self.check_csrf(&finished.csrf)?;
         let browser = self.browser()?;
         let found = passkeys::finish_sign_in(self.context, self.webauthn()?, &browser, &finished).await?;
         let unknown = || Problem::new(Code::Unauthenticated, "This passkey is not known here.");

@@ -31,6 +31,8 @@ enum Effect {
     Pauses,
     /// Once it is used up, it refuses nobody, but slows down.
     SlowsDown,
+    /// Once it is used up, other limits count in its place.
+    GivesWay,
 }
 
 /// Wrong passwords of one person from one address.
@@ -54,8 +56,9 @@ pub(crate) const SIGN_INS_OF_BROWSER: AttemptLimit = AttemptLimit {
     ..AttemptLimit::new("browser", 10, Duration::from_mins(15)).cleared()
 };
 /// The same in all browsers that they signed in with before: whoever had their password once may have made many.
+/// Once they are used up, such a browser is like any other, so that an old cookie keeps nobody out.
 pub(crate) const SIGN_INS_OF_KNOWN_BROWSERS: AttemptLimit =
-    AttemptLimit::new("browsers", 20, Duration::from_mins(15));
+    AttemptLimit { effect: Effect::GivesWay, ..AttemptLimit::new("browsers", 20, Duration::from_mins(15)) };
 /// Wrong codes of one person from anywhere: only someone who has the password gets to try one.
 pub(crate) const CODES_OF_PERSON: AttemptLimit =
     AttemptLimit::new("codes", 10, Duration::from_mins(15)).cleared();
@@ -127,7 +130,7 @@ impl Attempts {
         let count = self.times.len();
         let until = match self.limit.effect {
             Effect::SlowsDown => None,
-            Effect::Refuses => count
+            Effect::Refuses | Effect::GivesWay => count
                 .checked_sub(self.limit.limit)
                 .map(|over| Timestamp::from_micros(self.times[over]) + self.limit.window),
             Effect::Pauses => {
@@ -147,7 +150,7 @@ impl Attempts {
         // Where nobody waits, the last ones are enough to know that it is used up.
         let beyond = match self.limit.effect {
             Effect::SlowsDown => self.times.len().saturating_sub(self.limit.limit),
-            Effect::Refuses | Effect::Pauses => 0,
+            Effect::Refuses | Effect::Pauses | Effect::GivesWay => 0,
         };
         Ok(sql::set_attempts(tx, &self.bucket, &write(&self.times[beyond..]), now + self.limit.window)
             .await?)
@@ -179,6 +182,18 @@ pub(crate) enum AttemptOutcome {
     CountedSlowed,
     /// Not counted. The next may be made after this time.
     Refused(Duration),
+    /// The same, because of a limit that gives way to others: they may still allow it.
+    GaveWay(Duration),
+}
+
+impl AttemptOutcome {
+    /// The time to wait, if the attempt is refused.
+    pub(crate) const fn wait(self) -> Option<Duration> {
+        match self {
+            Self::Counted | Self::CountedSlowed => None,
+            Self::Refused(wait) | Self::GaveWay(wait) => Some(wait),
+        }
+    }
 }
 
 /// Counts one attempt against each limit, before it is known how it ends: so no two can pass a limit side by side. When
@@ -192,8 +207,9 @@ pub(crate) async fn try_take<K: AsRef<str>>(
     let locked = lock_all(&mut tx, now, limits).await?;
     let slowed = locked.iter().any(|one| one.limit.effect == Effect::SlowsDown && one.are_used_up());
     if let Some(wait) = locked.iter().filter_map(|one| one.wait(now, slowed)).max() {
+        let gives_way = locked.iter().any(|one| one.limit.effect == Effect::GivesWay && one.are_used_up());
         tx.rollback().await?;
-        return Ok(AttemptOutcome::Refused(wait));
+        return Ok(if gives_way { AttemptOutcome::GaveWay(wait) } else { AttemptOutcome::Refused(wait) });
     }
     for mut one in locked {
         one.times.push(now.as_micros());
@@ -209,10 +225,7 @@ pub(crate) async fn take<K: AsRef<str>>(
     now: Timestamp,
     limits: &[(AttemptLimit, K)],
 ) -> Result<Option<Duration>, Problem> {
-    Ok(match try_take(engine, now, limits).await? {
-        AttemptOutcome::Refused(wait) => Some(wait),
-        AttemptOutcome::Counted | AttemptOutcome::CountedSlowed => None,
-    })
+    Ok(try_take(engine, now, limits).await?.wait())
 }
 
 /// What becomes of the attempts before one that succeeded.

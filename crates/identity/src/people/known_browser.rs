@@ -30,6 +30,11 @@ impl KnownBrowser {
         Some(format!("{} {person}", browser.id))
     }
 
+    /// Who signed in with this browser last.
+    pub(crate) fn last_person(context: &RequestContext<'_>) -> Option<PersonId> {
+        Self::read(context)?.people.first().copied()
+    }
+
     /// The response of a sign-in, with a cookie that proves it later.
     pub(crate) fn remember(
         context: &RequestContext<'_>,

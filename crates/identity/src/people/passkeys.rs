@@ -18,7 +18,6 @@ use crate::sql::people::{self as sql, PasskeyRow, PersonRow};
 /// What a browser sends at the end of a ceremony.
 #[derive(Deserialize)]
 pub(crate) struct PasskeyResponse<C> {
-    pub(crate) csrf: String,
     state: String,
     credential: C,
     #[serde(default)]

@@ -14,6 +14,7 @@ on_both_databases! {
     letting_an_app_in_without_a_question_counts_too,
     signing_in_counts_too_wherever_it_is,
     an_address_writes_a_hundred_and_twenty_times_a_minute,
+    strangers_at_an_address_keep_nobody_out_who_was_here_before,
     programs_are_told_in_oauths_own_shape,
     a_network_of_ipv6_registers_eighty_apps_an_hour,
     a_refresh_token_is_used_a_hundred_and_twenty_times_a_minute,
@@ -27,6 +28,13 @@ fn wait(answer: &Answer) -> u64 {
     let seconds = answer.header("retry-after").parse().unwrap();
     assert!((1..=60).contains(&seconds), "{seconds}");
     seconds
+}
+
+/// A browser of a stranger, and the CSRF token of its forms.
+async fn stranger<'a>(app: &'a TestApp, address: &str) -> (Browser<'a>, String) {
+    let mut browser = Browser::at(app, address);
+    let csrf = browser.get("/signin").await.hidden("/signin")[0].1.clone();
+    (browser, csrf)
 }
 
 async fn a_person_changes_thirty_things_a_minute(app: TestApp) {
@@ -100,25 +108,60 @@ async fn signing_in_counts_too_wherever_it_is(app: TestApp) {
 }
 
 async fn an_address_writes_a_hundred_and_twenty_times_a_minute(app: TestApp) {
+    let (browser, csrf) = stranger(&app, "198.51.100.1").await;
     let post = async |address: &str| {
-        let sent = TestRequest::new("POST", "/signin").form("email=a&password=b");
-        app.send_auth(sent.at(address.parse().unwrap())).await
+        let mut there = Browser::at(&app, address);
+        there.cookies.clone_from(&browser.cookies);
+        there.post("/email", &[("csrf", &csrf), ("link", "x")]).await
     };
     for number in 0..120 {
-        assert_eq!(post("198.51.100.1").await.status, 403, "request {number}");
+        assert_eq!(post("198.51.100.1").await.status, 404, "request {number}");
     }
     let refused = post("198.51.100.1").await;
     let seconds = wait(&refused);
     assert!(refused.alert().contains("120"), "{}", refused.alert());
-    assert_eq!(post("198.51.100.2").await.status, 403, "another address");
+    assert_eq!(post("198.51.100.2").await.status, 404, "another address");
     app.clock.advance(Duration::from_secs(seconds));
-    assert_eq!(post("198.51.100.1").await.status, 403);
+    assert_eq!(post("198.51.100.1").await.status, 404);
     // A household's network is one address, and the networks of one customer have four times as much together.
     let mut served = 0;
     for number in 0..500 {
-        served += u32::from(post(&format!("2001:db8:7:{:x}::{number:x}", number % 10)).await.status == 403);
+        served += u32::from(post(&format!("2001:db8:7:{:x}::{number:x}", number % 10)).await.status == 404);
     }
     assert_eq!(served, 480);
+}
+
+async fn strangers_at_an_address_keep_nobody_out_who_was_here_before(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    app.new_person("eve@example.com", Some(PASSWORD)).await;
+    let (mut ada, mut eve) = (Browser::new(&app), Browser::new(&app));
+    ada.sign_in("ada@example.com", PASSWORD).await;
+    eve.sign_in("eve@example.com", PASSWORD).await;
+    let page = eve.get("/signout").await;
+    eve.submit(&page, "/signout", &[]).await;
+    app.clock.advance(Duration::from_mins(1));
+    let (mut other, csrf) = stranger(&app, "127.0.0.1").await;
+    let used = [("csrf", &*csrf), ("link", "x")];
+    for number in 0..120 {
+        assert_eq!(other.post("/email", &used).await.status, 404, "request {number}");
+    }
+    wait(&Browser::new(&app).sign_in("ada@example.com", PASSWORD).await);
+    assert_eq!(eve.sign_in("eve@example.com", PASSWORD).await.status, 303, "a known browser");
+    for number in 0..30 {
+        let changed = change(&mut ada, "/settings/name", &[("name", "Ada")]).await;
+        assert_eq!(changed.status, 303, "change {number}");
+    }
+    wait(&change(&mut ada, "/settings/name", &[("name", "Ada")]).await);
+    let page = ada.get("/signout").await;
+    let out = ada.submit(&page, "/signout", &[]).await;
+    assert_eq!((out.status, out.header("location")), (303, "/signin"), "nobody is kept from signing out");
+    // What the known browsers of a person have without signing in is bounded too.
+    let csrf = ada.get("/signin").await.hidden("/signin")[0].1.clone();
+    let used = [("csrf", &*csrf), ("link", "x")];
+    for number in 0..30 {
+        assert_eq!(ada.post("/email", &used).await.status, 404, "request {number}");
+    }
+    wait(&ada.post("/email", &used).await);
 }
 
 async fn programs_are_told_in_oauths_own_shape(app: TestApp) {
@@ -132,12 +175,12 @@ async fn programs_are_told_in_oauths_own_shape(app: TestApp) {
     assert!(refused.json()["error_description"].as_str().unwrap().contains("120"));
     assert_eq!(refused.header("cache-control"), "no-store");
     app.clock.advance(Duration::from_mins(1));
-    let body = TestRequest::new("POST", "/signin/passkey/begin").json(&json!({ "csrf": "x" }));
-    assert_eq!(app.send_auth(body).await.status, 403);
-    for _ in 0..119 {
-        app.send_auth(TestRequest::new("POST", "/signin").form("email=a")).await;
+    let (mut browser, csrf) = stranger(&app, "127.0.0.1").await;
+    for _ in 0..120 {
+        browser.post("/email", &[("csrf", &csrf), ("link", "x")]).await;
     }
-    let refused = app.send_auth(TestRequest::new("POST", "/signin/passkey/begin").json(&json!({}))).await;
+    let begin = TestRequest::new("POST", "/signin/passkey/begin").json(&json!({ "csrf": csrf }));
+    let refused = browser.send(begin).await;
     wait(&refused);
     assert!(refused.json()["error"].as_str().unwrap().contains("120"), "a script is told in JSON");
 }
@@ -185,5 +228,11 @@ async fn what_writes_nothing_is_not_counted(app: TestApp) {
             app.send_auth(TestRequest::new("POST", "/oauth2/introspect").form(&form(&[]))).await;
         assert_eq!(introspected.status, 401);
         assert_eq!(app.send_auth(TestRequest::new("GET", "/signin")).await.status, 200);
+        // What has no CSRF token, or a wrong one, is refused before anything is written.
+        assert_eq!(app.send_auth(TestRequest::new("POST", "/signin")).await.status, 400);
+        let forged = TestRequest::new("POST", "/signin").form("email=a&password=b&csrf=x");
+        assert_eq!(app.send_auth(forged).await.status, 403);
+        let forged = TestRequest::new("POST", "/signin/passkey/begin").json(&json!({ "csrf": "x" }));
+        assert_eq!(app.send_auth(forged).await.status, 403);
     }
 }
