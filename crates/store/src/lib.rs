@@ -39,5 +39,5 @@ pub use row::{FromRow, Row};
 pub use schema::schema;
 pub use seal::{Context, SealError};
 pub use select::Select;
-pub use tx::Tx;
+pub use tx::{SentRows, Tx};
 pub use value::{Arg, Value};

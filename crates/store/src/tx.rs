@@ -1,11 +1,13 @@
 //! One transaction, on either database.
 
+use std::sync::{Arc, OnceLock};
+
 use sqlx::{Sqlite, Transaction};
 
 use crate::connection::{Connection, check};
 use crate::postgres::PgSession;
 use crate::sqlite::WriteGuard;
-use crate::{Arg, Row, Select, StoreError};
+use crate::{Arg, FromRow, Row, Select, StoreError};
 
 /// A transaction. It ends with [`Tx::commit`]; dropped before that, nothing of it remains.
 pub struct Tx {
@@ -13,6 +15,23 @@ pub struct Tx {
     queries: u32,
     /// Did a statement fail? Then nothing more runs, and nothing of it can be kept.
     failed: bool,
+}
+
+/// The rows of a statement that was sent with [`Tx::send_for_rows`].
+#[derive(Clone, Default)]
+pub struct SentRows(Arc<OnceLock<Vec<Row>>>);
+
+impl SentRows {
+    /// Returns every row as a record, once the transaction is committed.
+    pub fn all<T: FromRow>(&self) -> Result<Vec<T>, StoreError> {
+        let rows = self.0.get().ok_or_else(|| StoreError::fault("rows are read before they have arrived"))?;
+        rows.iter().map(T::from_row).collect()
+    }
+
+    pub(crate) fn fill(&self, rows: Vec<Row>) {
+        // Only the one statement that it belongs to fills it.
+        let _ = self.0.set(rows);
+    }
 }
 
 pub(crate) enum Inner {
@@ -42,6 +61,19 @@ impl Tx {
     /// Runs a statement whose number of rows does not matter.
     pub async fn run(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<(), StoreError> {
         self.execute(sql, args).await.map(drop)
+    }
+
+    /// Sends a statement whose result nobody needs before the commit, so that it can share a round trip with those
+    /// behind it. Its failure is that of the next statement that is waited for, or of the commit.
+    pub async fn send(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<(), StoreError> {
+        self.run(sql, args).await
+    }
+
+    /// The same for a statement whose rows are read once the transaction is committed.
+    pub async fn send_for_rows(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<SentRows, StoreError> {
+        let sent = SentRows::default();
+        sent.fill(self.rows(sql, args).await?);
+        Ok(sent)
     }
 
     /// Runs several statements that take no arguments.
