@@ -80,7 +80,7 @@ impl Cli {
             Command::Migrate => migrate(&config).await?,
             Command::Events => println!("{}", events(&config)?),
             Command::Openapi => println!("{}", openapi(&config)?),
-            Command::Schema => print!("{}", portico_store::schema().await?),
+            Command::Schema => print!("{}", portico_store::schema()?),
             Command::Config(ConfigCommand::Check) => println!("{}", config.describe()),
             Command::Doctor => return Ok(report(&doctor::examine(&config).await)),
             Command::Admin { json, command } => {

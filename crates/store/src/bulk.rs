@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::connection::placeholders;
+use crate::placeholders::placeholders;
 use crate::{Arg, FromRow, Select, StoreError, Tx, Value};
 
 /// Numbers of rows for which a statement has a text. They are few, so that the database knows each text already.

@@ -9,18 +9,12 @@ use portico_kernel::{Problem, seconds};
 #[derive(Debug, Clone)]
 pub enum StoreError {
     /// A row of that name exists already.
-    Conflict(Arc<sqlx::Error>),
+    Conflict(Arc<dyn std::error::Error + Send + Sync>),
     /// The database cannot be used right now: gone, full, or busy for too long. Trying again may help.
     Unavailable(Arc<dyn std::error::Error + Send + Sync>),
     /// A fault of ours: a statement that does not fit, or a value that does not read.
     Fault(Arc<dyn std::error::Error + Send + Sync>),
 }
-
-/// SQLite's primary result codes for a database that is busy, locked, full, read-only or failing to read or write.
-const SQLITE_NOT_USABLE: [i64; 7] = [5, 6, 8, 10, 13, 14, 15];
-/// Classes of PostgreSQL's codes: connection, resources, operator intervention, system, rolled back by it, and one code:
-/// the transaction stood still for too long.
-const POSTGRES_NOT_USABLE: [&str; 6] = ["08", "53", "57", "58", "40", "25P03"];
 
 impl StoreError {
     /// A fault with this message.
@@ -31,30 +25,6 @@ impl StoreError {
     /// The database cannot be used; the message says why.
     pub fn unavailable(words: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Unavailable(Arc::from(words.into()))
-    }
-}
-
-fn is_unusable(error: &dyn sqlx::error::DatabaseError) -> bool {
-    let Some(code) = error.code() else { return false };
-    if error.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
-        // The low byte is the primary code.
-        return code.parse::<i64>().is_ok_and(|code| SQLITE_NOT_USABLE.contains(&(code & 0xff)));
-    }
-    POSTGRES_NOT_USABLE.iter().any(|class| code.starts_with(class))
-}
-
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        match &error {
-            sqlx::Error::Database(inner) if inner.is_unique_violation() => Self::Conflict(Arc::new(error)),
-            sqlx::Error::Database(inner) if is_unusable(inner.as_ref()) => Self::Unavailable(Arc::new(error)),
-            sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => Self::Unavailable(Arc::new(error)),
-            _ => Self::Fault(Arc::new(error)),
-        }
     }
 }
 

@@ -7,10 +7,9 @@
 //!
 //! Secrets are sealed by the [`Keyring`] before they reach a statement.
 //!
-//! Invariant: this is the only crate that names sqlx or knows which database runs.
+//! Invariant: this is the only crate that names a driver or knows which database runs.
 
 mod bulk;
-mod connection;
 mod db;
 mod delete;
 mod dialect;
@@ -18,6 +17,7 @@ mod error;
 mod keyring;
 mod migrate;
 mod notify;
+mod placeholders;
 mod postgres;
 mod query;
 mod row;

@@ -1,27 +1,17 @@
 //! Words between the servers that share a database. They may be lost: whoever waits for one looks by itself, too.
 
-use sqlx::postgres::{PgListener, PgPool};
-
+use crate::postgres::PgListener;
 use crate::{Db, StoreError, args};
 
-/// Hears what [`Db::notify`] says, on whichever server. On SQLite there is no other server, and it hears nothing.
-pub struct Listener(Option<PgListener>);
+/// Hears what [`Db::notify`] says, on whichever server. On SQLite there is no other server, and behind a pooler nothing is
+/// carried to us: then it hears nothing.
+pub struct Listener(pub(crate) Option<PgListener>);
 
 impl Listener {
-    pub(crate) async fn postgres(pool: &PgPool, channel: &'static str) -> Result<Self, StoreError> {
-        let mut listener = PgListener::connect_with(pool).await?;
-        listener.listen(channel).await?;
-        Ok(Self(Some(listener)))
-    }
-
-    pub(crate) const fn deaf() -> Self {
-        Self(None)
-    }
-
     /// Waits for the next word; `None` when the connection was lost in between and some may have gone unheard.
     pub async fn hear(&mut self) -> Result<Option<String>, StoreError> {
         match &mut self.0 {
-            Some(listener) => Ok(listener.try_recv().await?.map(|heard| heard.payload().to_owned())),
+            Some(listener) => listener.hear().await,
             None => std::future::pending().await,
         }
     }

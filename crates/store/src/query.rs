@@ -1,6 +1,6 @@
 //! Statements outside of a transaction.
 
-use crate::connection::check;
+use crate::db::Pooled;
 use crate::{Arg, Db, Row, Select, StoreError};
 
 /// Runs each statement by itself, on a connection of its own and without a transaction: a third of the round trips of
@@ -11,20 +11,18 @@ pub struct Query<'d>(pub(crate) &'d Db);
 impl Query<'_> {
     /// Runs a statement whose number of rows does not matter.
     pub async fn run(&self, sql: &'static str, args: Vec<Arg>) -> Result<(), StoreError> {
-        check(sql, &args)?;
-        let mut pooled = self.0.acquire().await?;
-        let done = pooled.begin_statement()?.execute(sql, args).await;
-        pooled.end_statement();
-        Ok(done.map(drop)?)
+        match self.0.acquire().await? {
+            Pooled::Sqlite(mut reader) => reader.run::<u64>(sql, args).await.map(drop),
+            Pooled::Postgres(mut session) => session.run(sql, args).await.map(drop),
+        }
     }
 }
 
 impl Select for Query<'_> {
     async fn rows(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<Vec<Row>, StoreError> {
-        check(sql, &args)?;
-        let mut pooled = self.0.acquire().await?;
-        let rows = pooled.begin_statement()?.fetch(sql, args).await;
-        pooled.end_statement();
-        Ok(rows?)
+        match self.0.acquire().await? {
+            Pooled::Sqlite(mut reader) => reader.run(sql, args).await,
+            Pooled::Postgres(mut session) => session.run(sql, args).await.map(|answer| answer.rows),
+        }
     }
 }

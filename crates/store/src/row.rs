@@ -1,43 +1,87 @@
 //! Rows, from whichever database.
 
-use sqlx::postgres::PgRow;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{ColumnIndex, Decode, Postgres, Row as _, Sqlite, Type, ValueRef as _};
+use std::sync::Arc;
 
 use crate::{StoreError, Value};
 
 /// One row of an answer.
-pub struct Row(pub(crate) Inner);
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The names of the columns, shared by all rows of a statement.
+    columns: Arc<[Box<str>]>,
+    cells: Vec<Cell>,
+}
 
-pub(crate) enum Inner {
-    Sqlite(SqliteRow),
-    Postgres(PgRow),
+/// What stands in one column of one row.
+#[derive(Debug, Clone)]
+pub(crate) enum Cell {
+    Null,
+    Text(String),
+    Int(i64),
+    /// Of PostgreSQL alone; SQLite keeps 0 and 1.
+    Bool(bool),
+    Bytes(Vec<u8>),
 }
 
 impl Row {
+    pub(crate) fn new(columns: &Arc<[Box<str>]>, cells: Vec<Cell>) -> Self {
+        Self { columns: columns.clone(), cells }
+    }
+
     /// The value of the column `name`.
     pub fn get<T: Value>(&self, name: &str) -> Result<T, StoreError> {
         T::read(self, name)
     }
 
     pub(crate) fn is_null(&self, name: &str) -> Result<bool, StoreError> {
-        Ok(match &self.0 {
-            Inner::Sqlite(row) => row.try_get_raw(name)?.is_null(),
-            Inner::Postgres(row) => row.try_get_raw(name)?.is_null(),
-        })
+        Ok(matches!(self.cell(name)?, Cell::Null))
     }
 
-    pub(crate) fn column<T>(&self, name: &str) -> Result<T, StoreError>
-    where
-        T: for<'r> Decode<'r, Sqlite> + Type<Sqlite> + for<'r> Decode<'r, Postgres> + Type<Postgres>,
-        for<'n> &'n str: ColumnIndex<SqliteRow> + ColumnIndex<PgRow>,
-    {
-        match &self.0 {
-            Inner::Sqlite(row) => row.try_get(name),
-            Inner::Postgres(row) => row.try_get(name),
+    pub(crate) fn text(&self, name: &str) -> Result<&str, StoreError> {
+        match self.cell(name)? {
+            Cell::Text(text) => Ok(text),
+            other => Err(unexpected(name, "text", other)),
         }
-        .map_err(StoreError::from)
     }
+
+    pub(crate) fn int(&self, name: &str) -> Result<i64, StoreError> {
+        match self.cell(name)? {
+            Cell::Int(int) => Ok(*int),
+            other => Err(unexpected(name, "a number", other)),
+        }
+    }
+
+    pub(crate) fn bool(&self, name: &str) -> Result<bool, StoreError> {
+        match self.cell(name)? {
+            Cell::Bool(value) => Ok(*value),
+            Cell::Int(value @ (0 | 1)) => Ok(*value == 1),
+            other => Err(unexpected(name, "true or false", other)),
+        }
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Result<&[u8], StoreError> {
+        match self.cell(name)? {
+            Cell::Bytes(bytes) => Ok(bytes),
+            other => Err(unexpected(name, "bytes", other)),
+        }
+    }
+
+    fn cell(&self, name: &str) -> Result<&Cell, StoreError> {
+        let at = self.columns.iter().position(|column| **column == *name);
+        at.and_then(|at| self.cells.get(at))
+            .ok_or_else(|| StoreError::fault(format!("there is no column {name} in the answer")))
+    }
+}
+
+fn unexpected(name: &str, wanted: &str, found: &Cell) -> StoreError {
+    let found = match found {
+        Cell::Null => "null",
+        Cell::Text(_) => "text",
+        Cell::Int(_) => "a number",
+        Cell::Bool(_) => "true or false",
+        Cell::Bytes(_) => "bytes",
+    };
+    StoreError::fault(format!("the column {name} holds {found}, not {wanted}"))
 }
 
 /// A record that is read from a row. [`from_row!`](crate::from_row) writes it.

@@ -1,26 +1,19 @@
 //! The schema as a document.
 
-use sqlx::ConnectOptions;
-use sqlx::sqlite::SqliteConnectOptions;
-
-use crate::connection::Connection;
+use crate::StoreError;
 use crate::migrate::{MIGRATIONS, MIGRATIONS_TABLE};
-use crate::{StoreError, args};
+use crate::sqlite::schema_after;
 
 /// What `docs/schema.sql` begins with.
 const HEAD: &str = "-- The tables and indexes after all migrations, as SQLite has them. `make docs` writes this file, by way of\n\
     -- `portico schema`; it is not edited by hand.\n";
 
 /// Returns the schema after every migration, by table. It is read from a database in memory.
-pub async fn schema() -> Result<String, StoreError> {
-    let mut connection = SqliteConnectOptions::new().in_memory(true).connect().await?;
-    Connection::Sqlite(&mut connection).script(MIGRATIONS_TABLE).await?;
-    for migration in MIGRATIONS {
-        Connection::Sqlite(&mut connection).script(migration.text).await?;
-    }
+pub fn schema() -> Result<String, StoreError> {
+    let scripts = std::iter::once(MIGRATIONS_TABLE).chain(MIGRATIONS.iter().map(|migration| migration.text));
     let select =
         "select sql as value from sqlite_master where sql is not null order by tbl_name, type desc, name";
-    let rows = Connection::Sqlite(&mut connection).fetch(select, args![]).await?;
+    let rows = schema_after(scripts, select)?;
     let mut text = HEAD.to_owned();
     for row in rows {
         let statement = tidy(row.get("value")?);

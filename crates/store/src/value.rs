@@ -40,7 +40,7 @@ impl<T: Value> Value for Option<T> {
 }
 
 macro_rules! plain {
-    ($($type:ty => $form:ident),+) => {$(
+    ($($type:ty => $form:ident by $read:ident),+ $(,)?) => {$(
         impl Value for $type {
             const NULL: Arg = Arg::$form(None);
 
@@ -49,13 +49,13 @@ macro_rules! plain {
             }
 
             fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
-                row.column(name)
+                row.$read(name).map(Self::from)
             }
         }
     )+};
 }
 
-plain!(String => Text, i64 => Int, bool => Bool, Vec<u8> => Bytes);
+plain!(String => Text by text, i64 => Int by int, bool => Bool by bool, Vec<u8> => Bytes by bytes);
 
 impl Value for Timestamp {
     const NULL: Arg = Arg::Int(None);
@@ -65,7 +65,7 @@ impl Value for Timestamp {
     }
 
     fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
-        row.column(name).map(Self::from_micros)
+        row.int(name).map(Self::from_micros)
     }
 }
 
@@ -77,7 +77,7 @@ impl<K: Kind> Value for Id<K> {
     }
 
     fn read(row: &Row, name: &str) -> Result<Self, StoreError> {
-        let text: String = row.column(name)?;
+        let text = row.text(name)?;
         text.parse().map_err(|error: String| StoreError::fault(format!("{text:?} {error}")))
     }
 }

@@ -69,6 +69,9 @@ impl TestDatabase {
         tx.execute(create, args![]).await.unwrap();
         tx.commit().await.unwrap();
         db.close().await;
-        Self { url: format!("{cluster}?options[search_path]={schema}"), folder: tempfile::tempdir().unwrap() }
+        Self {
+            url: format!("{cluster}?options=-csearch_path%3D{schema}"),
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 }

@@ -38,7 +38,7 @@ impl Fixture {
         tx.execute(format!("create schema {schema}").leak(), args![]).await.unwrap();
         tx.commit().await.unwrap();
         db.close().await;
-        Self::at(&format!("{cluster}?options[search_path]={schema}"), tempfile::tempdir().unwrap()).await
+        Self::at(&format!("{cluster}?options=-csearch_path%3D{schema}"), tempfile::tempdir().unwrap()).await
     }
 
     async fn at(url: &str, folder: TempDir) -> Self {

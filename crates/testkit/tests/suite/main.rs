@@ -50,6 +50,7 @@ mod signup;
 mod socket;
 mod steps;
 mod store;
+mod store_sqlite;
 mod streams;
 mod streams_servers;
 mod streams_shared;

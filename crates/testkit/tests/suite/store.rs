@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use portico_kernel::{SystemEntropy, Timestamp};
-use portico_store::{Db, Keyring, Select, StoreError, args};
+use portico_store::{Db, Keyring, Select, SentRows, StoreError, args};
 use portico_testkit::{Database, TestDatabase, soon, until};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_775_000_000);
@@ -53,7 +53,7 @@ on_both! {
     one_turn_that_fails_spoils_no_other what_was_committed_is_there_and_what_was_dropped_is_not
     a_future_that_is_dropped_midway_leaves_nothing arguments_must_match_placeholders
     processes_that_start_together_migrate_once a_database_of_a_newer_program_is_refused
-    a_wrong_keyring_is_told_at_start a_reader_sees_one_state
+    a_wrong_keyring_is_told_at_start a_reader_sees_one_state what_is_sent_goes_with_the_commit
 }
 
 mod stories {
@@ -121,6 +121,28 @@ mod stories {
         let names = names(&db).await;
         assert_eq!(names.len(), 50);
         assert!(names.iter().all(|name| name.starts_with("whole")));
+    }
+
+    pub(super) async fn what_is_sent_goes_with_the_commit(database: Database) {
+        let (_test, db) = open(database).await;
+        let insert = "insert into notes (name) values ($1) returning name as value";
+        let mut tx = db.write().await.unwrap();
+        let first = tx.send_for_rows(insert, args!["first".to_owned()]).await.unwrap();
+        tx.send(insert, args!["second".to_owned()]).await.unwrap();
+        let seen: i64 = tx.value("select count(*) as value from notes", args![]).await.unwrap();
+        assert_eq!(seen, 2, "what was sent before runs before");
+        let third = tx.send_for_rows(insert, args!["third".to_owned()]).await.unwrap();
+        tx.commit().await.unwrap();
+        let names = |rows: &SentRows| rows.values::<String>().unwrap();
+        assert_eq!((names(&first), names(&third)), (vec!["first".to_owned()], vec!["third".to_owned()]));
+        let mut tx = db.write().await.unwrap();
+        tx.run(insert, args!["fourth".to_owned()]).await.unwrap();
+        let failed = match tx.send(insert, args!["first".to_owned()]).await {
+            Ok(()) => tx.commit().await,
+            failed => failed,
+        };
+        assert!(matches!(failed, Err(StoreError::Conflict(_))), "{failed:?}");
+        assert_eq!(super::names(&db).await, ["first", "second", "third"], "nothing of it remains");
     }
 
     pub(super) async fn arguments_must_match_placeholders(database: Database) {
@@ -264,7 +286,7 @@ async fn a_full_disk_loses_nothing_that_was_promised() {
 #[tokio::test]
 async fn the_committed_schema_is_that_of_the_migrations() {
     let committed = std::fs::read_to_string(crate::root().join("docs/schema.sql")).unwrap();
-    assert!(committed == portico_store::schema().await.unwrap(), "docs/schema.sql is old: run `make docs`");
+    assert!(committed == portico_store::schema().unwrap(), "docs/schema.sql is old: run `make docs`");
 }
 
 const SLEEPING: &str = "select count(*) as value from pg_stat_activity where datname = current_database() and \
@@ -320,6 +342,24 @@ async fn a_statement_that_was_cut_off_is_not_waited_for() {
         until("its end", async || sleeping(&db).await == 0).await;
         assert_eq!(names(&db).await, Vec::<String>::new());
     }
+    db.close().await;
+}
+
+/// Behind a pooler nothing is kept on a connection, and all else is as without one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_kept_on_a_connection_behind_a_pooler() {
+    let (test, _) = open(Database::Postgres).await;
+    let db = Db::open(&format!("{}&pooler=transaction", test.url)).await.unwrap();
+    let mut tx = db.write().await.unwrap();
+    tx.send("insert into notes (name) values ($1)", args!["sent".to_owned()]).await.unwrap();
+    tx.run("insert into notes (name) values ($1)", args!["run".to_owned()]).await.unwrap();
+    tx.commit().await.unwrap();
+    let taken = insert(&db, "run").await;
+    assert!(matches!(taken, Err(StoreError::Conflict(_))), "{taken:?}");
+    assert_eq!(names(&db).await, ["run", "sent"]);
+    let kept = "select count(*) as value from pg_prepared_statements";
+    let kept: i64 = db.query().value(kept, args![]).await.unwrap();
+    assert_eq!(kept, 0);
     db.close().await;
 }
 
