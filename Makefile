@@ -8,14 +8,19 @@ endif
 endif
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run test check bench docs clean
+.PHONY: help run dist test check bench docs clean
 
 help: ## Show this list (the default)
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 
 run: ## Build and start the server; data goes to ./data
 	cargo build --release -p portico --locked
+	@echo "This build was quick to make. The fast one, which is shipped and measured: make dist"
 	$(target)/release/portico serve
+
+dist: ## Build the program as it is shipped and measured: slower to build, faster to run
+	cargo build --profile dist -p portico --locked
+	@echo $(target)/dist/portico
 
 # The cheap judges come first: whoever forgot to format should not wait for a build to learn it. Two tests run at once for
 # each processor, because many wait for a server or a clock.
@@ -31,7 +36,7 @@ check: ## The slower judges from outside (see check/README.md)
 # With as many files as it may open: ten thousand connections have two ends each, in a process each.
 bench: ## Measure, on both databases; with PART=streams, say, one part alone
 	cargo build --profile dist -p portico -p portico-bench --locked
-	scripts/need-mosquitto
+	scripts/need-peers
 	ulimit -n "$$(ulimit -Hn)" && scripts/with-postgres $(target)/dist/portico-bench $(PART)
 
 # By way of a second file, so that a failed build does not leave an empty document behind.

@@ -8,6 +8,7 @@ use portico_engine::ports::Charge;
 use portico_engine::{Admission, Call, CallOptions, Engine, IdempotencyKey, Reply, Spec};
 use portico_kernel::Code;
 use portico_metering::{IncomingCall, MeteredCall, Metering, RateLimitStatus};
+use portico_store::Queries;
 use tracing::field;
 
 use crate::Metrics;
@@ -29,7 +30,7 @@ pub(crate) struct CallScope {
     pub(crate) admission: Option<Admission>,
     /// The call as it is counted, once its caller is known.
     metered: Option<Arc<MeteredCall>>,
-    queries: u32,
+    queries: Queries,
     /// The code of a refusal that the operation itself answered with.
     code: Option<Code>,
 }
@@ -45,7 +46,7 @@ impl CallScope {
             caller: None,
             admission: None,
             metered: None,
-            queries: 0,
+            queries: Queries::default(),
             code: None,
         }
     }
@@ -90,7 +91,7 @@ impl CallScope {
     }
 
     /// Notes what the operation came to.
-    pub(crate) fn note(&mut self, queries: u32, code: Option<Code>) {
+    pub(crate) fn note(&mut self, queries: Queries, code: Option<Code>) {
         (self.queries, self.code) = (queries, code);
     }
 
@@ -135,7 +136,8 @@ impl CallScope {
             status,
             // To the microsecond; more digits would cost more than they say.
             ms = f64::from(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX)) / 1e3,
-            queries = self.queries,
+            queries = self.queries.statements,
+            round_trips = self.queries.round_trips,
             request_id = self.request_id,
             "Answered"
         );

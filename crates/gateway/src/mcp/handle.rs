@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 use portico_engine::input::Fields;
 use portico_engine::{Entry, EntryPoint, cancelled};
 use portico_kernel::{Code, Problem};
+use portico_store::Queries;
 use rmcp::model::ErrorCode;
 
 use super::call::{self, ToolError};
@@ -214,7 +215,7 @@ impl Mcp {
 }
 
 fn refused(error: RpcError, id: &Id, scope: &mut CallScope) -> HttpAnswer {
-    scope.note(0, Some(error.problem.code()));
+    scope.note(Queries::default(), Some(error.problem.code()));
     error.response(id, &scope.request_id).into()
 }
 

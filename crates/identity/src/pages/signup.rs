@@ -45,7 +45,7 @@ impl PageRequest<'_> {
             }
             _ => None,
         };
-        tx.rollback().await?;
+        tx.rollback();
         found.ok_or_else(expired_link)
     }
 
@@ -67,7 +67,7 @@ impl PageRequest<'_> {
             }
             let mut tx = self.context.engine.db.read().await?;
             let known = sql::people::person_by_email(&mut tx, &invited.email).await?.is_some();
-            tx.rollback().await?;
+            tx.rollback();
             if known {
                 return Ok(signin::to_signin(&format!("/signup?invitation={text}")));
             }

@@ -50,7 +50,6 @@ pub(super) struct SqliteConnection {
 }
 
 /// The steps of the statement that runs.
-#[derive(Default)]
 struct Steps {
     counted: AtomicU32,
     limit: AtomicU32,
@@ -161,7 +160,11 @@ impl SqliteConnection {
         // What a savepoint may have to restore is kept in memory; otherwise it spills into a file after 64 KiB.
         connection.execute_batch("pragma foreign_keys = on; pragma temp_store = memory")?;
         connection.set_prepared_statement_cache_capacity(PREPARED_MAX);
-        let steps = Arc::new(Steps::default());
+        let steps = Arc::new(Steps {
+            counted: AtomicU32::new(0),
+            limit: AtomicU32::new(u32::MAX),
+            abandoned: AtomicBool::new(false),
+        });
         let counting = steps.clone();
         connection.progress_handler(STEPS_AT_ONCE, Some(move || counting.count()))?;
         Ok(Self { connection: Box::new(Mutex::new(connection)), steps, long: HashSet::new() })
@@ -256,6 +259,7 @@ impl SqliteConnection {
     /// Copies what it can from the write-ahead log into the file, beside readers and a writer. Returns how many pages the
     /// log has, and how many of them were copied by now.
     pub(super) fn checkpoint(&mut self) -> Result<(i32, i32), StoreError> {
+        self.steps.begin(u32::MAX);
         Ok(self.connection().wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE)?)
     }
 

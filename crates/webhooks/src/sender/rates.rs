@@ -53,7 +53,7 @@ impl Rates {
         }
         let mut tx = engine.db.read().await?;
         let plan = engine.memberships.plan(&mut tx, account).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let plan = engine.plans.get_or_first(plan.as_deref().unwrap_or_default());
         self.plan = Some((plan.deliveries_per_minute, now));
         Ok(())
