@@ -41,6 +41,8 @@ pub struct Call {
     pub charge: Option<Arc<dyn Charge>>,
     /// What the transport asks for.
     pub options: CallOptions,
+    /// What is given back once the call has ended, also when its caller has gone meanwhile.
+    pub held: Option<Box<dyn Send + Sync>>,
 }
 
 /// What a transport asks for beside the call itself.
@@ -152,6 +154,7 @@ pub fn cancelled() -> Problem {
 
 async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Reply, Problem> {
     let (spec, now) = (&entry.spec, engine.clock.now());
+    let _held = call.held.take();
     let whole = call.idempotency_key.is_some().then(|| call.fields.clone());
     let paging = match spec.list {
         Some(_) => {

@@ -19,6 +19,8 @@ use crate::client_ids::ClientIds;
 use crate::connection_limits::ConnectionLimits;
 use crate::credential::Credential;
 use crate::transport::{Refusals, Transport, wait};
+use crate::turns::{TurnSettings, Turns};
+use crate::unread::UnreadAnswers;
 
 /// How often it is asked whether each credential is still valid.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
@@ -70,6 +72,10 @@ pub struct Connections {
     count: watch::Sender<u64>,
     /// How many there may be, of these and of all others.
     pub limits: Arc<ConnectionLimits>,
+    /// The turns of tenants.
+    pub(crate) turns: Turns,
+    /// What of their answers is not read.
+    pub(crate) unread: Arc<UnreadAnswers>,
     /// When credentials, and memberships, were last checked, in microseconds.
     swept: AtomicI64,
     members: AtomicI64,
@@ -99,8 +105,13 @@ pub(crate) struct Connection {
 }
 
 impl Connections {
-    /// No connections yet.
-    pub fn new(identity: Arc<Identity>, events: Arc<Events>, limits: Arc<ConnectionLimits>) -> Arc<Self> {
+    /// No connections yet. With a database that `is_remote` calls mostly wait for it, so more of them run at once.
+    pub fn new(
+        identity: Arc<Identity>,
+        events: Arc<Events>,
+        limits: Arc<ConnectionLimits>,
+        is_remote: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             identity,
             events,
@@ -109,6 +120,8 @@ impl Connections {
             next_id: AtomicU64::new(0),
             count: watch::Sender::new(0),
             limits,
+            unread: Arc::default(),
+            turns: Turns::new(TurnSettings::of_machine(is_remote)),
             swept: AtomicI64::new(0),
             members: AtomicI64::new(0),
         })

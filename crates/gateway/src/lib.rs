@@ -28,6 +28,8 @@ mod metrics;
 mod mqtt;
 pub mod openapi;
 mod outgoing;
+mod pace;
+mod party;
 mod platform;
 mod preauth;
 mod response;
@@ -40,6 +42,8 @@ mod sse;
 mod stranger_lines;
 mod tokens;
 mod transport;
+mod turns;
+mod unread;
 mod upgrade;
 mod websocket;
 

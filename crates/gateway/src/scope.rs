@@ -14,6 +14,7 @@ use tracing::field;
 use crate::Metrics;
 use crate::credential::Credential;
 use crate::metrics::NOWHERE;
+use crate::party::Party;
 
 /// What is known of a call until it ends. [`finish`](Self::finish) ends it. When the client goes away first, the scope is
 /// dropped, and the metered call records by itself how far the operation came.
@@ -23,6 +24,8 @@ pub(crate) struct CallScope {
     watch: Stopwatch,
     /// The operation's name, once it is found.
     pub(crate) operation: Option<&'static str>,
+    /// Whose refusals it counts among, once its caller is known.
+    pub(crate) caller: Option<Party>,
     /// Who was admitted, for the log alone: what runs is given its own.
     pub(crate) admission: Option<Admission>,
     /// The call as it is counted, once its caller is known.
@@ -40,6 +43,7 @@ impl CallScope {
             request_id,
             watch: Stopwatch::start(),
             operation: None,
+            caller: None,
             admission: None,
             metered: None,
             queries: Queries::default(),
@@ -74,7 +78,16 @@ impl CallScope {
     ) -> Call {
         let charge = self.metered.clone().map(|metered| metered as Arc<dyn Charge>);
         let request_id = self.request_id.clone();
-        Call { admitted: admission, request_id, fields, idempotency_key, charge, options, attachment }
+        Call {
+            admitted: admission,
+            request_id,
+            fields,
+            idempotency_key,
+            charge,
+            options,
+            attachment,
+            held: None,
+        }
     }
 
     /// Notes what the operation came to.

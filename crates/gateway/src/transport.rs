@@ -2,15 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::Request;
+use http::{HeaderMap, Request};
 use portico_kernel::Clock;
 use tokio::sync::Notify;
 
 use crate::connection_limits::ConnectionPermit;
+use crate::pace::PACE_WAIT_MAX;
+use crate::party::{Buckets, Party};
 
 /// What a handler, the connection beneath it and the server tell each other.
 #[derive(Debug, Clone, Default)]
@@ -65,6 +67,11 @@ impl Refusals {
         self.0.store(in_a_row, Ordering::Relaxed);
     }
 
+    /// The connection is to end with the next answer.
+    pub(crate) fn end(&self) {
+        self.0.store(REFUSALS_MAX, Ordering::Relaxed);
+    }
+
     /// Are there so many that the connection is to end?
     pub(crate) fn are_too_many(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= REFUSALS_MAX
@@ -93,14 +100,23 @@ pub(crate) struct TransportState {
     written: AtomicU64,
     drained: Notify,
     pub(crate) refusals: Refusals,
+    /// Where a proxy says that the client of its last request is.
+    behind_proxy: Mutex<Option<Buckets>>,
+    /// Were any bytes read since the last request?
+    pub(crate) has_read: Flag,
     /// Grows with every request and every piece of an answer that the peer takes.
     steps: AtomicU32,
 }
 
 impl TransportState {
-    /// The client has authenticated.
-    pub(crate) fn set_authenticated(&self) {
-        self.permit.as_ref().inspect(|permit| permit.set_authenticated());
+    /// The client has authenticated, and acts for that party; returns whether it may have one more connection.
+    pub(crate) fn set_authenticated(&self, party: &Party) -> bool {
+        self.permit.as_ref().is_none_or(|permit| permit.set_authenticated(party))
+    }
+
+    /// An answer is on its way, or has been written.
+    pub(crate) fn set_answering(&self, answering: bool) {
+        self.permit.as_ref().inspect(|permit| permit.set_answering(answering));
     }
 
     /// Does an operation run for a request that was read whole? A request that is still coming in is worth no more than
@@ -119,6 +135,58 @@ impl TransportState {
     pub(crate) fn set_streaming(&self, streaming: bool) {
         self.streaming.set(streaming);
         self.permit.as_ref().inspect(|permit| permit.set_streaming(streaming));
+    }
+
+    /// Waits until a request may be answered of a client whom nobody knows; returns whether it may. Where others of its
+    /// network are in the way, it goes at the pace of `known`, if that is somebody.
+    pub(crate) async fn admit_stranger(&self, known: impl FnOnce() -> Option<Party>) -> bool {
+        let Some((permit, origin)) = self.origin() else { return true };
+        let paces = permit.paces();
+        let span = match paces.take(&buckets(origin)) {
+            Some(Duration::ZERO) => return true,
+            span => known().map_or(span, |known| paces.take(&[known])),
+        };
+        if let Some(span) = span {
+            wait(span).await;
+        }
+        span.is_some()
+    }
+
+    /// Lets a refusal wait that others of the same party precede; returns whether it did. `None` stands for somebody whom
+    /// nobody knows.
+    pub(crate) async fn wait_with_refusal(&self, party: Option<Party>) -> bool {
+        let place = match party {
+            Some(party) => self.permit.as_deref().map(|permit| (permit, vec![party])),
+            None => self.origin().map(|(permit, origin)| (permit, buckets(origin))),
+        };
+        let Some((permit, parties)) = place else { return false };
+        let span = permit.paces().take(&parties).unwrap_or(PACE_WAIT_MAX);
+        if span.is_zero() {
+            return false;
+        }
+        wait(span).await;
+        true
+    }
+
+    /// A request has come with these headers, in which a proxy says for whom.
+    pub(crate) fn begin(&self, headers: &HeaderMap) {
+        // Its head was read.
+        self.step();
+        self.serving.set(true);
+        if let Some(permit) = self.permit.as_ref().filter(|permit| permit.is_of_proxy()) {
+            *self.behind_proxy.lock().unwrap_or_else(PoisonError::into_inner) = permit.client(headers);
+        }
+    }
+
+    /// Where the client is, unless it may be anybody behind a proxy.
+    fn origin(&self) -> Option<(&ConnectionPermit, Buckets)> {
+        let permit = self.permit.as_ref()?;
+        let origin = if permit.is_of_proxy() {
+            *self.behind_proxy.lock().unwrap_or_else(PoisonError::into_inner)
+        } else {
+            Some(permit.buckets())
+        };
+        origin.map(|origin| (&**permit, origin))
     }
 
     /// Resolves when the connection must end to make room for another.
@@ -172,6 +240,10 @@ impl TransportState {
     pub(crate) fn steps(&self) -> u32 {
         self.steps.load(Ordering::Relaxed)
     }
+}
+
+fn buckets(origin: Buckets) -> Vec<Party> {
+    origin.each().map(Party::Bucket).collect()
 }
 
 /// Whoever is at the other end of a connection.

@@ -174,6 +174,7 @@ impl Config {
                 connections: file_limit::connections(
                     settings.max_connections,
                     settings.max_connections_per_address,
+                    settings.max_connections_per_account,
                     &trusted_proxies,
                 )?,
                 trusted_proxies,
@@ -224,6 +225,7 @@ impl Config {
             ("free_teams_per_person", environment.free_teams_per_person.0.to_string()),
             ("max_connections", environment.connections.total.to_string()),
             ("max_connections_per_address", environment.connections.per_network.to_string()),
+            ("max_connections_per_account", environment.connections.per_account.to_string()),
             ("egress_allow", environment.egress_allow.to_string()),
             ("egress_ca_file", environment.egress_roots.to_string()),
             ("egress_name_servers", listed(&environment.egress_name_servers)),

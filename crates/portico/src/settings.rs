@@ -55,6 +55,9 @@ pub struct Settings {
     /// How many of them may come from one IPv4 address or one IPv6 network of 64 bits [default: 5000]
     #[arg(long, env = "PORTICO_MAX_CONNECTIONS_PER_ADDRESS", global = true, value_name = "NUMBER")]
     pub max_connections_per_address: Option<usize>,
+    /// How many of them may be of clients that act in one account; idle ones give way [default: 2000]
+    #[arg(long, env = "PORTICO_MAX_CONNECTIONS_PER_ACCOUNT", global = true, value_name = "NUMBER")]
+    pub max_connections_per_account: Option<usize>,
     /// How many days after a person let an app in its refresh tokens end, however often they were used [default: 90]
     #[arg(long, env = "PORTICO_REFRESH_TOKEN_DAYS", global = true, value_name = "DAYS")]
     pub refresh_token_days: Option<u16>,
@@ -131,7 +134,8 @@ impl Settings {
         let text = fs::read_to_string(path).map_err(|error| named(&error))?;
         let file: Self = toml::from_str(&text).map_err(|error| named(&error))?;
         fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins trusted_proxies
-            refresh_token_days free_teams_per_person max_connections max_connections_per_address egress_allow egress_ca_file egress_name_servers
+            refresh_token_days free_teams_per_person max_connections max_connections_per_address
+            max_connections_per_account egress_allow egress_ca_file egress_name_servers
             smtp_url mail_from listen_api
             listen_auth listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 plans);
         Ok(self)

@@ -213,6 +213,8 @@ impl SqliteConnection {
         args: &[Arg],
         limit: u32,
     ) -> Result<rusqlite::Result<Option<T>>, StoreError> {
+        // Preparing a statement takes steps too, of which those of the one before would be counted.
+        self.steps.begin(u32::MAX);
         let connection = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut statement = connection.prepare_cached(sql)?;
         bind(&mut statement, sql, args)?;
