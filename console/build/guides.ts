@@ -1,0 +1,16 @@
+import { marked } from "marked";
+import type { Plugin } from "vite";
+
+/** Turns a guide into HTML when the console is built, so that the browser needs no Markdown. */
+export function guides(): Plugin {
+  return {
+    name: "portico:guides",
+    transform(text, id) {
+      if (!id.endsWith(".md")) return null;
+      const title = /^# (.+)$/m.exec(text)?.[1] ?? "";
+      const body = text.replace(/^# .+\n/m, "");
+      const html = marked.parse(body, { async: false, gfm: true });
+      return { code: `export default ${JSON.stringify({ title, html })};`, map: null };
+    },
+  };
+}
