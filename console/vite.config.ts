@@ -1,7 +1,7 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
-import { compress } from "./build/compress";
-import { guides } from "./build/guides";
+import { compress } from "./build/compress.ts";
+import { guides } from "./build/guides.ts";
 
 export default defineConfig({
   plugins: [react(), guides(), compress()],

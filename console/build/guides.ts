@@ -9,7 +9,10 @@ export function guides(): Plugin {
       if (!id.endsWith(".md")) return null;
       const title = /^# (.+)$/m.exec(text)?.[1] ?? "";
       const body = text.replace(/^# .+\n/m, "");
-      const html = marked.parse(body, { async: false, gfm: true });
+      const html = marked
+        .parse(body, { async: false, gfm: true })
+        // What scrolls must be reached without a mouse.
+        .replaceAll("<pre>", '<pre tabindex="0">');
       return { code: `export default ${JSON.stringify({ title, html })};`, map: null };
     },
   };

@@ -1,4 +1,5 @@
-//! Lists the files that `npm run build` left in `console/dist`. When it never ran, there are none, and that is all right.
+//! Lists the files that `npm run build` left in `console/dist`, so that they are part of the binary. When it never ran there
+//! are none, and that is all right: cargo never calls npm.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ fn main() -> io::Result<()> {
         let name = path.strip_prefix(folder.canonicalize()?).map_err(io::Error::other)?;
         writeln!(
             table,
-            "File {{ path: {:?}, bytes: include_bytes!({path:?}), brotli: {}, gzip: {} }},",
+            "ConsoleFile {{ path: {:?}, bytes: include_bytes!({path:?}), brotli: {}, gzip: {} }},",
             format!("/{}", name.display()),
             encoded(path, "br"),
             encoded(path, "gz"),
@@ -52,5 +53,5 @@ fn main() -> io::Result<()> {
     }
     table.push(']');
     let out = env::var("OUT_DIR").map_err(io::Error::other)?;
-    fs::write(Path::new(&out).join("files.rs"), table)
+    fs::write(Path::new(&out).join("console.rs"), table)
 }

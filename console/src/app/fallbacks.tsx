@@ -1,4 +1,6 @@
 import { Link } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
+import { useReachable } from "../api/connectivity";
 import { Button, Empty } from "../ui/kit";
 
 export function NotFound() {
@@ -18,6 +20,12 @@ export function NotFound() {
 
 /** A page that failed: its file did not come, as after an update of the server, or it has a fault. */
 export function PageError({ error }: { error: unknown }) {
+  const reachable = useReachable();
+  const wasCutOff = useRef(!reachable);
+  useEffect(() => {
+    if (reachable && wasCutOff.current) window.location.reload();
+    wasCutOff.current ||= !reachable;
+  }, [reachable]);
   return (
     <Empty
       title="This page could not be shown"

@@ -3,17 +3,20 @@ import { Dialog } from "@base-ui/react/dialog";
 import { Menu } from "@base-ui/react/menu";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { Suspense, lazy, useEffect, useRef, useState } from "react";
-import { setReachable, useReachable } from "../api/connectivity";
+import { probe, useReachable } from "../api/connectivity";
 import { refreshAfter } from "../api/queries";
-import { session, useSession } from "../auth/session";
+import { session } from "../auth/session";
 import { config } from "../config";
 import { stream, useStream } from "../live/stream";
 import { PAGES } from "../pages/registry";
 import { Icon, Mark } from "../ui/icons";
-import { Badge, Button, Empty, ErrorNote, Waiting } from "../ui/kit";
+import { Badge, Empty, ErrorNote, SessionNote, Waiting } from "../ui/kit";
+import { loadChart } from "../ui/lazy-chart";
 import { useQueryParams } from "../ui/url";
 import { useMe, useWorkplace, type Workplace, workplace, WorkplaceProvider } from "./account";
 import { useHotkeys } from "./hotkeys";
+
+const PREFETCH_AFTER_MS = 1500;
 
 const Palette = lazy(() => import("./palette"));
 const NewTeam = lazy(() => import("./new-team"));
@@ -146,15 +149,9 @@ function Navigation({ onGo }: { onGo?: () => void }) {
 /** What stands over every page while something is wrong with the connection or the session. */
 export function Notices() {
   const reachable = useReachable();
-  const state = useSession();
   useEffect(() => {
     if (reachable) return;
-    const look = () =>
-      fetch(`${config.baseUrl}/healthz`, { cache: "no-store" }).then(
-        () => setReachable(true),
-        () => undefined,
-      );
-    const timer = setInterval(() => void look(), 1500);
+    const timer = setInterval(() => void probe(), 1500);
     return () => clearInterval(timer);
   }, [reachable]);
   return (
@@ -165,15 +162,7 @@ export function Notices() {
           <span>The server cannot be reached. What you see may be old; this page goes on by itself when it is back.</span>
         </div>
       )}
-      {state === "ended" && (
-        <div className="notice warn">
-          <Icon name="warn" />
-          <span>Your session has ended. Nothing that you typed is lost: sign in again, and go on here.</span>
-          <Button small onClick={() => void session.signInBeside()}>
-            Sign in again
-          </Button>
-        </div>
-      )}
+      <SessionNote />
     </div>
   );
 }
@@ -195,6 +184,15 @@ function Frame() {
       refreshAfter(event.type, data.action ?? "");
     });
   }, [id]);
+
+  // The other pages are fetched while nobody waits, so that they open at once, and also when the network is gone.
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      const loads = PAGES.flatMap(({ load, below = [] }) => [load, ...below.map((page) => page.load)]);
+      for (const load of [...loads, loadChart]) void load().catch(() => undefined);
+    }, PREFETCH_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, []);
 
   // Whoever came by a link hears where they are.
   useEffect(() => {

@@ -5,7 +5,7 @@
  * from a list that is kept here; a page that is paused reads on later.
  */
 import { useSyncExternalStore } from "react";
-import { onReachable, setReachable } from "../api/connectivity";
+import { onReachable, probe, setReachable } from "../api/connectivity";
 import type { Schemas } from "../api/client";
 import { session } from "../auth/session";
 import { config } from "../config";
@@ -28,6 +28,7 @@ type Frame =
   | { type: "closing"; retry: boolean };
 
 const KEPT_MAX = 500;
+const REFUSALS_MAX = 3;
 const PAUSE_MS_MAX = 10_000;
 /** The range of close codes after which coming back is of no use. */
 const NEVER = { from: 4000, to: 4099 };
@@ -99,7 +100,9 @@ class Stream {
     if (account !== this.#account || this.#socket !== null) return;
     const socket = new WebSocket(`${config.baseUrl.replace(/^http/, "ws")}/v1/socket`, ["platform.v1"]);
     this.#socket = socket;
+    let opened = false;
     socket.onopen = () => {
+      opened = true;
       setReachable(true);
       socket.send(JSON.stringify({ type: "auth", token, account_id: account }));
     };
@@ -109,7 +112,12 @@ class Stream {
     socket.onclose = (close) => {
       if (this.#socket !== socket) return;
       this.#socket = null;
-      if (close.code >= NEVER.from && close.code <= NEVER.to && this.#failures > 2) this.#set({ state: "refused" });
+      // A socket that never opened may be one that something on the way does not let through.
+      if (!opened) void probe();
+      const isRefused = close.code >= NEVER.from && close.code <= NEVER.to;
+      // The token may have ended, and the session with it: the next one tells.
+      if (isRefused) void session.renew().catch(() => undefined);
+      if (isRefused && this.#failures > REFUSALS_MAX) this.#set({ state: "refused" });
       else this.#again();
     };
   }

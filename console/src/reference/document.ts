@@ -17,6 +17,7 @@ export interface Schema {
   examples?: unknown[];
   default?: unknown;
   format?: string;
+  pattern?: string;
   minLength?: number;
   maxLength?: number;
   minimum?: number;
@@ -39,7 +40,8 @@ export interface Operation {
   method: string;
   path: string;
   area: string;
-  summary: string;
+  /** What it does, in a few words. */
+  title: string;
   description: string;
   scope: string;
   access: "open" | "token" | "person";
@@ -85,7 +87,8 @@ export const OPERATIONS: readonly Operation[] = Object.entries(document.paths).f
       method: method.toUpperCase(),
       path,
       area: raw.tags[0] ?? "",
-      summary: raw.summary,
+      // A summary may go on after its first clause, which is enough for a heading.
+      title: raw.summary.split(/[,;:] /)[0] ?? raw.summary,
       description: raw.description,
       scope: raw.security[0]?.bearer[0] ?? "",
       access: raw.security.length === 0 ? "open" : raw["x-platform-public"] ? "token" : "person",
@@ -184,15 +187,15 @@ export function entries(guides: readonly { slug: string; title: string }[]): Ent
       const key = `${name} ${operation.rpc}`;
       if (seen.has(key)) return [];
       seen.add(key);
-      return [{ title: name, kind: "Field" as const, detail: `${operation.summary}. ${description}`, to: `/reference/${operation.rpc}` }];
+      return [{ title: name, kind: "Field" as const, detail: `${operation.title}. ${description}`, to: `/reference/${operation.rpc}` }];
     });
   });
   return [
     ...guides.map(({ slug, title }) => ({ title, kind: "Guide" as const, detail: "", to: `/reference/guides/${slug}` })),
-    ...OPERATIONS.map(({ summary, rpc, method, path }) => ({
-      title: summary,
+    ...OPERATIONS.map(({ title, description, rpc, method, path }) => ({
+      title,
       kind: "Operation" as const,
-      detail: `${method} ${path} ${rpc}`,
+      detail: `${method} ${path} ${rpc}. ${description}`,
       to: `/reference/${rpc}`,
     })),
     ...EVENTS.map(({ type, description }) => ({ title: type, kind: "Event" as const, detail: description, to: `/reference/events/${type}` })),

@@ -1,25 +1,54 @@
 /** Programs that make a call, in four languages. They need nothing but what the language's people have at hand. */
 import { config } from "../config";
 import { curl } from "../ui/curl";
-import { type Operation, resolve, type Schema, values } from "./document";
+import { alternatives, type Operation, resolve, type Schema, values } from "./document";
 
 const INDENT = 2;
 
-/** A value that fits the schema. */
-export function sample(given: Schema): unknown {
+const MOMENT = "2026-11-19T12:00:00.000Z";
+
+/** Texts as they often are, by the names of their fields. */
+const TEXTS: [RegExp, string][] = [
+  [/_at$|^at$|^erase_after$/, MOMENT],
+  [/email/, "ada@example.com"],
+  [/^url$/, "https://hooks.example.com/"],
+  [/^(address|link)$/, "https://api.example.com/…"],
+  [/^slug$/, "acme"],
+  [/name$/, "Acme"],
+  [/^plan$/, "free"],
+  [/^day$/, "2026-11-19"],
+  [/^month$/, "2026-11"],
+  [/^(client_)?secret$/, "…"],
+  [/^event_type|^event_types$/, "member.joined"],
+  [/^scopes$/, "webhooks:read"],
+  [/units|calls|errors|allowance|granted|used|remaining|accounts|tokens/, "100"],
+];
+
+/** A text that fits the schema, as it could be for a field of that name. */
+function text(schema: Schema, name: string): string {
+  const prefix = /^\^([a-z]{3,4}_)/.exec(schema.pattern ?? "")?.[1];
+  if (prefix) return `${prefix}01M7N4P0QWV5AH6ZSWBHS94N5J`;
+  if (schema.format === "date-time") return MOMENT;
+  return TEXTS.find(([names]) => names.test(name))?.[1] ?? "";
+}
+
+/** A value that fits the schema, as it could be for a field of that name. */
+export function sample(given: Schema, name = ""): unknown {
   const schema = resolve(given);
+  const only = alternatives(schema);
+  if (only.length === 1 && only[0]!.properties) return sample(only[0]!, name);
   if (schema.examples?.length) return schema.examples[0];
   const [first] = values(schema);
   if (first) return schema.enum ? schema.enum[0] : first.value;
   if (schema.properties) {
-    return Object.fromEntries(Object.entries(schema.properties).map(([name, field]) => [name, sample(field)]));
+    return Object.fromEntries(Object.entries(schema.properties).map(([name, field]) => [name, sample(field, name)]));
   }
   const type = [schema.type ?? "string"].flat()[0];
-  if (type === "array") return schema.items ? [sample(schema.items)] : [];
+  if (type === "array") return schema.items ? [sample(schema.items, name)] : [];
   if (type === "boolean") return true;
   if (type === "integer" || type === "number") return schema.minimum ?? 0;
   if (type === "object") return {};
-  return schema.format === "date-time" ? "2026-11-19T12:00:00.000Z" : "";
+  return text(schema, name);
 }
 
 export interface Call {

@@ -112,10 +112,10 @@ function Contents({ onGo }: { onGo: () => void }) {
           operations.length > 0 && (
             <div key={name}>
               <h2>{title}</h2>
-              {operations.map(({ rpc, summary, method }) => (
+              {operations.map(({ rpc, title: name, method }) => (
                 <Link key={rpc} to="/reference/$operation" params={{ operation: rpc } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
                   <span className={`method ${method.toLowerCase()}`}>{method === "DELETE" ? "DEL" : method}</span>
-                  {summary}
+                  {name}
                 </Link>
               ))}
             </div>

@@ -111,7 +111,7 @@ function Page({ operation }: { operation: Operation }) {
   return (
     <div className="ref-page">
       <article className="prose">
-        <h1 tabIndex={-1}>{operation.summary}</h1>
+        <h1 tabIndex={-1}>{operation.title}</h1>
         <p className="ref-path">
           <span className={`method ${operation.method.toLowerCase()}`}>{operation.method}</span> <code>{operation.path}</code>
         </p>
@@ -197,7 +197,7 @@ export default function OperationPage() {
   const { operation: rpc = "" } = useParams({ strict: false }) as { operation?: string };
   const operation = OPERATIONS.find((each) => each.rpc === rpc);
   useEffect(() => {
-    if (operation) document.title = `${operation.summary} · Portico`;
+    if (operation) document.title = `${operation.title} · Portico`;
   }, [operation]);
   return operation ? <Page key={rpc} operation={operation} /> : <NotFound />;
 }

@@ -2,6 +2,7 @@
 import { Dialog as Base } from "@base-ui/react/dialog";
 import { type ComponentProps, type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { asRefusal } from "../api/problem";
+import { session, useSession } from "../auth/session";
 import { ago, moment, shortId } from "./format";
 import { Icon, type IconName } from "./icons";
 
@@ -327,6 +328,23 @@ export function Panel({
   );
 }
 
+/** The session has ended: how to go on without losing anything. */
+export function SessionNote() {
+  if (useSession() !== "ended") return null;
+  return (
+    <Note
+      tone="warn"
+      action={
+        <Button small onClick={() => void session.signInBeside()}>
+          Sign in again
+        </Button>
+      }
+    >
+      Your session has ended. Nothing that you typed is lost: sign in again, and go on here.
+    </Note>
+  );
+}
+
 /** A form that sends itself once, and shows what went wrong above its buttons. */
 export function Form({
   onSubmit,
@@ -356,6 +374,7 @@ export function Form({
     >
       {children}
       <ErrorNote error={error} />
+      <SessionNote />
       <div className="form-actions">
         {onCancel && <Button onClick={onCancel}>Cancel</Button>}
         <Button type="submit" look={danger ? "danger" : "primary"} busy={busy} disabled={disabled}>

@@ -15,7 +15,6 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use portico_console::File;
 use portico_engine::Engine;
 use portico_kernel::{Code, Problem, hex};
 
@@ -42,6 +41,19 @@ const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\
     <p>The server runs; only its console is missing. <code>make run</code> builds it where Node 20 or later is \
     installed. By hand: <code>cd console &amp;&amp; npm ci &amp;&amp; npm run build</code>, then build the server again.</p>\
     </html>";
+
+/// A file of the console, as it was built into the binary.
+#[derive(Debug, Clone, Copy)]
+pub struct ConsoleFile {
+    /// Its path at the console's address, such as `/assets/index-4f2a.js`.
+    pub path: &'static str,
+    /// Its bytes.
+    pub bytes: &'static [u8],
+    /// The same, compressed with Brotli, where that is shorter.
+    pub brotli: Option<&'static [u8]>,
+    /// The same, compressed with gzip, where that is shorter.
+    pub gzip: Option<&'static [u8]>,
+}
 
 /// The addresses that the console works with.
 #[derive(Debug, Clone, Default)]
@@ -117,7 +129,7 @@ impl Asset {
         Self { content_type, etag, bytes, brotli: None, gzip: None, is_hashed: false }
     }
 
-    fn of_file(file: &File) -> Self {
+    fn of_file(file: &ConsoleFile) -> Self {
         Self {
             brotli: file.brotli.map(Bytes::from_static),
             gzip: file.gzip.map(Bytes::from_static),
@@ -127,7 +139,7 @@ impl Asset {
     }
 
     /// The page with this server's addresses in it.
-    fn of_page(files: &[File], addresses: &ConsoleAddresses) -> Self {
+    fn of_page(files: &[ConsoleFile], addresses: &ConsoleAddresses) -> Self {
         let page = files.iter().find(|file| file.path == PAGE);
         let text = page.map_or(NOT_BUILT.into(), |file| String::from_utf8_lossy(file.bytes));
         let text = text
@@ -170,7 +182,7 @@ impl Asset {
 
 impl ConsoleServer {
     /// The listener of these files, which work with these addresses.
-    pub fn new(engine: Arc<Engine>, files: &[File], addresses: &ConsoleAddresses) -> Self {
+    pub fn new(engine: Arc<Engine>, files: &[ConsoleFile], addresses: &ConsoleAddresses) -> Self {
         Self {
             engine,
             page: Asset::of_page(files, addresses),
@@ -234,7 +246,7 @@ mod tests {
 
     #[test]
     fn addresses_cannot_leave_their_attribute() {
-        static FILES: [File; 1] = [File {
+        static FILES: [ConsoleFile; 1] = [ConsoleFile {
             path: PAGE,
             bytes: b"<meta name=\"base-url\" content=\"%base_url%\">",
             brotli: None,
@@ -248,7 +260,8 @@ mod tests {
 
     #[test]
     fn an_encoding_is_sent_to_whoever_takes_it() {
-        let file = File { path: "/assets/a-1.js", bytes: b"long", brotli: Some(b"b"), gzip: Some(b"g") };
+        let file =
+            ConsoleFile { path: "/assets/a-1.js", bytes: b"long", brotli: Some(b"b"), gzip: Some(b"g") };
         let asset = Asset::of_file(&file);
         let answer = |accepts: &'static str| {
             let asked = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(accepts))]);

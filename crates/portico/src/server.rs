@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use portico_gateway::{
-    AuthServer, ConsoleAddresses, ConsoleServer, Gateway, Metrics, MetricsServer, Origins, RouteError,
-    Stopping,
+    AuthServer, ConsoleAddresses, ConsoleFile, ConsoleServer, Gateway, Metrics, MetricsServer, Origins,
+    RouteError, Stopping,
 };
 
 use crate::App;
+
+/// The files of the console; none where it was not built before this binary was (`build.rs`).
+static CONSOLE: &[ConsoleFile] = &include!(concat!(env!("OUT_DIR"), "/console.rs"));
 
 /// The servers behind the listeners, wired for `serve` and for tests alike. They share one set of counters, and begin to
 /// refuse together when the process stops.
@@ -38,7 +41,7 @@ impl Server {
             stopping.clone(),
         )?;
         let auth = AuthServer::new(app.engine.clone(), app.identity.clone(), stopping.clone());
-        let console = ConsoleServer::new(app.engine.clone(), portico_console::files(), addresses);
+        let console = ConsoleServer::new(app.engine.clone(), CONSOLE, addresses);
         let metrics = MetricsServer::new(app.engine.clone(), metrics);
         let (gateway, auth, metrics) = (Arc::new(gateway), Arc::new(auth), Arc::new(metrics));
         Ok(Self { gateway, auth, console: Arc::new(console), metrics, stopping })
