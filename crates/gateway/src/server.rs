@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::edge::EdgeIo;
 use crate::transport::{PeerAddress, Transport, wait};
-use crate::{AuthServer, Gateway, MetricsServer, Outgoing, Tls, mqtt};
+use crate::{AuthServer, ConsoleServer, Gateway, MetricsServer, Outgoing, Tls, mqtt};
 
 /// A peer that sends no whole head for about so long is cut off: looks at the connection, and the time between two.
 const SILENT_LOOKS_MAX: u32 = 3;
@@ -55,6 +55,12 @@ impl Handler for AuthServer {
 }
 
 impl Handler for MetricsServer {
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
+        Box::pin(std::future::ready(self.answer(request).map(Outgoing::Whole)))
+    }
+}
+
+impl Handler for ConsoleServer {
     fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
         Box::pin(std::future::ready(self.answer(request).map(Outgoing::Whole)))
     }

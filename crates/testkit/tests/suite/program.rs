@@ -25,7 +25,7 @@ pub(crate) fn command(database: &TestDatabase) -> Command {
         .env("PORTICO_AUTH_URL", "http://auth.test")
         .env("PORTICO_LISTEN_API", "127.0.0.1:0")
         .env("PORTICO_LISTEN_AUTH", "127.0.0.1:0")
-        .env("PORTICO_LISTEN_MQTT", "127.0.0.1:0")
+        .env("PORTICO_LISTEN_CONSOLE", "127.0.0.1:0")
         .env("PORTICO_LISTEN_METRICS", "127.0.0.1:0")
         .env("PORTICO_LISTEN_MQTT", "127.0.0.1:0")
         .env("PORTICO_LOG", "warn")
