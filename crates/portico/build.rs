@@ -18,12 +18,21 @@ fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
+/// The expression that is the file's bytes.
+fn include(path: &Path) -> String {
+    format!("include_bytes!({:?})", path.display().to_string())
+}
+
 /// The file in that encoding, if the build made one.
 fn encoded(path: &Path, extension: &str) -> String {
     let path = PathBuf::from(format!("{}.{extension}", path.display()));
-    if path.is_file() { format!("Some(include_bytes!({path:?}))") } else { "None".to_owned() }
+    if path.is_file() { format!("Some({})", include(&path)) } else { "None".to_owned() }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo tells a build script where things are through the environment"
+)]
 fn main() -> io::Result<()> {
     let folder =
         Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("../../console/dist");
@@ -44,8 +53,9 @@ fn main() -> io::Result<()> {
         let name = path.strip_prefix(folder.canonicalize()?).map_err(io::Error::other)?;
         writeln!(
             table,
-            "ConsoleFile {{ path: {:?}, bytes: include_bytes!({path:?}), brotli: {}, gzip: {} }},",
+            "ConsoleFile {{ path: {:?}, bytes: {}, brotli: {}, gzip: {} }},",
             format!("/{}", name.display()),
+            include(path),
             encoded(path, "br"),
             encoded(path, "gz"),
         )
