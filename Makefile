@@ -10,25 +10,49 @@ target := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: help run dist test check bench docs clean
 
+.PHONY: help run console test check bench docs clean
+
 help: ## Show this list (the default)
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 
-run: ## Build and start the server; data goes to ./data
+run: console ## Build and start the server with its console; data goes to ./data
 	cargo build --release -p portico --locked
 	@echo "This build was quick to make. The fast one, which is shipped and measured: make dist"
 	$(target)/release/portico serve
 
-dist: ## Build the program as it is shipped and measured: slower to build, faster to run
+dist: console ## Build the program as it is shipped and measured: slower to build, faster to run
 	cargo build --profile dist -p portico --locked
 	@echo $(target)/dist/portico
 
+console_sources := $(wildcard console/*.html console/*.json console/*.ts docs/api/*.json docs/guides/*.md) \
+	$(shell find console/src console/build console/public -type f -not -name '*.gen.ts')
+
+# Cargo takes what it finds in console/dist. Without Node the server runs all the same, and its console says how to get it.
+console: ## Build the console, where Node 20 or later is installed
+	@if node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null; then \
+		$(MAKE) --no-print-directory console/dist/index.html; \
+	else \
+		echo "Node 20 or later is not here, so the console is not built; everything else is."; \
+	fi
+
+console/node_modules/.package-lock.json: console/package-lock.json
+	cd console && npm ci
+
+console/dist/index.html: console/node_modules/.package-lock.json $(console_sources)
+	cd console && npm run --silent build
+	@touch $@
+
 # The cheap judges come first: whoever forgot to format should not wait for a build to learn it. Two tests run at once for
 # each processor, because many wait for a server or a clock.
-test: ## Format, lints and every test, on both databases
+test: ## Format, lints and every test, on both databases and in a browser
 	cargo fmt --all --check
+	$(MAKE) --no-print-directory console/dist/index.html
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	scripts/need-nextest
 	scripts/with-postgres cargo nextest run --workspace --locked --test-threads $$((2 * $$(nproc)))
+	cargo build --workspace --bins --locked
+	scripts/need-chromium
+	cd console && npm test --silent
 
 check: ## The slower judges from outside (see check/README.md)
 	check/run

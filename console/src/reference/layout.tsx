@@ -100,6 +100,9 @@ function Search({ onGo }: { onGo: () => void }) {
 function Contents({ onGo }: { onGo: () => void }) {
   return (
     <nav aria-label="Reference" className="ref-nav">
+      <Link to="/" className="only-narrow" onClick={onGo}>
+        To the console
+      </Link>
       <h2>Guides</h2>
       {GUIDES.map(({ slug, title }) => (
         <Link key={slug} to="/reference/guides/$guide" params={{ guide: slug } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
@@ -203,7 +206,7 @@ function TokenBar() {
     <div className="token-bar">
       {state === "none" ? (
         <Button small look="primary" onClick={() => void session.signIn(pathname)}>
-          Sign in to try calls
+          Sign in to try
         </Button>
       ) : (
         <SignedInToken />
@@ -245,10 +248,10 @@ export default function ReferenceLayout() {
           </Dialog.Portal>
         </Dialog.Root>
         <Link to="/reference" className="brand">
-          <Mark /> <strong>Portico</strong> <span className="quiet only-wide">Reference</span>
+          <Mark /> <strong className="only-wide">Portico</strong> <span className="quiet only-wide">Reference</span>
         </Link>
         <TokenBar />
-        <Link to="/" className="button small" aria-label="To the console">
+        <Link to="/" className="button small only-wide">
           Console
         </Link>
       </header>
