@@ -8,9 +8,7 @@ endif
 endif
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run dist test check bench docs clean
-
-.PHONY: help run console test check bench docs clean
+.PHONY: help run console dist test check bench docs clean
 
 help: ## Show this list (the default)
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
