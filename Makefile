@@ -8,7 +8,7 @@ endif
 endif
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run console dist test check bench docs clean
+.PHONY: help run demo console dist test check bench docs clean
 
 help: ## Show this list (the default)
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -21,6 +21,10 @@ run: console ## Build and start the server with its console; data goes to ./data
 dist: console ## Build the program as it is shipped and measured: slower to build, faster to run
 	cargo build --profile dist -p portico --locked
 	@echo $(target)/dist/portico
+
+demo: console ## Serve a made-up team with a month behind it, in a folder that goes at the end
+	cargo build --release -p portico --locked
+	scripts/demo $(target)/release/portico
 
 console_sources := $(wildcard console/*.html console/*.json console/*.ts docs/api/*.json docs/guides/*.md) \
 	$(shell find console/src console/build console/public -type f -not -name '*.gen.ts')
