@@ -99,7 +99,7 @@ impl Tx {
 
     /// Runs a statement whose result nobody needs, so that on PostgreSQL it shares the round trip of what comes after it.
     /// Its failure is that of the next statement that is waited for, or of the commit. Where the caller tells a failure
-    /// apart, [`Tx::execute`] waits for it.
+    /// apart, or holds a lock from here on, [`Tx::execute`] waits for it.
     pub async fn run(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<(), StoreError> {
         self.enqueue(sql, args, None).await
     }
