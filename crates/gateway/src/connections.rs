@@ -84,6 +84,7 @@ pub struct Connections {
 struct ConnectionState {
     credential: Credential,
     account: AccountId,
+    opened_at: Timestamp,
     end: OnceLock<EndReason>,
     wake: Notify,
     /// Has it ended by itself?
@@ -146,8 +147,8 @@ impl Connections {
             credential_left.map_or((STREAM_LIFE_MAX, EndReason::Old), |left| (left, EndReason::Expired));
         let (end, wake) = (OnceLock::new(), Notify::new());
         let over = AtomicBool::new(false);
-        let state =
-            Arc::new(ConnectionState { credential: credential.clone(), account, end, wake, over, transport });
+        let (credential, opened_at) = (credential.clone(), now);
+        let state = Arc::new(ConnectionState { credential, account, opened_at, end, wake, over, transport });
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.open.insert(id, state.clone());
         self.count.send_modify(|count| *count += 1);
@@ -199,8 +200,8 @@ impl Connections {
     /// Ends the connections whose credentials are no longer valid.
     async fn sweep(&self, engine: &Arc<Engine>) {
         let now = engine.clock.now();
-        let before = self.swept.swap(now.as_micros(), Ordering::Relaxed);
-        let stood_still = before != 0 && now.since(Timestamp::from_micros(before)) > STOOD_STILL_MAX;
+        let before = Timestamp::from_micros(self.swept.swap(now.as_micros(), Ordering::Relaxed));
+        let stood_still = now.since(before) > STOOD_STILL_MAX;
         let due = now.as_micros() - self.members.load(Ordering::Relaxed) >= MEMBERS_EVERY;
         if due {
             self.members.store(now.as_micros(), Ordering::Relaxed);
@@ -210,7 +211,7 @@ impl Connections {
             let state = entry.value();
             match self.identity.is_credential_valid(state.credential.verified(), now) {
                 Ok(false) => state.end(EndReason::Revoked),
-                Ok(true) if stood_still => state.end(EndReason::Drain),
+                Ok(true) if stood_still && state.opened_at <= before => state.end(EndReason::Drain),
                 Ok(true) if due && state.may_leave() => persons.push(state.clone()),
                 // While it cannot be known nobody new is admitted, and who is there stays.
                 Ok(true) | Err(_) => {}
