@@ -11,7 +11,7 @@ const REQUESTS = 10_000;
 const FIRST_SCRIPT_BYTES_MAX = 200_000;
 const INTERACTIVE_MS_MAX = 1000;
 const LONG_TASK_MS_MAX = 50;
-const TURNS = 3;
+const TURNS = 5;
 
 let server;
 let full;
