@@ -18,7 +18,8 @@ import { useHotkeys } from "./hotkeys";
 
 const PREFETCH_AFTER_MS = 1500;
 
-const Palette = lazy(() => import("./palette"));
+const loadPalette = () => import("./palette");
+const Palette = lazy(loadPalette);
 const NewTeam = lazy(() => import("./new-team"));
 
 export function visiblePages(place: Workplace) {
@@ -189,7 +190,7 @@ function Frame() {
   useEffect(() => {
     const timer = setTimeout(() => {
       const loads = PAGES.flatMap(({ load, below = [] }) => [load, ...below.map((page) => page.load)]);
-      for (const load of [...loads, loadChart]) void load().catch(() => undefined);
+      for (const load of [loadPalette, ...loads, loadChart]) void load().catch(() => undefined);
     }, PREFETCH_AFTER_MS);
     return () => clearTimeout(timer);
   }, []);

@@ -247,7 +247,7 @@ export default function ReferenceLayout() {
             </Dialog.Popup>
           </Dialog.Portal>
         </Dialog.Root>
-        <Link to="/reference" className="brand">
+        <Link to="/reference" className="brand" aria-label="Reference">
           <Mark /> <strong className="only-wide">Portico</strong> <span className="quiet only-wide">Reference</span>
         </Link>
         <TokenBar />

@@ -178,14 +178,32 @@ function useLatestEvents() {
   return [...events, ...(past.data ?? []).filter(({ id }) => !seen.has(id))];
 }
 
+/** Is everything there that decides what stands on the page? Until then nothing is shown, since it would jump. */
+function useReady(): boolean {
+  const { may } = useWorkplace();
+  const isAdmin = may("admin");
+  const asked = [useUnits(), useEndpoints(), useInbox(), useKeys("keys", isAdmin), useKeys("tokens", isAdmin)];
+  return asked.every(({ isPending, isLoading }) => !isPending || !isLoading);
+}
+
 export default function Overview() {
-  const { account, may } = useWorkplace();
+  const { account } = useWorkplace();
+  const ready = useReady();
+  return (
+    <>
+      <PageHead title="Overview" about={`What happens in ${account.name}, and what needs you.`} />
+      {ready ? <Parts /> : <Waiting rows={12} />}
+    </>
+  );
+}
+
+function Parts() {
+  const { may } = useWorkplace();
   const attention = useAttention();
   const events = useLatestEvents();
   const inbox = useInbox();
   return (
     <>
-      <PageHead title="Overview" about={`What happens in ${account.name}, and what needs you.`} />
       {may("admin") && <FirstSteps />}
       {attention.length > 0 && (
         <Section title={`Needs attention (${attention.length})`} flush>

@@ -80,7 +80,7 @@ function Rows({ items, opened, onOpen, onEnd }: { items: Logged[]; opened: strin
     return () => query.removeEventListener("change", changed);
   }, []);
   const size = narrow ? NARROW_ROW_PX : ROW_PX;
-  const rows = useVirtualizer({ count: items.length, getScrollElement: () => host.current, estimateSize: () => size, overscan: 12 });
+  const rows = useVirtualizer({ count: items.length, getScrollElement: () => host.current, estimateSize: () => size, overscan: 6, useFlushSync: false });
   useEffect(() => rows.measure(), [size, rows]);
   const shown = rows.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;

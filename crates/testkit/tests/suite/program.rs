@@ -67,7 +67,7 @@ impl Server {
             word.unwrap_or_else(|| panic!("{name} in {line:?}")).to_owned()
         };
         let (api, auth, mqtt) = (address("api"), address("auth"), address("mqtt"));
-        assert!(address("metrics").starts_with("127.0.0.1:"));
+        assert!(address("metrics").starts_with("127.0.0.1:") && address("console").starts_with("127.0.0.1:"));
         Self { child, api, auth, mqtt }
     }
 
