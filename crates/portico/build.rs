@@ -30,7 +30,7 @@ impl Files {
         let copy = self.to.join(path.strip_prefix(&self.from).map_err(io::Error::other)?);
         fs::create_dir_all(copy.parent().unwrap_or(&self.to))?;
         fs::copy(path, &copy)?;
-        Ok(format!("include_bytes!({copy:?})"))
+        Ok(format!("include_bytes!({:?})", copy.display().to_string()))
     }
 
     /// The same for the file in an encoding, if the build made one.
@@ -48,6 +48,10 @@ impl Files {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo tells a build script where things are through the environment"
+)]
 fn main() -> io::Result<()> {
     let variable = |name: &str| env::var(name).map(PathBuf::from).map_err(io::Error::other);
     let out = variable("OUT_DIR")?;
