@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::edge::EdgeIo;
-use crate::transport::{PeerAddress, Transport, wait};
+use crate::transport::{PeerAddress, Transport, first_byte, wait};
 use crate::{AuthServer, ConsoleServer, Gateway, MetricsServer, Outgoing, Tls, mqtt};
 
 /// A peer that sends no whole head for about so long is cut off: looks at the connection, and the time between two.
@@ -161,7 +161,7 @@ async fn serve_http(
     // Who says nothing costs no more than the socket.
     tokio::select! {
         biased;
-        _ = stream.readable() => {}
+        () = first_byte(&stream) => {}
         () = silence(&transport) => return,
         () = stopped(&mut stop) => return,
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Request};
 use portico_kernel::Clock;
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use crate::connection_limits::ConnectionPermit;
@@ -246,6 +247,13 @@ fn buckets(origin: Buckets) -> Vec<Party> {
     origin.each().map(Party::Bucket).collect()
 }
 
+/// Resolves once the peer has sent something, or has gone. Readiness alone may be told too early, and then a silent peer
+/// would have all that a request needs.
+pub(crate) async fn first_byte(stream: &TcpStream) {
+    // Whoever reads next meets the error again.
+    let _ = stream.peek(&mut [0]).await;
+}
+
 /// Whoever is at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct PeerAddress(pub IpAddr);
@@ -258,4 +266,28 @@ pub(crate) fn peer_address<B>(request: &Request<B>) -> IpAddr {
 /// The clock of connections: real time, whatever the engine's clock says, because peers live in real time.
 pub(crate) fn wait(span: Duration) -> portico_kernel::Sleep {
     portico_engine::clock::SystemClock.sleep(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_only_connects_has_sent_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (silent, _) = listener.accept().await.unwrap();
+        // Whatever the system tells of the connection is told by now.
+        silent.writable().await.unwrap();
+        tokio::select! {
+            biased;
+            () = first_byte(&silent) => panic!("it has sent something"),
+            () = tokio::task::yield_now() => {}
+        }
+        peer.write_all(b"a").await.unwrap();
+        first_byte(&silent).await;
+    }
 }

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{CONNECT_TIME_MAX, serve};
 use crate::calls::Calls;
-use crate::transport::Transport;
+use crate::transport::{Transport, first_byte};
 
 /// The certificate that a listener shows.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Tls {
 /// Serves a client until either side ends it.
 pub(crate) async fn serve_tcp(stream: TcpStream, tls: Option<Tls>, calls: Arc<Calls>, transport: Transport) {
     // Who says nothing costs no more than the socket.
-    if tokio::time::timeout(CONNECT_TIME_MAX, stream.readable()).await.is_err() {
+    if tokio::time::timeout(CONNECT_TIME_MAX, first_byte(&stream)).await.is_err() {
         return;
     }
     boxed_stream(stream, tls, calls, transport).await;

@@ -322,3 +322,20 @@ impl From<rusqlite::Error> for StoreError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_before_does_not_stop_a_statement_while_it_is_prepared() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("db");
+        let tables = (0..500).map(|number| format!("create table t{number} (a text unique);"));
+        SqliteConnection::writer(&file).unwrap().script(&tables.collect::<String>()).unwrap();
+        // Its first statement reads the schema.
+        let mut reader = SqliteConnection::reader(&file).unwrap();
+        let rows = reader.try_run::<Vec<Row>>("select a from t1", &[]).unwrap();
+        assert!(rows.is_some_and(|rows| rows.is_empty()));
+    }
+}
