@@ -30,7 +30,8 @@ impl Files {
         let copy = self.to.join(path.strip_prefix(&self.from).map_err(io::Error::other)?);
         fs::create_dir_all(copy.parent().unwrap_or(&self.to))?;
         fs::copy(path, &copy)?;
-        Ok(format!("include_bytes!({copy:?})"))
+        // As a literal of Rust, with what has to be escaped in one.
+        Ok(format!("include_bytes!({:?})", copy.display().to_string()))
     }
 
     /// The same for the file in an encoding, if the build made one.
@@ -49,6 +50,10 @@ impl Files {
 }
 
 fn main() -> io::Result<()> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "cargo tells a build script where it works in no other way"
+    )]
     let variable = |name: &str| env::var(name).map(PathBuf::from).map_err(io::Error::other);
     let out = variable("OUT_DIR")?;
     let files =
