@@ -30,6 +30,7 @@ impl Files {
         let copy = self.to.join(path.strip_prefix(&self.from).map_err(io::Error::other)?);
         fs::create_dir_all(copy.parent().unwrap_or(&self.to))?;
         fs::copy(path, &copy)?;
+        // As a literal of Rust, with what has to be escaped in one.
         Ok(format!("include_bytes!({:?})", copy.display().to_string()))
     }
 
@@ -48,11 +49,11 @@ impl Files {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "cargo tells a build script where things are through the environment"
-)]
 fn main() -> io::Result<()> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "cargo tells a build script where it works in no other way"
+    )]
     let variable = |name: &str| env::var(name).map(PathBuf::from).map_err(io::Error::other);
     let out = variable("OUT_DIR")?;
     let files =
