@@ -103,8 +103,8 @@ impl std::fmt::Debug for Paces {
 mod tests {
     use super::*;
 
-    fn party(name: impl ToString) -> Party {
-        Party::Caller(name.to_string())
+    fn party(name: &str) -> Party {
+        Party::Caller(name.to_owned())
     }
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
     fn memory_is_bounded() {
         let paces = Paces::default();
         for name in 0..3 * PARTIES_MAX {
-            paces.take_at(&[party(name)], Duration::from_secs(1));
+            paces.take_at(&[party(&name.to_string())], Duration::from_secs(1));
             assert!(paces.next.lock().unwrap().len() <= PARTIES_MAX);
         }
     }
