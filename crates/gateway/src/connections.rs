@@ -21,6 +21,8 @@ use crate::connection_limits::ConnectionLimits;
 use crate::credential::Credential;
 use crate::on_wake::OnWake;
 use crate::transport::{Refusals, Transport, wait};
+use crate::turns::{TurnSettings, Turns};
+use crate::unread::UnreadAnswers;
 
 /// How often it is asked whether each credential is still valid.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
@@ -72,6 +74,10 @@ pub struct Connections {
     count: watch::Sender<u64>,
     /// How many there may be, of these and of all others.
     pub limits: Arc<ConnectionLimits>,
+    /// The turns of tenants.
+    pub(crate) turns: Turns,
+    /// What of their answers is not read.
+    pub(crate) unread: Arc<UnreadAnswers>,
     /// When credentials, and memberships, were last checked, in microseconds.
     swept: AtomicI64,
     members: AtomicI64,
@@ -80,6 +86,7 @@ pub struct Connections {
 struct ConnectionState {
     credential: Credential,
     account: AccountId,
+    opened_at: Timestamp,
     end: OnceLock<EndReason>,
     wake: Notify,
     /// Has it ended by itself?
@@ -101,8 +108,13 @@ pub(crate) struct Connection {
 }
 
 impl Connections {
-    /// No connections yet.
-    pub fn new(identity: Arc<Identity>, events: Arc<Events>, limits: Arc<ConnectionLimits>) -> Arc<Self> {
+    /// No connections yet. With a database that `is_remote` calls mostly wait for it, so more of them run at once.
+    pub fn new(
+        identity: Arc<Identity>,
+        events: Arc<Events>,
+        limits: Arc<ConnectionLimits>,
+        is_remote: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             identity,
             events,
@@ -111,6 +123,8 @@ impl Connections {
             next_id: AtomicU64::new(0),
             count: watch::Sender::new(0),
             limits,
+            unread: Arc::default(),
+            turns: Turns::new(TurnSettings::of_machine(is_remote)),
             swept: AtomicI64::new(0),
             members: AtomicI64::new(0),
         })
@@ -135,8 +149,8 @@ impl Connections {
             credential_left.map_or((STREAM_LIFE_MAX, EndReason::Old), |left| (left, EndReason::Expired));
         let (end, wake) = (OnceLock::new(), Notify::new());
         let over = AtomicBool::new(false);
-        let state =
-            Arc::new(ConnectionState { credential: credential.clone(), account, end, wake, over, transport });
+        let (credential, opened_at) = (credential.clone(), now);
+        let state = Arc::new(ConnectionState { credential, account, opened_at, end, wake, over, transport });
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.open.insert(id, state.clone());
         self.count.send_modify(|count| *count += 1);
@@ -188,8 +202,8 @@ impl Connections {
     /// Ends the connections whose credentials are no longer valid.
     async fn sweep(&self, engine: &Arc<Engine>) {
         let now = engine.clock.now();
-        let before = self.swept.swap(now.as_micros(), Ordering::Relaxed);
-        let stood_still = before != 0 && now.since(Timestamp::from_micros(before)) > STOOD_STILL_MAX;
+        let before = Timestamp::from_micros(self.swept.swap(now.as_micros(), Ordering::Relaxed));
+        let stood_still = now.since(before) > STOOD_STILL_MAX;
         let due = now.as_micros() - self.members.load(Ordering::Relaxed) >= MEMBERS_EVERY;
         if due {
             self.members.store(now.as_micros(), Ordering::Relaxed);
@@ -199,7 +213,7 @@ impl Connections {
             let state = entry.value();
             match self.identity.is_credential_valid(state.credential.verified(), now) {
                 Ok(false) => state.end(EndReason::Revoked),
-                Ok(true) if stood_still => state.end(EndReason::Drain),
+                Ok(true) if stood_still && state.opened_at <= before => state.end(EndReason::Drain),
                 Ok(true) if due && state.may_leave() => persons.push(state.clone()),
                 // While it cannot be known nobody new is admitted, and who is there stays.
                 Ok(true) | Err(_) => {}

@@ -235,7 +235,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for EdgeIo<T> {
         let this = &mut *self;
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.inner).poll_read(cx, buffer);
-        this.requests.follow(&mut buffer.filled_mut()[before..]);
+        let read = &mut buffer.filled_mut()[before..];
+        if !read.is_empty() {
+            this.transport.has_read.set(true);
+        }
+        this.requests.follow(read);
         polled
     }
 }
@@ -272,7 +276,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_instead(cx))?;
-        Pin::new(&mut self.inner).poll_flush(cx)
+        ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
+        if !self.midway && self.opaque_left == 0 && !self.transport.serving.is_set() {
+            self.transport.set_answering(false);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -23,9 +23,11 @@ use crate::credential::Credential;
 use crate::incoming::{IncomingRequest, Stopping, check_host, guard};
 use crate::mcp::Mcp;
 use crate::outgoing::{HttpAnswer, Outgoing};
+use crate::party::Party;
 use crate::response::{self, Refusal};
 use crate::routes::{Methods, Route, RouteError, Routes};
 use crate::scope::CallScope;
+use crate::transport::{Refusals, Transport};
 use crate::upgrade::{self, SocketPeer};
 use crate::{Metrics, bytes_answer, message, sse};
 
@@ -67,6 +69,7 @@ impl Gateway {
             Ok(HttpAnswer { head, stream }) => (Ok(head), stream.filter(|_| !is_head)),
             Err(refusal) => (Err(refusal), None),
         };
+        let transport = incoming.parts.extensions.get::<Transport>().cloned();
         let mut response = incoming.finish(head, &self.origins);
         if let Some(status) = scope.rate_limit() {
             response::rate_limit(&mut response, status);
@@ -74,7 +77,14 @@ impl Gateway {
         if let Some(begin) = stream {
             return response.map(|_| Outgoing::Stream(begin(scope)));
         }
-        scope.finish(response.status().as_u16(), code);
+        let (status, caller) = (response.status().as_u16(), scope.caller.clone());
+        scope.finish(status, code);
+        // Of a caller whom we know the others count in the minute.
+        let is_paced =
+            if caller.is_some() { Refusals::is_one(status) } else { response.status().is_client_error() };
+        if let Some(transport) = transport.filter(|_| is_paced) {
+            Box::pin(transport.slow_down(&mut response, caller, &self.calls.stopping)).await;
+        }
         response.map(Outgoing::Whole)
     }
 
@@ -100,7 +110,9 @@ impl Gateway {
         // Boxed, here and below, is what is large: every other request would carry it along, and be copied with it.
         if upgrade::is_preauth(entry, &incoming.parts) {
             // Who it is comes in the first frame.
-            let (fields, _) = Box::pin(message::read(entry, incoming, variables)).await?;
+            let stranger = Admission::anonymous();
+            let reading = message::read(entry, incoming, stranger.caller(), variables);
+            let (fields, _) = Box::pin(reading).await?;
             upgrade::no_fields(fields)?;
             let peer = SocketPeer::Unauthenticated;
             return Ok(upgrade::upgrade(&self.calls, entry, &mut incoming.parts, peer)?.into());
@@ -110,7 +122,7 @@ impl Gateway {
         }
         let path = variables.as_ref().unwrap_or(&NO_FIELDS);
         let (admission, credential) = self.admit(entry, incoming, path, scope).await?;
-        let (mut fields, attachment) = message::read(entry, incoming, variables).await?;
+        let (mut fields, attachment) = message::read(entry, incoming, admission.caller(), variables).await?;
         let idempotency_key = message::idempotency_key(entry, &incoming.parts.headers)?;
         if entry.spec.protocol == Some(Protocol::Sse) {
             sse::resume_from_header(&incoming.parts.headers, &mut fields)?;
@@ -183,7 +195,10 @@ impl Gateway {
             let refused = problem.code() == Code::Unauthenticated && headers.contains_key(AUTHORIZATION);
             Refusal { challenge: refused.then_some(response::CHALLENGE_INVALID), ..problem.into() }
         })?;
-        incoming.mark_authenticated();
+        scope.caller = Some(Party::of(credential.caller()));
+        incoming
+            .mark_authenticated(credential.caller())
+            .inspect_err(|problem| self.calls.not_admitted(problem, entry, &scope.request_id))?;
         let admission = self.calls.admit(entry, EntryPoint::Api, &credential, path, scope).await?;
         Ok((admission, Some(credential)))
     }

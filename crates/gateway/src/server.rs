@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::edge::EdgeIo;
 use crate::on_wake::OnWake;
-use crate::transport::{Transport, wait};
-use crate::{AuthServer, Gateway, MetricsServer, Outgoing, Tls, mqtt};
+use crate::transport::{Transport, first_byte, wait};
+use crate::{AuthServer, ConsoleServer, Gateway, MetricsServer, Outgoing, Tls, mqtt};
 
 /// A peer that sends no whole head for about so long is cut off: looks at the connection, and the time between two.
 const SILENT_LOOKS_MAX: u32 = 3;
@@ -56,6 +56,12 @@ impl Handler for AuthServer {
 }
 
 impl Handler for MetricsServer {
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
+        Box::pin(std::future::ready(self.answer(request).map(Outgoing::Whole)))
+    }
+}
+
+impl Handler for ConsoleServer {
     fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
         Box::pin(std::future::ready(self.answer(request).map(Outgoing::Whole)))
     }
@@ -165,11 +171,23 @@ async fn serve_http(
     // Who says nothing costs no more than the socket.
     tokio::select! {
         biased;
-        _ = stream.readable() => {}
+        () = first_byte(&stream) => {}
         () = silence(&transport) => return,
         () = stopped(&mut stop) => return,
     }
-    Box::pin(serve_requests(stream, peer, transport, handler, engine, stop)).await;
+    boxed_requests(stream, peer, transport, handler, engine, stop).await;
+}
+
+/// Made here, so that the future of a silent connection has no room for it.
+fn boxed_requests(
+    stream: TcpStream,
+    peer: SocketAddr,
+    transport: Transport,
+    handler: Arc<dyn Handler>,
+    engine: Arc<Engine>,
+    stop: watch::Receiver<bool>,
+) -> BoxFuture<'static, ()> {
+    Box::pin(serve_requests(stream, peer, transport, handler, engine, stop))
 }
 
 /// Serves the requests of one connection, until it ends.
@@ -186,10 +204,14 @@ async fn serve_requests(
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (handler, transport) = (handler.clone(), of_request.clone());
         request.extensions_mut().insert(transport.clone());
-        // Its head was read.
-        transport.step();
-        transport.serving.set(true);
+        transport.begin(request.headers());
+        let follows = !transport.has_read.is_set();
+        transport.has_read.set(false);
         async move {
+            if follows {
+                // It came together with the one before. Others have their turn in between.
+                tokio::task::yield_now().await;
+            }
             let answer = handler.handle(request).await;
             transport.serving.set(false);
             Ok::<_, std::convert::Infallible>(answer)
@@ -255,5 +277,20 @@ async fn no_longer_busy(transport: &Transport) {
             return;
         }
         wait(DRAIN_PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn future_bytes<A, B, C, D, E, F, R>(_: impl Fn(A, B, C, D, E, F) -> R) -> usize {
+        size_of::<R>()
+    }
+
+    #[test]
+    fn a_silent_connection_costs_little() {
+        let bytes = future_bytes(serve_http);
+        assert!(bytes < 1_024, "{bytes}");
     }
 }

@@ -2,15 +2,18 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::Request;
+use http::{HeaderMap, Request};
 use portico_kernel::Clock;
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use crate::connection_limits::ConnectionPermit;
+use crate::pace::PACE_WAIT_MAX;
+use crate::party::{Buckets, Party};
 
 /// What a handler, the connection beneath it and the server tell each other.
 #[derive(Debug, Clone, Default)]
@@ -69,6 +72,11 @@ impl Refusals {
         self.0.store(in_a_row, Ordering::Relaxed);
     }
 
+    /// The connection is to end with the next answer.
+    pub(crate) fn end(&self) {
+        self.0.store(REFUSALS_MAX, Ordering::Relaxed);
+    }
+
     /// Are there so many that the connection is to end?
     pub(crate) fn are_too_many(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= REFUSALS_MAX
@@ -99,14 +107,23 @@ pub(crate) struct TransportState {
     written: AtomicU64,
     drained: Notify,
     pub(crate) refusals: Refusals,
+    /// Where a proxy says that the client of its last request is.
+    behind_proxy: Mutex<Option<Buckets>>,
+    /// Were any bytes read since the last request?
+    pub(crate) has_read: Flag,
     /// Grows with every request and every piece of an answer that the peer takes.
     steps: AtomicU32,
 }
 
 impl TransportState {
-    /// The client has authenticated.
-    pub(crate) fn set_authenticated(&self) {
-        self.permit.as_ref().inspect(|permit| permit.set_authenticated());
+    /// The client has authenticated, and acts for that party; returns whether it may have one more connection.
+    pub(crate) fn set_authenticated(&self, party: &Party) -> bool {
+        self.permit.as_ref().is_none_or(|permit| permit.set_authenticated(party))
+    }
+
+    /// An answer is on its way, or has been written.
+    pub(crate) fn set_answering(&self, answering: bool) {
+        self.permit.as_ref().inspect(|permit| permit.set_answering(answering));
     }
 
     /// Does an operation run for a request that was read whole? A request that is still coming in is worth no more than
@@ -125,6 +142,58 @@ impl TransportState {
     pub(crate) fn set_streaming(&self, streaming: bool) {
         self.streaming.set(streaming);
         self.permit.as_ref().inspect(|permit| permit.set_streaming(streaming));
+    }
+
+    /// Waits until a request may be answered of a client whom nobody knows; returns whether it may. Where others of its
+    /// network are in the way, it goes at the pace of `known`, if that is somebody.
+    pub(crate) async fn admit_stranger(&self, known: impl FnOnce() -> Option<Party>) -> bool {
+        let Some((permit, origin)) = self.origin() else { return true };
+        let paces = permit.paces();
+        let span = match paces.take(&buckets(origin)) {
+            Some(Duration::ZERO) => return true,
+            span => known().map_or(span, |known| paces.take(&[known])),
+        };
+        if let Some(span) = span {
+            wait(span).await;
+        }
+        span.is_some()
+    }
+
+    /// Lets a refusal wait that others of the same party precede; returns whether it did. `None` stands for somebody whom
+    /// nobody knows.
+    pub(crate) async fn wait_with_refusal(&self, party: Option<Party>) -> bool {
+        let place = match party {
+            Some(party) => self.permit.as_deref().map(|permit| (permit, vec![party])),
+            None => self.origin().map(|(permit, origin)| (permit, buckets(origin))),
+        };
+        let Some((permit, parties)) = place else { return false };
+        let span = permit.paces().take(&parties).unwrap_or(PACE_WAIT_MAX);
+        if span.is_zero() {
+            return false;
+        }
+        wait(span).await;
+        true
+    }
+
+    /// A request has come with these headers, in which a proxy says for whom.
+    pub(crate) fn begin(&self, headers: &HeaderMap) {
+        // Its head was read.
+        self.step();
+        self.serving.set(true);
+        if let Some(permit) = self.permit.as_ref().filter(|permit| permit.is_of_proxy()) {
+            *self.behind_proxy.lock().unwrap_or_else(PoisonError::into_inner) = permit.client(headers);
+        }
+    }
+
+    /// Where the client is, unless it may be anybody behind a proxy.
+    fn origin(&self) -> Option<(&ConnectionPermit, Buckets)> {
+        let permit = self.permit.as_ref()?;
+        let origin = if permit.is_of_proxy() {
+            *self.behind_proxy.lock().unwrap_or_else(PoisonError::into_inner)
+        } else {
+            Some(permit.buckets())
+        };
+        origin.map(|origin| (&**permit, origin))
     }
 
     /// Resolves when the connection must end to make room for another.
@@ -180,6 +249,17 @@ impl TransportState {
     }
 }
 
+fn buckets(origin: Buckets) -> Vec<Party> {
+    origin.each().map(Party::Bucket).collect()
+}
+
+/// Resolves once the peer has sent something, or has gone. Readiness alone may be told too early, and then a silent peer
+/// would have all that a request needs.
+pub(crate) async fn first_byte(stream: &TcpStream) {
+    // Whoever reads next meets the error again.
+    let _ = stream.peek(&mut [0]).await;
+}
+
 /// Whoever is at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct PeerAddress(pub IpAddr);
@@ -195,4 +275,28 @@ pub(crate) fn peer_address<B>(request: &Request<B>) -> IpAddr {
 /// The clock of connections: real time, whatever the engine's clock says, because peers live in real time.
 pub(crate) fn wait(span: Duration) -> portico_kernel::Sleep {
     portico_engine::clock::SystemClock.sleep(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_only_connects_has_sent_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (silent, _) = listener.accept().await.unwrap();
+        // Whatever the system tells of the connection is told by now.
+        silent.writable().await.unwrap();
+        tokio::select! {
+            biased;
+            () = first_byte(&silent) => panic!("it has sent something"),
+            () = tokio::task::yield_now() => {}
+        }
+        peer.write_all(b"a").await.unwrap();
+        first_byte(&silent).await;
+    }
 }

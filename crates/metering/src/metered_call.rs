@@ -293,6 +293,20 @@ impl Metering {
         }
     }
 
+    /// Refuses somebody whose minute is used up, as far as that is known here; counts nothing.
+    pub fn check_slot(
+        &self,
+        engine: &Engine,
+        key: &RateLimitKey,
+        account: Option<AccountId>,
+    ) -> Result<(), Problem> {
+        let at = engine.clock.now();
+        let meter = account.and_then(|account| Some(self.accounts.get(&(account, Month::of(at)))?.clone()));
+        let Some(meter) = meter.filter(|meter| meter.has_plan()) else { return Ok(()) };
+        let status = key.limiter().status(at, meter.calls_per_minute());
+        if status.remaining == 0 { Err(rate_limited(status)) } else { Ok(()) }
+    }
+
     /// Fails unless the journal has room for a call of that account. When the journal cannot grow, what is left of it is
     /// not for those who have filled it.
     fn make_room(&self, meter: Option<&AccountMeter>) -> Result<(), Problem> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use portico_accounts::FreeTeamsPerPerson;
-use portico_gateway::Origins;
+use portico_gateway::{ConsoleAddresses, Origins};
 use portico_identity::RefreshTokenDays;
 use portico_kernel::{Plan, Plans, Timestamp};
 use portico_mail::Smtp;
@@ -41,6 +41,8 @@ pub struct Config {
     pub listen_api: Option<String>,
     /// Where the identity provider listens.
     pub listen_auth: Option<String>,
+    /// Where the console listens.
+    pub listen_console: Option<String>,
     /// Where MQTT listens, without TLS.
     pub listen_mqtt: Option<String>,
     /// Where MQTT listens with TLS, and with what.
@@ -155,10 +157,10 @@ impl Config {
         let plans = Plans::default().configured(settings.plans.unwrap_or_default(), &written_at);
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from("data"));
         let listen_api = listen("listen_api", settings.listen_api, "127.0.0.1:8080")?;
-        let listen_auth = listen("listen_auth", settings.listen_auth, "127.0.0.1:8081")?;
-        let here = |listen: &Option<String>| format!("http://{}", listen.as_deref().unwrap_or("127.0.0.1"));
-        let console_url =
-            url("console_url", settings.console_url.unwrap_or_else(|| "http://127.0.0.1:8082".to_owned()))?;
+        let listen_auth = listen("listen_auth", settings.listen_auth, "localhost:8081")?;
+        let listen_console = listen("listen_console", settings.listen_console, "localhost:8082")?;
+        let here = |listen: &Option<String>| format!("http://{}", listen.as_deref().unwrap_or("localhost"));
+        let console_url = url("console_url", settings.console_url.unwrap_or_else(|| here(&listen_console)))?;
         let trusted_proxies = networks("trusted_proxies", settings.trusted_proxies)?;
         let others = settings.allow_origins.unwrap_or_default();
         let others = others.split(',').map(str::trim).filter(|origin| !origin.is_empty());
@@ -174,6 +176,7 @@ impl Config {
                 connections: file_limit::connections(
                     settings.max_connections,
                     settings.max_connections_per_address,
+                    settings.max_connections_per_account,
                     &trusted_proxies,
                 )?,
                 trusted_proxies,
@@ -198,12 +201,19 @@ impl Config {
             data_dir,
             listen_api,
             listen_auth,
+            listen_console,
         })
     }
 
     /// The origins whose pages may call the API.
     pub fn origins(&self) -> Origins {
         self.allow_origins.iter().chain([&self.environment.console_url]).cloned().collect()
+    }
+
+    /// The addresses that the console works with.
+    pub fn console_addresses(&self) -> ConsoleAddresses {
+        let Environment { base_url, auth_url, console_url, .. } = self.environment.clone();
+        ConsoleAddresses { base_url, auth_url, console_url }
     }
 
     /// The keys and what was decided, for a person; a password in the database's address is left out.
@@ -224,6 +234,7 @@ impl Config {
             ("free_teams_per_person", environment.free_teams_per_person.0.to_string()),
             ("max_connections", environment.connections.total.to_string()),
             ("max_connections_per_address", environment.connections.per_network.to_string()),
+            ("max_connections_per_account", environment.connections.per_account.to_string()),
             ("egress_allow", environment.egress_allow.to_string()),
             ("egress_ca_file", environment.egress_roots.to_string()),
             ("egress_name_servers", listed(&environment.egress_name_servers)),
@@ -234,6 +245,7 @@ impl Config {
             ("mail_from", environment.smtp.as_ref().map(|smtp| smtp.from.clone()).unwrap_or_default()),
             ("listen_api", listen(&self.listen_api)),
             ("listen_auth", listen(&self.listen_auth)),
+            ("listen_console", listen(&self.listen_console)),
             ("listen_mqtt", listen(&self.listen_mqtt)),
             ("listen_mqtts", listen(&self.mqtts.as_ref().map(|mqtts| mqtts.listen.clone()))),
             ("mqtt_tls_certificate", file(self.mqtts.as_ref().map(|mqtts| &mqtts.certificate))),
@@ -309,7 +321,8 @@ mod tests {
         let config = Config::load(Settings::default()).unwrap();
         assert_eq!(config.database_url, "sqlite:data/portico.db");
         assert_eq!(config.environment.base_url, "http://127.0.0.1:8080");
-        assert_eq!(config.environment.auth_url, "http://127.0.0.1:8081");
+        assert_eq!(config.environment.auth_url, "http://localhost:8081");
+        assert_eq!(config.environment.console_url, "http://localhost:8082");
         assert_eq!(config.environment.refresh_token_days.to_string(), "90");
         assert_eq!(config.environment.free_teams_per_person.0, 5);
     }

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use portico_kernel::{
     AccountId, Caller, CallerKind, Code, EndpointId, EventId, Id, Kind, Problem, Timestamp,
 };
-use portico_store::{StoreError, Tx};
+use portico_store::{Queries, StoreError, Tx};
 use serde_json::{Value, json};
 
 use crate::event::AuditWritten;
 use crate::input::{Attachment, RawRequest, Upload};
 use crate::paging::{self, Paging};
-use crate::ports::{AfterCommit, Progress, account_closed};
+use crate::ports::{AfterCommit, NewEvent, Progress, account_closed};
 
 use crate::{AccountRef, Admission, Cursor, Engine, Event, Method, PageRequest, Spec};
 pub(crate) use records::{AuditRecord, Record};
@@ -44,7 +44,7 @@ pub struct Ctx {
     records: Vec<Record>,
     after_commit: Vec<AfterCommit>,
     await_before_reply: Option<BeforeReply>,
-    queries: u32,
+    queries: Queries,
 }
 
 /// An account whose row is locked until the commit, and in which the caller may act.
@@ -89,7 +89,7 @@ impl Ctx {
             records: Vec::new(),
             after_commit: Vec::new(),
             await_before_reply: None,
-            queries: 0,
+            queries: Queries::default(),
         }
     }
 
@@ -314,7 +314,8 @@ impl Ctx {
             return Err(Problem::internal(format!("an event of {} bytes", data.len())));
         }
         let id = self.new_id();
-        self.records.push(Record { account, id, event_type: E::TYPE, data, audit, only_to });
+        let event = NewEvent { behind: 0, id, event_type: E::TYPE, data, only_to };
+        self.records.push(Record { account, event, audit });
         Ok(id)
     }
 
@@ -327,7 +328,7 @@ impl Ctx {
     /// Ends the transaction, if one was begun, and keeps what it did.
     pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
         let Some(tx) = self.tx.take() else { return Ok(()) };
-        self.queries += tx.queries();
+        self.note_queries(&tx);
         Box::pin(tx.commit()).await?;
         for act in self.after_commit.drain(..) {
             act();
@@ -339,19 +340,21 @@ impl Ctx {
     }
 
     /// Ends the transaction, if one was begun, and forgets what it did.
-    pub(crate) async fn rollback(&mut self) {
+    pub(crate) fn rollback(&mut self) {
         self.records.clear();
         self.after_commit.clear();
         self.await_before_reply = None;
         let Some(tx) = self.tx.take() else { return };
-        self.queries += tx.queries();
-        if let Err(error) = Box::pin(tx.rollback()).await {
-            // The database forgets it all the same; only the connection is lost.
-            tracing::warn!(%error, operation = self.spec.name, "Failed to roll a transaction back");
-        }
+        self.note_queries(&tx);
+        tx.rollback();
     }
 
-    pub(crate) fn queries(&self) -> u32 {
+    /// Counts what a transaction cost that is about to end.
+    pub(crate) fn note_queries(&mut self, tx: &Tx) {
+        self.queries += tx.queries();
+    }
+
+    pub(crate) fn queries(&self) -> Queries {
         self.queries
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use futures_util::future::BoxFuture;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -13,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{CONNECT_TIME_MAX, serve};
 use crate::calls::Calls;
-use crate::transport::Transport;
+use crate::transport::{Transport, first_byte};
 
 /// The certificate that a listener shows.
 #[derive(Clone)]
@@ -37,6 +38,24 @@ impl Tls {
 
 /// Serves a client until either side ends it.
 pub(crate) async fn serve_tcp(stream: TcpStream, tls: Option<Tls>, calls: Arc<Calls>, transport: Transport) {
+    // Who says nothing costs no more than the socket.
+    if tokio::time::timeout(CONNECT_TIME_MAX, first_byte(&stream)).await.is_err() {
+        return;
+    }
+    boxed_stream(stream, tls, calls, transport).await;
+}
+
+/// Made here, so that the future of a silent client has no room for it.
+fn boxed_stream(
+    stream: TcpStream,
+    tls: Option<Tls>,
+    calls: Arc<Calls>,
+    transport: Transport,
+) -> BoxFuture<'static, ()> {
+    Box::pin(serve_stream(stream, tls, calls, transport))
+}
+
+async fn serve_stream(stream: TcpStream, tls: Option<Tls>, calls: Arc<Calls>, transport: Transport) {
     let wire = match tls {
         None => stream.into(),
         Some(Tls(acceptor)) => {
@@ -48,4 +67,19 @@ pub(crate) async fn serve_tcp(stream: TcpStream, tls: Option<Tls>, calls: Arc<Ca
         }
     };
     serve(wire, BytesMut::new(), None, calls, &transport).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn future_bytes<A, B, C, D, R>(_: impl Fn(A, B, C, D) -> R) -> usize {
+        size_of::<R>()
+    }
+
+    #[test]
+    fn a_silent_client_costs_little() {
+        let bytes = future_bytes(serve_tcp);
+        assert!(bytes < 1_024, "{bytes}");
+    }
 }

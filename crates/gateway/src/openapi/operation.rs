@@ -33,6 +33,9 @@ pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
     if let Some(list) = spec.list {
         operation["x-platform-list"] = json!({ "items": list });
     }
+    if let Some(tool) = spec.tool {
+        operation["x-platform-tool"] = json!({ "name": tool.name, "scopes": spec.tool_scopes() });
+    }
     if let Some(category) = spec.category {
         operation["x-platform-units"] =
             json!({ "category": category.name(), "units": category.units().to_string() });

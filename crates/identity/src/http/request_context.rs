@@ -165,7 +165,7 @@ pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
 
 /// The client's address: the last one in `X-Forwarded-For` that a trusted proxy added, read from the end, where only
 /// our proxies write. Nobody else's header is believed.
-fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
+pub fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
     let forwarded = headers.get_all("x-forwarded-for").iter();
     let forwarded: Vec<_> = forwarded.flat_map(|value| value.to_str().unwrap_or("?").split(',')).collect();
     let mut address = peer;

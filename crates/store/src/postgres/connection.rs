@@ -203,6 +203,8 @@ impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
         let code = error.code();
         match code {
+            // No statement of ours divides, but for the one that must touch a row.
+            Some(code) if *code == SqlState::DIVISION_BY_ZERO => Self::NoRow,
             Some(code) if *code == SqlState::UNIQUE_VIOLATION => Self::Conflict(Arc::new(error)),
             Some(code)
                 if UNUSABLE.iter().any(|class| code.code().starts_with(class))

@@ -51,7 +51,6 @@ pub(super) struct SqliteConnection {
 }
 
 /// The steps of the statement that runs.
-#[derive(Default)]
 struct Steps {
     counted: AtomicU32,
     limit: AtomicU32,
@@ -165,7 +164,11 @@ impl SqliteConnection {
         // A plan that looks at the values of its parameters is made anew at each use: a bound `limit` is enough for that, and
         // it takes many times as long as most statements.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        let steps = Arc::new(Steps::default());
+        let steps = Arc::new(Steps {
+            counted: AtomicU32::new(0),
+            limit: AtomicU32::new(u32::MAX),
+            abandoned: AtomicBool::new(false),
+        });
         let counting = steps.clone();
         connection.progress_handler(STEPS_AT_ONCE, Some(move || counting.count()))?;
         Ok(Self { connection: Box::new(Mutex::new(connection)), steps, long: HashSet::new() })
@@ -214,6 +217,8 @@ impl SqliteConnection {
         args: &[Arg],
         limit: u32,
     ) -> Result<rusqlite::Result<Option<T>>, StoreError> {
+        // Preparing a statement takes steps too, of which those of the one before would be counted.
+        self.steps.begin(u32::MAX);
         let connection = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut statement = connection.prepare_cached(sql)?;
         bind(&mut statement, sql, args)?;
@@ -258,6 +263,7 @@ impl SqliteConnection {
     /// Copies what it can from the write-ahead log into the file, beside readers and a writer. Returns how many pages the
     /// log has, and how many of them were copied by now.
     pub(super) fn checkpoint(&mut self) -> Result<(i32, i32), StoreError> {
+        self.steps.begin(u32::MAX);
         Ok(self.connection().wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE)?)
     }
 
@@ -318,5 +324,22 @@ impl From<rusqlite::Error> for StoreError {
             Some(code) if UNUSABLE.contains(&(code & 0xff)) => Self::Unavailable(Arc::new(error)),
             _ => Self::Fault(Arc::new(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_before_does_not_stop_a_statement_while_it_is_prepared() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("db");
+        let tables = (0..500).map(|number| format!("create table t{number} (a text unique);"));
+        SqliteConnection::writer(&file).unwrap().script(&tables.collect::<String>()).unwrap();
+        // Its first statement reads the schema.
+        let mut reader = SqliteConnection::reader(&file).unwrap();
+        let rows = reader.try_run::<Vec<Row>>("select a from t1", &[]).unwrap();
+        assert!(rows.is_some_and(|rows| rows.is_empty()));
     }
 }
