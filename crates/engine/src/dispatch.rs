@@ -30,7 +30,7 @@ pub struct Call {
     /// Who calls, in which account.
     pub admitted: Admission,
     /// The call's id.
-    pub request_id: String,
+    pub request_id: Arc<str>,
     /// The message.
     pub fields: Fields,
     /// What comes beside the message: the raw request, or an upload.
@@ -128,7 +128,7 @@ impl Reply {
 pub async fn dispatch(engine: &Arc<Engine>, entry: &Arc<Entry>, call: Call) -> Result<Reply, Problem> {
     // Beyond the operation's own time only a database that does not answer takes so long. What is dropped then is
     // rolled back by the database, and a claim ends with its lease.
-    let limit = engine.time_limit(&entry.spec) + SETTLE_TIME_MAX;
+    let limit = engine.time_limit(entry.spec) + SETTLE_TIME_MAX;
     if entry.spec.method == Method::Get {
         return within(limit, pin!(run(engine, entry, call))).await.unwrap_or_else(|| Err(timed_out()));
     }
@@ -153,7 +153,7 @@ pub fn cancelled() -> Problem {
 }
 
 async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Reply, Problem> {
-    let (spec, now) = (&entry.spec, engine.clock.now());
+    let (spec, now) = (entry.spec, engine.clock.now());
     let _held = call.held.take();
     let whole = call.idempotency_key.is_some().then(|| call.fields.clone());
     let paging = match spec.list {
@@ -167,7 +167,7 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
     };
     let ready = entry.prepare(call.fields)?;
     let CallOptions { page_bytes, progress, gone, .. } = call.options;
-    let ctx = Ctx::new(engine, spec, call.admitted, &call.request_id, now)
+    let ctx = Ctx::new(engine, spec, call.admitted, call.request_id.clone(), now)
         .with_paging(paging.map(|paging| (paging, page_bytes)))
         .with_progress(progress)
         .with_attachment(call.attachment);
@@ -233,8 +233,8 @@ async fn run_once(
     fields: &Fields,
     request_id: &str,
 ) -> Result<Reply, Problem> {
-    let spec = ctx.spec().clone();
-    let claim = match Claim::take(engine, &spec, &mut ctx, key, fields).await? {
+    let spec = ctx.spec();
+    let claim = match Claim::take(engine, spec, &mut ctx, key, fields).await? {
         ClaimOutcome::Ours(claim, steps) => {
             let claim = Arc::new(claim);
             ctx.set_claim(claim.clone(), steps);

@@ -100,7 +100,7 @@ impl Registry {
         let mut routes = BTreeSet::new();
         let mut tools = BTreeSet::new();
         for entry in &self.entries {
-            let spec = &entry.spec;
+            let spec = entry.spec;
             if !names.insert(spec.name) {
                 return Err(RegistryError(format!("two operations are named {}", spec.name)));
             }

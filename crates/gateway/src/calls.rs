@@ -94,8 +94,8 @@ impl Calls {
         path: &Fields,
         scope: &mut CallScope,
     ) -> Result<Admission, Problem> {
-        let metered = scope.meter(&self.metering, &self.engine, credential, &entry.spec);
-        let admission = self.engine.admit(&entry.spec, entry_point, credential.caller().clone(), path).await;
+        let metered = scope.meter(&self.metering, &self.engine, credential, entry.spec);
+        let admission = self.engine.admit(entry.spec, entry_point, credential.caller().clone(), path).await;
         let admission = match (metered, admission) {
             (Some(metered), Ok(admission)) => metered.admit(admission.account()).await.map(|()| admission),
             (Some(metered), Err(problem)) => {
@@ -118,7 +118,7 @@ impl Calls {
         problem: &Problem,
         scope: &mut CallScope,
     ) {
-        if let Some(metered) = scope.meter(&self.metering, &self.engine, credential, &entry.spec) {
+        if let Some(metered) = scope.meter(&self.metering, &self.engine, credential, entry.spec) {
             metered.load_rate_limit().await;
         }
         self.not_admitted(problem, entry, &scope.request_id);

@@ -1,5 +1,6 @@
 //! Connections that stay: who holds them, and what ends them.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio::sync::{Notify, watch};
 use crate::client_ids::ClientIds;
 use crate::connection_limits::ConnectionLimits;
 use crate::credential::Credential;
+use crate::on_wake::OnWake;
 use crate::transport::{Refusals, Transport, wait};
 use crate::turns::{TurnSettings, Turns};
 use crate::unread::UnreadAnswers;
@@ -98,8 +100,8 @@ pub(crate) struct Connection {
     connections: Arc<Connections>,
     id: u64,
     state: Arc<ConnectionState>,
-    ends: Sleep,
-    ends_why: EndReason,
+    /// Resolves when it is to be ended.
+    end: OnWake<Pin<Box<dyn Future<Output = EndReason> + Send>>>,
     /// Of what came over it.
     pub(crate) refusals: Refusals,
     _slot: Slot,
@@ -152,12 +154,12 @@ impl Connections {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.open.insert(id, state.clone());
         self.count.send_modify(|count| *count += 1);
+        let end = state.clone().until_end(engine.clock.sleep(left), ends_why);
         Ok(Connection {
             connections: self.clone(),
             id,
             state,
-            ends: engine.clock.sleep(left),
-            ends_why,
+            end: OnWake::new(Box::pin(end)),
             refusals: Refusals::default(),
             _slot: slot,
         })
@@ -258,6 +260,21 @@ impl ConnectionState {
         }
     }
 
+    /// Waits until it is to be ended, at the latest when `ends` resolves, and says why.
+    async fn until_end(self: Arc<Self>, mut ends: Sleep, ends_why: EndReason) -> EndReason {
+        loop {
+            if let Some(end) = self.end.get() {
+                return *end;
+            }
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = ends.as_mut() => {
+                    let _ = self.end.set(ends_why);
+                }
+            }
+        }
+    }
+
     /// Is it a person's, who may leave the team?
     fn may_leave(&self) -> bool {
         let caller = self.credential.caller();
@@ -286,16 +303,9 @@ impl Connection {
 
     /// Waits until it is to be ended, and says why. Asked again afterwards, it says the same.
     pub(crate) async fn ended(&mut self) -> EndReason {
-        loop {
-            if let Some(end) = self.state.end.get() {
-                return *end;
-            }
-            tokio::select! {
-                () = self.state.wake.notified() => {}
-                () = self.ends.as_mut() => {
-                    let _ = self.state.end.set(self.ends_why);
-                }
-            }
+        match self.state.end.get() {
+            Some(end) => *end,
+            None => (&mut self.end).await,
         }
     }
 }

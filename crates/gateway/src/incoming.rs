@@ -61,7 +61,7 @@ impl Stopping {
 pub(crate) struct IncomingRequest<B> {
     pub(crate) parts: Parts,
     pub(crate) body: RequestBody<B>,
-    pub(crate) request_id: String,
+    pub(crate) request_id: Arc<str>,
     /// May pages of any origin read the answer?
     pub(crate) any_origin: bool,
     is_authenticated: Flag,
@@ -153,19 +153,19 @@ impl Transport {
 }
 
 /// The call's id: the caller's own, if it is 1 to 128 visible characters, or a new one.
-fn request_id(headers: &HeaderMap, engine: &Engine) -> String {
+fn request_id(headers: &HeaderMap, engine: &Engine) -> Arc<str> {
     let mut sent = headers.get_all(REQUEST_ID).iter();
     let one = sent.next().filter(|_| sent.next().is_none()).and_then(|value| value.to_str().ok());
     let kept = one.filter(|id| {
         (1..=REQUEST_ID_CHARACTERS_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
     });
-    kept.map_or_else(|| new_request_id(engine), str::to_owned)
+    kept.map_or_else(|| new_request_id(engine), Into::into)
 }
 
 /// The id of a call whose caller gave none.
-pub(crate) fn new_request_id(engine: &Engine) -> String {
+pub(crate) fn new_request_id(engine: &Engine) -> Arc<str> {
     let id: RequestId = engine.entropy.id(engine.clock.now());
-    id.to_string()
+    id.with_text(|text| text.into())
 }
 
 /// A request of HTTP/1.1 names one host, which may be empty (RFC 9112, section 3.2).
@@ -173,7 +173,7 @@ pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Pr
     let mut hosts = headers.get_all(HOST).iter();
     let fits = match (hosts.next(), hosts.next()) {
         (None, _) => version != Version::HTTP_11,
-        (Some(host), None) => host.is_empty() || Authority::try_from(host.as_bytes()).is_ok(),
+        (Some(host), None) => is_host(host.as_bytes()),
         (Some(_), Some(_)) => false,
     };
     if fits {
@@ -181,6 +181,12 @@ pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Pr
     } else {
         Err(Problem::new(Code::BadRequest, "A request of HTTP/1.1 has one `Host` header."))
     }
+}
+
+/// Is it empty, or a host with or without a port? Most are a plain name, which need not be taken apart.
+fn is_host(host: &[u8]) -> bool {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    host.iter().all(is_name) || Authority::try_from(host).is_ok()
 }
 
 /// Turns a panic outside of any operation into a refusal. It is pinned by whoever calls, because a future that is passed on

@@ -27,6 +27,7 @@ mod mcp;
 mod message;
 mod metrics;
 mod mqtt;
+mod on_wake;
 pub mod openapi;
 mod outgoing;
 mod pace;

@@ -41,7 +41,7 @@ pub(crate) async fn read<B: HttpBody>(
     let mut fields = if entry.spec.body == RequestBody::Upload {
         query?
     } else if entry.spec.method.takes_body() {
-        let fields = read_body(incoming, caller, &entry.spec).await?;
+        let fields = read_body(incoming, caller, entry.spec).await?;
         if let Some(name) = query?.keys().next() {
             let message = "is given in the query; this request takes its fields in the body";
             return Err(Problem::field(name, message));

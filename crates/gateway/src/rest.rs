@@ -83,7 +83,7 @@ impl Gateway {
         let is_paced =
             if caller.is_some() { Refusals::is_one(status) } else { response.status().is_client_error() };
         if let Some(transport) = transport.filter(|_| is_paced) {
-            transport.slow_down(&mut response, caller, &self.calls.stopping).await;
+            Box::pin(transport.slow_down(&mut response, caller, &self.calls.stopping)).await;
         }
         response.map(Outgoing::Whole)
     }
@@ -107,16 +107,17 @@ impl Gateway {
         };
         scope.operation = Some(entry.spec.name);
         incoming.any_origin = entry.spec.is_public_document();
+        // Boxed, here and below, is what is large: every other request would carry it along, and be copied with it.
         if upgrade::is_preauth(entry, &incoming.parts) {
             // Who it is comes in the first frame.
             let stranger = Admission::anonymous();
-            let (fields, _) = message::read(entry, incoming, stranger.caller(), variables).await?;
+            let reading = message::read(entry, incoming, stranger.caller(), variables);
+            let (fields, _) = Box::pin(reading).await?;
             upgrade::no_fields(fields)?;
             let peer = SocketPeer::Unauthenticated;
             return Ok(upgrade::upgrade(&self.calls, entry, &mut incoming.parts, peer)?.into());
         }
         if entry.spec.protocol == Some(Protocol::Mcp) {
-            // Boxed, because it is large, and every other request would carry it along.
             return Box::pin(self.mcp.handle_mcp(entry, incoming, scope)).await;
         }
         let path = variables.as_ref().unwrap_or(&NO_FIELDS);
@@ -129,11 +130,15 @@ impl Gateway {
         let sent = entry.spec.list.map(|_| fields.clone());
         incoming.mark_working();
         let call = scope.call(admission, fields, attachment, idempotency_key, CallOptions::default());
-        let reply = self.run(entry, incoming, call).await?;
+        let reply = match entry.spec.body {
+            RequestBody::Upload => Box::pin(self.run_upload(entry, incoming, call)).await?,
+            RequestBody::Json | RequestBody::Raw => self.calls.run(entry, call).await?,
+        };
         scope.note_reply(&reply);
         match credential {
             Some(credential) if entry.spec.protocol.is_some() => {
-                let answer = upgrade::open(&self.calls, entry, incoming, reply, &credential).await;
+                let opening = upgrade::open(&self.calls, entry, incoming, reply, &credential);
+                let answer = Box::pin(opening).await;
                 Ok(answer.inspect_err(|_| scope.refund())?)
             }
             _ => match reply.body {
@@ -146,16 +151,13 @@ impl Gateway {
         }
     }
 
-    /// Runs the call; an upload is handed over meanwhile.
-    async fn run<B: HttpBody>(
+    /// Runs the call; what is uploaded is handed over meanwhile.
+    async fn run_upload<B: HttpBody>(
         &self,
         entry: &Arc<Entry>,
         incoming: &mut IncomingRequest<B>,
         mut call: Call,
     ) -> Result<Reply, Problem> {
-        if entry.spec.body != RequestBody::Upload {
-            return self.calls.run(entry, call).await;
-        }
         let (sender, upload) = message::begin_upload(entry, incoming)?;
         call.attachment = Some(upload);
         let mut running = pin!(self.calls.run(entry, call));

@@ -20,7 +20,7 @@ use crate::party::Party;
 /// dropped, and the metered call records by itself how far the operation came.
 pub(crate) struct CallScope {
     metrics: Arc<Metrics>,
-    pub(crate) request_id: String,
+    pub(crate) request_id: Arc<str>,
     watch: Stopwatch,
     /// The operation's name, once it is found.
     pub(crate) operation: Option<&'static str>,
@@ -37,7 +37,7 @@ pub(crate) struct CallScope {
 
 impl CallScope {
     /// A call that has just arrived.
-    pub(crate) fn new(metrics: &Arc<Metrics>, request_id: String) -> Self {
+    pub(crate) fn new(metrics: &Arc<Metrics>, request_id: Arc<str>) -> Self {
         Self {
             metrics: metrics.clone(),
             request_id,
@@ -61,7 +61,8 @@ impl CallScope {
     ) -> Option<&MeteredCall> {
         self.metered = credential.rate_limit_key().and_then(|key| {
             let (caller, key) = (credential.caller().as_ref(), key.clone());
-            let call = IncomingCall { caller, key, spec, request_id: &self.request_id, watch: self.watch };
+            let (request_id, watch) = (self.request_id.clone(), self.watch);
+            let call = IncomingCall { caller, key, spec, request_id, watch };
             MeteredCall::new(metering, engine, call)
         });
         self.metered.as_deref()
@@ -138,7 +139,7 @@ impl CallScope {
             ms = f64::from(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX)) / 1e3,
             queries = self.queries.statements,
             round_trips = self.queries.round_trips,
-            request_id = self.request_id,
+            request_id = &*self.request_id,
             "Answered"
         );
     }

@@ -17,7 +17,8 @@ use tokio::task::JoinSet;
 
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::edge::EdgeIo;
-use crate::transport::{PeerAddress, Transport, first_byte, wait};
+use crate::on_wake::OnWake;
+use crate::transport::{Transport, first_byte, wait};
 use crate::{AuthServer, ConsoleServer, Gateway, MetricsServer, Outgoing, Tls, mqtt};
 
 /// A peer that sends no whole head for about so long is cut off: looks at the connection, and the time between two.
@@ -76,7 +77,14 @@ pub async fn serve(
 ) {
     let stopping = stop.clone();
     let serve = |stream, peer, permit| {
-        serve_http(stream, peer, Transport::new(permit), handler.clone(), engine.clone(), stopping.clone())
+        serve_http(
+            stream,
+            peer,
+            Transport::new(permit, peer.ip()),
+            handler.clone(),
+            engine.clone(),
+            stopping.clone(),
+        )
     };
     accept(listener, limits, stop, serve).await;
 }
@@ -89,8 +97,8 @@ pub async fn serve_mqtt(
     stop: watch::Receiver<bool>,
 ) {
     let limits = gateway.calls.connections.limits.clone();
-    let serve = |stream, _, permit| {
-        mqtt::serve_tcp(stream, tls.clone(), gateway.calls.clone(), Transport::new(permit))
+    let serve = |stream, peer: SocketAddr, permit| {
+        mqtt::serve_tcp(stream, tls.clone(), gateway.calls.clone(), Transport::new(permit, peer.ip()))
     };
     accept(listener, limits, stop, serve).await;
 }
@@ -123,9 +131,11 @@ async fn accept<F: Future<Output = ()> + Send + 'static>(
                     limit_unsent(&stream);
                     let serving = serve(stream, peer, permit.clone());
                     connections.spawn(async move {
+                        let cut = std::pin::pin!(permit.cut());
                         tokio::select! {
+                            biased;
                             () = serving => {}
-                            () = permit.cut() => {}
+                            () = OnWake::new(cut) => {}
                         }
                     });
                 }
@@ -194,7 +204,6 @@ async fn serve_requests(
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (handler, transport) = (handler.clone(), of_request.clone());
         request.extensions_mut().insert(transport.clone());
-        request.extensions_mut().insert(PeerAddress(peer.ip()));
         transport.begin(request.headers());
         let follows = !transport.has_read.is_set();
         transport.has_read.set(false);
@@ -215,11 +224,21 @@ async fn serve_requests(
         .serve_connection(io, service)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
+    let is_stopped = async {
+        tokio::select! {
+            () = silence(&transport) => false,
+            () = transport.cut.notified() => false,
+            () = stopped(&mut stop) => true,
+        }
+    };
+    let is_stopped = std::pin::pin!(is_stopped);
     let ended = tokio::select! {
+        biased;
         ended = serving.as_mut() => ended,
-        () = silence(&transport) => return,
-        () = transport.cut.notified() => return,
-        () = stopped(&mut stop) => {
+        is_stopped = OnWake::new(is_stopped) => {
+            if !is_stopped {
+                return;
+            }
             serving.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = serving => ended,

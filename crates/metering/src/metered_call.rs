@@ -29,7 +29,7 @@ pub struct MeteredCall {
     price: u32,
     at: Timestamp,
     watch: Stopwatch,
-    request_id: String,
+    request_id: Arc<str>,
     state: Mutex<CallState>,
 }
 
@@ -71,7 +71,7 @@ pub struct IncomingCall<'a> {
     /// The operation.
     pub spec: &'a Spec,
     /// The id of the request.
-    pub request_id: &'a str,
+    pub request_id: Arc<str>,
     /// Runs since the request came in.
     pub watch: Stopwatch,
 }
@@ -93,7 +93,7 @@ impl MeteredCall {
             price: spec.category.map_or(0, |category| u32::try_from(category.units()).unwrap_or(u32::MAX)),
             at: engine.clock.now(),
             watch,
-            request_id: request_id.to_owned(),
+            request_id,
             state: Mutex::new(CallState { account: caller.org, ..CallState::default() }),
         }))
     }
@@ -165,7 +165,7 @@ impl MeteredCall {
         self.record(&mut state, status, code).unwrap_or_else(|problem| {
             // Seldom: admission made sure that the journal has room.
             self.metering.metrics.not_recorded(1);
-            tracing::error!(cause = ?problem.cause(), request_id = self.request_id, "Failed to record a call in the journal");
+            tracing::error!(cause = ?problem.cause(), request_id = &*self.request_id, "Failed to record a call in the journal");
             true
         })
     }

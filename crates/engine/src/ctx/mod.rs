@@ -28,10 +28,10 @@ const EVENT_BYTES_MAX: usize = 63 << 10;
 /// What an operation may use while it runs: the caller, the time, ids, and the transaction.
 pub struct Ctx {
     engine: Arc<Engine>,
-    spec: Spec,
+    spec: &'static Spec,
     caller: Arc<Caller>,
     account: Option<AccountId>,
-    request_id: String,
+    request_id: Arc<str>,
     now: Timestamp,
     paging: Option<(Paging, usize)>,
     progress: Option<Arc<dyn Progress>>,
@@ -68,17 +68,17 @@ type BeforeReply = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 impl Ctx {
     pub(crate) fn new(
         engine: &Arc<Engine>,
-        spec: &Spec,
+        spec: &'static Spec,
         admitted: Admission,
-        request_id: &str,
+        request_id: Arc<str>,
         now: Timestamp,
     ) -> Self {
         Self {
             engine: engine.clone(),
-            spec: spec.clone(),
+            spec,
             caller: admitted.caller,
             account: admitted.account,
-            request_id: request_id.to_owned(),
+            request_id,
             now,
             paging: None,
             progress: None,
@@ -95,9 +95,9 @@ impl Ctx {
 
     /// For the operator at the command line, outside of any call. Ends with [`Ctx::finish`].
     pub fn operator(engine: &Arc<Engine>) -> Self {
-        const OPERATOR: Spec = Spec::post("operator", "/");
+        const OPERATOR: &Spec = &Spec::post("operator", "/");
         let admitted = Admission { caller: Arc::new(Caller::operator()), account: None };
-        Self::new(engine, &OPERATOR, admitted, "", engine.clock.now())
+        Self::new(engine, OPERATOR, admitted, "".into(), engine.clock.now())
     }
 
     /// For what the platform does by itself. Ends with [`Ctx::finish`].
@@ -109,9 +109,9 @@ impl Ctx {
     /// For whoever acts through a page, outside of any operation. Ends with [`Ctx::finish`]; dropped before that,
     /// nothing of it remains.
     pub fn acting(engine: &Arc<Engine>, caller: Caller, request_id: &str) -> Self {
-        const PAGE: Spec = Spec::post("page", "/");
+        const PAGE: &Spec = &Spec::post("page", "/");
         let admitted = Admission { caller: Arc::new(caller), account: None };
-        Self::new(engine, &PAGE, admitted, request_id, engine.clock.now())
+        Self::new(engine, PAGE, admitted, request_id.into(), engine.clock.now())
     }
 
     /// The page that is asked for, and how many bytes it may take.
@@ -154,12 +154,17 @@ impl Ctx {
     }
 
     /// The operation's own `Spec`.
-    pub fn spec(&self) -> &Spec {
-        &self.spec
+    pub fn spec(&self) -> &'static Spec {
+        self.spec
     }
 
     /// Who calls.
     pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The same, for whoever keeps it.
+    pub fn shared_caller(&self) -> &Arc<Caller> {
         &self.caller
     }
 

@@ -70,7 +70,7 @@ impl Ctx {
         let actor = sql::Actor {
             subject: self.caller.subject.clone(),
             kind: self.caller.kind,
-            request_id: self.request_id.clone(),
+            request_id: self.request_id.to_string(),
         };
         let mut after_commit = Vec::new();
         let tx = self.tx().await?;

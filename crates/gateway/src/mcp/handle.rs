@@ -202,8 +202,8 @@ impl Mcp {
         work: BoxFuture<'static, RpcOutcome>,
         scope: &mut CallScope,
     ) -> HttpAnswer {
-        let RpcRequest { exchange, messages, context, .. } = request;
-        match first_message(work, exchange, messages).await {
+        let RpcRequest { exchange, context, .. } = request;
+        match first_message(work, exchange).await {
             AnswerMode::Whole(outcome) => whole(outcome, scope),
             AnswerMode::Streamed(stream) => {
                 let (calls, credential) = (self.calls.clone(), context.credential.clone());

@@ -202,7 +202,11 @@ pub(crate) struct RpcOutcome {
 
 impl RpcOutcome {
     pub(crate) fn done(id: &Id, result: &str) -> Self {
-        let text = answer(id, "result", result);
+        Self::answered(answer(id, "result", result))
+    }
+
+    /// An answer that is written already.
+    pub(crate) fn answered(text: Bytes) -> Self {
         Self { text, status: StatusCode::OK, code: None, queries: Queries::default(), retry_seconds: None }
     }
 

@@ -70,7 +70,7 @@ impl Cut {
 
     /// Does the operation stand in it?
     fn holds(&self, entry: &Entry) -> bool {
-        let spec = &entry.spec;
+        let spec = entry.spec;
         let granted = match (&self.scopes, spec.access) {
             (Some(scopes), Access::Scope(scope)) => scopes.contains(scope),
             (Some(_), Access::Person) => false,

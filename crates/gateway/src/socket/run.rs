@@ -150,7 +150,9 @@ impl Socket {
             }
             ws.flush().await
         };
+        // In this order: what leaves at once, which is nearly everything, needs no clock.
         tokio::select! {
+            biased;
             sent = sending => sent.map_err(|_| SocketEnd::Gone),
             end = self.connection.ended() => Err(SocketEnd::Close(Close::of_end(end))),
             () = self.calls.engine.clock.sleep(IDLE_MAX) => Err(SocketEnd::Gone),

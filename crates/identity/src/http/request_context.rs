@@ -24,7 +24,7 @@ pub struct Arrival {
     /// The address at the other end of the connection.
     pub peer: IpAddr,
     /// The request's id.
-    pub request_id: String,
+    pub request_id: Arc<str>,
 }
 
 /// The parameters of a query or a form, each given once.
@@ -74,7 +74,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) engine: &'a Arc<Engine>,
     pub(crate) http: &'a Request<Bytes>,
     pub(crate) address: IpAddr,
-    pub(crate) request_id: String,
+    pub(crate) request_id: Arc<str>,
     pub(crate) now: Timestamp,
 }
 
@@ -86,7 +86,7 @@ impl<'a> RequestContext<'a> {
             engine,
             http,
             address: client_address(peer, http.headers(), proxies),
-            request_id: arrival.map(|arrival| arrival.request_id.clone()).unwrap_or_default(),
+            request_id: arrival.map_or_else(|| "".into(), |arrival| arrival.request_id.clone()),
             now: engine.clock.now(),
         }
     }

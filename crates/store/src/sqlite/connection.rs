@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::wal::CheckpointMode;
@@ -160,6 +161,9 @@ impl SqliteConnection {
         // What a savepoint may have to restore is kept in memory; otherwise it spills into a file after 64 KiB.
         connection.execute_batch("pragma foreign_keys = on; pragma temp_store = memory")?;
         connection.set_prepared_statement_cache_capacity(PREPARED_MAX);
+        // A plan that looks at the values of its parameters is made anew at each use: a bound `limit` is enough for that, and
+        // it takes many times as long as most statements.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         let steps = Arc::new(Steps {
             counted: AtomicU32::new(0),
             limit: AtomicU32::new(u32::MAX),
