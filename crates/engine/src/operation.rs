@@ -121,6 +121,6 @@ impl Entry {
 
     /// The schema of the answer.
     pub fn answer_schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        (self.answer_schema)(&self.spec, generator)
+        (self.answer_schema)(self.spec, generator)
     }
 }

@@ -183,7 +183,7 @@ impl Sse {
                         return Some(self.ping());
                     }
                     // Not set anew for each event, which would cost more than sending it.
-                    self.ping = clock.sleep(PING_EVERY - quiet);
+                    self.ping = clock.sleep(PING_EVERY.saturating_sub(quiet));
                 }
             }
         }

@@ -246,7 +246,7 @@ impl SqliteConnection {
         self.steps.begin(u32::MAX);
         let connection = self.connection();
         connection.busy_timeout(Duration::ZERO)?;
-        let done = connection.prepare_cached(sql)?.raw_execute();
+        let done = connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
         connection.busy_timeout(BUSY_MAX)?;
         match done {
             Err(error) if code(&error).is_some_and(|code| code & 0xff == ffi::SQLITE_BUSY) => Ok(false),

@@ -363,6 +363,22 @@ async fn nothing_is_kept_on_a_connection_behind_a_pooler() {
     db.close().await;
 }
 
+/// What PostgreSQL says is told, so that an operator knows what to mend.
+#[tokio::test]
+async fn a_refusal_of_postgres_says_why() {
+    let test = TestDatabase::create(Database::Postgres).await;
+    let (server, rest) = test.url.rsplit_once("/postgres").unwrap();
+    let refused = match Db::open(&format!("{server}/nobody_made_this{rest}")).await {
+        Ok(db) => db.ping().await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(refused.to_string().contains("nobody_made_this"), "{refused}");
+    let db = Db::open(&test.url).await.unwrap();
+    let missing = db.query().run("select 1 from no_such_table", args![]).await.unwrap_err();
+    assert!(missing.to_string().contains("no_such_table"), "{missing}");
+    db.close().await;
+}
+
 /// No statement runs for ever on PostgreSQL, and one that was stopped for its time can be tried again.
 #[tokio::test]
 async fn a_statement_has_a_time_limit() {
