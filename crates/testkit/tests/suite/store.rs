@@ -289,12 +289,15 @@ async fn the_committed_schema_is_that_of_the_migrations() {
     assert!(committed == portico_store::schema().unwrap(), "docs/schema.sql is old: run `make docs`");
 }
 
+/// Each test sleeps for a time of its own, by which it knows its statement: others run beside it in the same database.
 const SLEEPING: &str = "select count(*) as value from pg_stat_activity where datname = current_database() and \
-                        state = 'active' and query like '%pg_sleep(50)%' and pid <> pg_backend_pid()";
-const SLEEP: &str = "select 'x' as value from pg_sleep(50)";
+                        state = 'active' and query like '%pg_sleep(' || $1 || ')%' and pid <> pg_backend_pid()";
+const SLEEP_50: &str = "select 'x' as value from pg_sleep(50)";
+const SLEEP_51: &str = "select 'x' as value from pg_sleep(51)";
+const SLEEP_52: &str = "select 'x' as value from pg_sleep(52)";
 
-async fn sleeping(db: &Db) -> i64 {
-    db.query().value(SLEEPING, args![]).await.unwrap()
+async fn sleeping(db: &Db, seconds: &str) -> i64 {
+    db.query().value(SLEEPING, args![seconds.to_owned()]).await.unwrap()
 }
 
 /// What a call that has ended left running in PostgreSQL ends too, and its connection holds nothing.
@@ -308,15 +311,15 @@ async fn a_statement_whose_caller_went_away_is_stopped() {
                 if in_transaction {
                     let mut tx = db.write().await.unwrap();
                     tx.run("insert into notes (name) values ('kept by nobody')", args![]).await.unwrap();
-                    tx.execute(SLEEP, args![]).await.unwrap();
+                    tx.execute(SLEEP_50, args![]).await.unwrap();
                 } else {
-                    db.query().run(SLEEP, args![]).await.unwrap();
+                    db.query().run(SLEEP_50, args![]).await.unwrap();
                 }
             }
         });
-        until("the statement that runs", async || sleeping(&db).await == 1).await;
+        until("the statement that runs", async || sleeping(&db, "50").await == 1).await;
         caller.abort();
-        until("its end", async || sleeping(&db).await == 0).await;
+        until("its end", async || sleeping(&db, "50").await == 0).await;
     }
     assert_eq!(names(&db).await, Vec::<String>::new());
     insert(&db, "kept by nobody").await.unwrap();
@@ -331,15 +334,15 @@ async fn a_statement_that_was_cut_off_is_not_waited_for() {
         let mut tx = db.write().await.unwrap();
         tx.run("insert into notes (name) values ('kept by nobody')", args![]).await.unwrap();
         tokio::select! {
-            _ = tx.execute(SLEEP, args![]) => unreachable!("it sleeps for 50 seconds"),
-            () = until("the statement that runs", async || sleeping(&db).await == 1) => {}
+            _ = tx.execute(SLEEP_51, args![]) => unreachable!("it sleeps for 51 seconds"),
+            () = until("the statement that runs", async || sleeping(&db, "51").await == 1) => {}
         }
         if keeps {
             assert!(soon("a refusal", tx.commit()).await.is_err());
         } else {
             tx.rollback();
         }
-        until("its end", async || sleeping(&db).await == 0).await;
+        until("its end", async || sleeping(&db, "51").await == 0).await;
         assert_eq!(names(&db).await, Vec::<String>::new());
     }
     db.close().await;
@@ -390,7 +393,7 @@ async fn a_statement_has_a_time_limit() {
     }
     let mut tx = db.write().await.unwrap();
     tx.run("set local statement_timeout = '20ms'", args![]).await.unwrap();
-    let stopped = tx.execute(SLEEP, args![]).await;
+    let stopped = tx.execute(SLEEP_52, args![]).await;
     assert!(matches!(stopped, Err(StoreError::Unavailable(_))), "{stopped:?}");
     tx.rollback();
     db.close().await;
