@@ -304,6 +304,11 @@ impl ConnectionPermit {
         self.state.streaming.set(streaming);
     }
 
+    /// Is it a proxy's, behind which anybody may be?
+    pub(crate) fn is_of_proxy(&self) -> bool {
+        !self.state.endable
+    }
+
     /// Its client has authenticated: it is not ended for others while there are such whose client has not.
     pub(crate) fn set_authenticated(&self) {
         if self.state.authenticated.is_set() {

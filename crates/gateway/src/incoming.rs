@@ -103,8 +103,8 @@ impl<B: HttpBody> IncomingRequest<B> {
             response::close(&mut response);
             transport.inspect(|transport| transport.unread.set(true));
         }
-        transport.inspect(|transport| transport.refusals.note(response.status().is_client_error()));
-        if transport.is_some_and(|transport| transport.refusals.are_too_many()) {
+        transport.inspect(|transport| transport.refusals().note(response.status().is_client_error()));
+        if transport.is_some_and(|transport| transport.refusals().are_too_many()) {
             response::close(&mut response);
         }
         if self.parts.method == Method::HEAD && !response.body().is_empty() {
@@ -133,18 +133,18 @@ pub(crate) fn new_request_id(engine: &Engine) -> String {
     id.to_string()
 }
 
-/// A request of HTTP/1.1 names one host, which may be empty (RFC 9112, section 3.2).
+/// A request names one host, which may be empty (RFC 9112, section 3.2); only HTTP/1.0 knows none.
 pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
     let mut hosts = headers.get_all(HOST).iter();
     let fits = match (hosts.next(), hosts.next()) {
-        (None, _) => version != Version::HTTP_11,
+        (None, _) => version < Version::HTTP_11,
         (Some(host), None) => host.is_empty() || Authority::try_from(host.as_bytes()).is_ok(),
         (Some(_), Some(_)) => false,
     };
     if fits {
         Ok(())
     } else {
-        Err(Problem::new(Code::BadRequest, "A request of HTTP/1.1 has one `Host` header."))
+        Err(Problem::new(Code::BadRequest, "A request has one `Host` header, or `:authority` in HTTP/2."))
     }
 }
 

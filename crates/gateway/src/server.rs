@@ -1,5 +1,6 @@
 //! Listeners: they accept connections, and end them in order when the server stops.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,32 +16,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::client_stream::ClientStream;
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::edge::EdgeIo;
+use crate::listener::{Handler, HttpListener, no_longer_busy, silence, stopped};
 use crate::transport::{PeerAddress, Transport, wait};
-use crate::{AuthServer, Gateway, MetricsServer, Outgoing, Tls, mqtt};
+use crate::{AuthServer, Gateway, MetricsServer, Outgoing, Tls, http2, mqtt};
 
-/// A peer that sends no whole head for about so long is cut off: looks at the connection, and the time between two.
-const SILENT_LOOKS_MAX: u32 = 3;
-const SILENT_PAUSE: Duration = Duration::from_secs(10);
 /// About the largest head that is read.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// What the system holds of an answer that its peer has no room for.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
 /// How long calls under way may take to end when the server stops.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(35);
-/// How long a connection may stay without a call when the server stops.
-const DRAIN_PAUSE: Duration = Duration::from_millis(500);
-/// How many such pauses an answer may take to leave.
-const DRAIN_PAUSES_BLOCKED: u32 = 10;
 /// How long to wait when the machine has no more sockets to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// What answers the requests of a listener.
-pub trait Handler: Send + Sync + 'static {
-    /// Answers one request.
-    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>>;
-}
 
 impl Handler for Gateway {
     fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
@@ -60,17 +50,20 @@ impl Handler for MetricsServer {
     }
 }
 
-/// Serves HTTP on `listener` until `stop` turns true; then lets the calls under way end, and returns.
+/// Serves HTTP/1 and HTTP/2 on `listener`, under TLS if there is a certificate, until `stop` turns true; then lets the calls
+/// under way end, and returns.
 pub async fn serve(
     listener: TcpListener,
     handler: Arc<dyn Handler>,
     engine: Arc<Engine>,
+    tls: Option<Tls>,
     limits: Arc<ConnectionLimits>,
     stop: watch::Receiver<bool>,
 ) {
     let stopping = stop.clone();
+    let http = Arc::new(HttpListener { handler, engine, tls });
     let serve = |stream, peer, permit| {
-        serve_http(stream, peer, Transport::new(permit), handler.clone(), engine.clone(), stopping.clone())
+        serve_http(stream, peer, Transport::new(permit), http.clone(), stopping.clone())
     };
     accept(listener, limits, stop, serve).await;
 }
@@ -83,8 +76,8 @@ pub async fn serve_mqtt(
     stop: watch::Receiver<bool>,
 ) {
     let limits = gateway.calls.connections.limits.clone();
-    let serve = |stream, _, permit| {
-        mqtt::serve_tcp(stream, tls.clone(), gateway.calls.clone(), Transport::new(permit))
+    let serve = |stream, peer: SocketAddr, permit| {
+        mqtt::serve_tcp(stream, peer.ip(), tls.clone(), gateway.calls.clone(), Transport::new(permit))
     };
     accept(listener, limits, stop, serve).await;
 }
@@ -139,17 +132,11 @@ async fn accept<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// Resolves when the server is told to stop, or nobody is left who could tell it.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await.map(drop);
-}
-
 async fn serve_http(
     stream: TcpStream,
     peer: SocketAddr,
     transport: Transport,
-    handler: Arc<dyn Handler>,
-    engine: Arc<Engine>,
+    listener: Arc<HttpListener>,
     mut stop: watch::Receiver<bool>,
 ) {
     // Who says nothing costs no more than the socket.
@@ -159,29 +146,59 @@ async fn serve_http(
         () = silence(&transport) => return,
         () = stopped(&mut stop) => return,
     }
-    Box::pin(serve_requests(stream, peer, transport, handler, engine, stop)).await;
+    let opening = Box::pin(open(stream, peer, &listener, &transport));
+    let (stream, speaks_http2) = tokio::select! {
+        biased;
+        opened = opening => match opened {
+            Ok(opened) => opened,
+            Err(error) => return tracing::debug!(%error, %peer, "Connection ended before it spoke HTTP"),
+        },
+        () = stopped(&mut stop) => return,
+    };
+    if speaks_http2 {
+        Box::pin(http2::serve(stream, peer, transport, listener, stop)).await;
+    } else {
+        Box::pin(serve_requests(stream, peer, transport, listener, stop)).await;
+    }
 }
 
-/// Serves the requests of one connection, until it ends.
-async fn serve_requests(
+/// Waits until it is known what the client speaks: whether it is HTTP/2.
+async fn open(
     stream: TcpStream,
     peer: SocketAddr,
+    listener: &HttpListener,
+    transport: &Transport,
+) -> io::Result<(ClientStream, bool)> {
+    let mut stream = match &listener.tls {
+        None => ClientStream::from(stream),
+        Some(tls) => tls.accept(stream, peer.ip()).await?.into(),
+    };
+    tokio::select! {
+        biased;
+        speaks_http2 = stream.speaks_http2() => speaks_http2.map(|speaks_http2| (stream, speaks_http2)),
+        () = silence(transport) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// Serves the requests of one connection that speaks HTTP/1, until it ends.
+async fn serve_requests(
+    stream: ClientStream,
+    peer: SocketAddr,
     transport: Transport,
-    handler: Arc<dyn Handler>,
-    engine: Arc<Engine>,
+    listener: Arc<HttpListener>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let io = TokioIo::new(EdgeIo::new(stream, engine, transport.clone()));
+    let io = TokioIo::new(EdgeIo::new(stream, listener.engine.clone(), transport.clone()));
     let of_request = transport.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let (handler, transport) = (handler.clone(), of_request.clone());
+        let (listener, transport) = (listener.clone(), of_request.clone());
         request.extensions_mut().insert(transport.clone());
         request.extensions_mut().insert(PeerAddress(peer.ip()));
         // Its head was read.
         transport.step();
         transport.serving.set(true);
         async move {
-            let answer = handler.handle(request).await;
+            let answer = listener.answer(request).await;
             transport.serving.set(false);
             Ok::<_, std::convert::Infallible>(answer)
         }
@@ -209,32 +226,5 @@ async fn serve_requests(
     if let Err(error) = ended {
         // A peer that goes away or does not speak HTTP is everyday life at an edge.
         tracing::debug!(%error, %peer, "HTTP connection ended early");
-    }
-}
-
-/// Resolves when the peer has sent no whole head and taken nothing of an answer for about half a minute, and nothing is being
-/// done for it.
-async fn silence(transport: &Transport) {
-    let (mut looks, mut steps) = (0, 0);
-    while looks < SILENT_LOOKS_MAX {
-        wait(SILENT_PAUSE).await;
-        let now = transport.steps();
-        let busy = transport.serving.is_set() || transport.streaming.is_set();
-        (looks, steps) = (if now == steps && !busy { looks + 1 } else { 0 }, now);
-    }
-}
-
-/// Resolves once there is nothing to wait for any more, with a moment for what is just arriving or leaving.
-async fn no_longer_busy(transport: &Transport) {
-    wait(DRAIN_PAUSE).await;
-    while transport.is_working() {
-        wait(DRAIN_PAUSE).await;
-    }
-    // A peer that does not take its answer is given a little longer.
-    for _ in 0..DRAIN_PAUSES_BLOCKED {
-        if !transport.blocked.is_set() {
-            return;
-        }
-        wait(DRAIN_PAUSE).await;
     }
 }

@@ -1,14 +1,17 @@
-//! The connection beneath a request: what a handler, its bytes and the server tell each other.
+//! What is beneath a request: what a handler, its bytes and the server tell each other.
+//!
+//! Over HTTP/1 that is the connection. Over HTTP/2 each request has a stream, which has a transport of its own and knows that
+//! of its connection; what is known of the client, and what is counted, belongs to the connection.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::Request;
 use portico_kernel::Clock;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::connection_limits::ConnectionPermit;
 
@@ -36,6 +39,11 @@ impl Flag {
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Sets it, and returns what it was.
+    pub(crate) fn swap(&self, value: bool) -> bool {
+        self.0.swap(value, Ordering::Relaxed)
+    }
 }
 
 impl Transport {
@@ -43,6 +51,25 @@ impl Transport {
     pub(crate) fn new(permit: Arc<ConnectionPermit>) -> Self {
         Self(Arc::new(TransportState { permit: Some(permit), ..TransportState::default() }))
     }
+
+    /// The transport of a stream on this connection.
+    pub(crate) fn stream(&self) -> Self {
+        let (permit, connection) = (self.permit.clone(), Some(self.clone()));
+        Self(Arc::new(TransportState { permit, connection, ..TransportState::default() }))
+    }
+}
+
+/// How many requests of a connection are being worked on, and how many answers go on and on. Over HTTP/1 it is one.
+#[derive(Debug, Default)]
+struct Load {
+    working: u32,
+    streaming: u32,
+}
+
+/// Counts one more or one fewer; returns whether there are any.
+fn count(number: &mut u32, more: bool) -> bool {
+    *number = if more { *number + 1 } else { number.saturating_sub(1) };
+    *number > 0
 }
 
 /// A connection ends after so many refusals in a row: whoever goes on does not listen.
@@ -75,6 +102,12 @@ impl Refusals {
 pub(crate) struct TransportState {
     /// Counts the connection for as long as anything of it is left; `None` for a request that came over none.
     permit: Option<Arc<ConnectionPermit>>,
+    /// The connection of a stream; `None` for a connection.
+    connection: Option<Transport>,
+    load: Mutex<Load>,
+    /// Where a connection carries several requests at once: how many may be handled before its client has authenticated.
+    /// It is closed once that has happened.
+    pub(crate) strangers: OnceLock<Arc<Semaphore>>,
     /// Was part of a request's body not read?
     pub(crate) unread: Flag,
     /// Does an operation run for a request that was read whole?
@@ -92,22 +125,43 @@ pub(crate) struct TransportState {
     /// Bytes that the peer's system has taken, and told when a stream's moves.
     written: AtomicU64,
     drained: Notify,
-    pub(crate) refusals: Refusals,
+    refusals: Refusals,
     /// Grows with every request and every piece of an answer that the peer takes.
     steps: AtomicU32,
 }
 
 impl TransportState {
+    /// The connection that this is, or that this is a stream of.
+    fn connection(&self) -> &Self {
+        self.connection.as_ref().map_or(self, |connection| &connection.0)
+    }
+
+    /// Is it a proxy's, behind which anybody may be?
+    pub(crate) fn is_of_proxy(&self) -> bool {
+        self.permit.as_ref().is_some_and(|permit| permit.is_of_proxy())
+    }
+
     /// The client has authenticated.
     pub(crate) fn set_authenticated(&self) {
         self.permit.as_ref().inspect(|permit| permit.set_authenticated());
+        self.connection().strangers.get().inspect(|strangers| strangers.close());
+    }
+
+    /// The answers of the connection.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.connection().refusals
     }
 
     /// Does an operation run for a request that was read whole? A request that is still coming in is worth no more than
     /// silence: whoever sends it may take their time.
     pub(crate) fn set_working(&self, working: bool) {
-        self.working.set(working);
-        self.permit.as_ref().inspect(|permit| permit.set_busy(working));
+        if self.working.swap(working) == working {
+            return;
+        }
+        let connection = self.connection();
+        let mut load = connection.load.lock().unwrap_or_else(PoisonError::into_inner);
+        let busy = count(&mut load.working, working);
+        self.permit.as_ref().inspect(|permit| permit.set_busy(busy));
     }
 
     /// It carries something that lasts, for a client that has authenticated.
@@ -117,8 +171,18 @@ impl TransportState {
 
     /// Does the answer go on and on?
     pub(crate) fn set_streaming(&self, streaming: bool) {
-        self.streaming.set(streaming);
+        if self.streaming.swap(streaming) == streaming {
+            return;
+        }
+        let connection = self.connection();
+        let mut load = connection.load.lock().unwrap_or_else(PoisonError::into_inner);
+        let streaming = count(&mut load.streaming, streaming);
         self.permit.as_ref().inspect(|permit| permit.set_streaming(streaming));
+    }
+
+    /// Does an answer on the connection go on and on?
+    pub(crate) fn has_streams(&self) -> bool {
+        self.connection().load.lock().unwrap_or_else(PoisonError::into_inner).streaming > 0
     }
 
     /// Resolves when the connection must end to make room for another.
@@ -131,7 +195,8 @@ impl TransportState {
 
     /// A stopping server waits for this; not for a request that is still coming in.
     pub(crate) fn is_working(&self) -> bool {
-        self.working.is_set() || self.streaming.is_set()
+        let load = self.connection().load.lock().unwrap_or_else(PoisonError::into_inner);
+        load.working > 0 || load.streaming > 0
     }
 
     /// The next answer has a body of so many bytes, which may look like anything.
@@ -163,9 +228,14 @@ impl TransportState {
         self.drained.notified().await;
     }
 
+    /// The peer's system took so many bytes, whatever they were.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Something moved: a request came, or the peer took a piece of its answer.
     pub(crate) fn step(&self) {
-        self.steps.fetch_add(1, Ordering::Relaxed);
+        self.connection().steps.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often something moved.
