@@ -138,7 +138,8 @@ async fn the_client_chooses_the_protocol() {
 async fn a_socket_is_opened_under_tls() {
     let served = serve(|app| app.gateway.clone(), false).await;
     let stream = connect(served.address, served.pair.der(), &["http/1.1"], BOTH).await.unwrap();
-    let (mut socket, _) = soon("a socket", client_async("ws://localhost/v1/socket", stream)).await.unwrap();
+    let opening = Box::pin(client_async("ws://localhost/v1/socket", stream));
+    let (mut socket, _) = soon("a socket", opening).await.unwrap();
     let auth = format!("{{\"type\":\"auth\",\"token\":\"{}\"}}", served.app.token);
     futures_util::SinkExt::send(&mut socket, Message::text(auth)).await.unwrap();
     let ready = soon("a frame", futures_util::StreamExt::next(&mut socket)).await.unwrap().unwrap();
@@ -236,7 +237,7 @@ async fn a_server_needs_no_proxy() {
     // It looks at the files by itself.
     pair.renew("localhost", 2091);
     let api = server.api.parse().unwrap();
-    until("the new certificate", async || health(api, &pair).await.is_ok()).await;
+    until("the new certificate", async || Box::pin(health(api, &pair)).await.is_ok()).await;
     server.kill();
 }
 

@@ -77,7 +77,7 @@ pub(crate) struct RawFrame {
 }
 
 impl RawFrame {
-    /// The error that a RST_STREAM or GOAWAY says.
+    /// The error that a `RST_STREAM` or `GOAWAY` says.
     pub(crate) fn error(&self) -> u32 {
         let at = if self.kind == GOAWAY { 4 } else { 0 };
         u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
@@ -180,7 +180,7 @@ impl RawClient {
         assert!(self.send(&frame(PING, 0, 0, b"12345678")).await);
         let mut frames = Vec::new();
         loop {
-            let next = self.next().await.expect("a pong");
+            let next = self.next().await.unwrap();
             if next.kind == PING && next.flags == ACK {
                 return frames;
             }

@@ -38,10 +38,11 @@ async fn over_http1(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> Answer {
-    let fields: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let fields: Vec<_> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: {}\r\n{fields}\r\n",
-        body.len()
+        "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: {}\r\n{}\r\n",
+        body.len(),
+        fields.concat()
     );
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(&[head.as_bytes(), body].concat()).await.unwrap();
@@ -59,6 +60,9 @@ fn lasting(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
+/// Method, path, headers and body of a request, and the status of its answer.
+type AskedRequest<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a [u8], u16);
+
 #[tokio::test]
 async fn answers_and_refusals_are_those_of_http_1() {
     let served = serve().await;
@@ -70,7 +74,7 @@ async fn answers_and_refusals_are_those_of_http_1() {
     let many: Vec<_> = std::iter::repeat_n(("x", "y"), 101).collect();
     let long = "y".repeat(66 << 10);
     let client = Http2Client::connect(served.address).await;
-    let requests: [(&str, &str, &[(&str, &str)], &[u8], u16); 17] = [
+    let requests: [AskedRequest<'_>; 17] = [
         ("GET", "/healthz", &[], b"", 200),
         ("GET", "/openapi.json", &[], b"", 200),
         ("HEAD", "/openapi.json", &[], b"", 200),
@@ -119,7 +123,7 @@ async fn a_write_happens_once() {
     assert_eq!(first.ok(), second.ok());
     assert_eq!(second.header("idempotency-replayed"), "true");
     // A body that its operation does not read ends with its stream, and not with the connection.
-    let unread = client.call("POST", "/nowhere", &[], &[b'x'; 200_000]).await;
+    let unread = client.call("POST", "/nowhere", &[], &vec![b'x'; 200_000]).await;
     assert!(unread.is_ok_and(|answer| answer.status == 404));
     assert_eq!(call().await.unwrap().status, 200);
 }
@@ -164,7 +168,7 @@ async fn streams_of_events_and_calls_share_a_connection() {
     assert_eq!(me.status, 200);
     let engine = served.app.app.engine.clone();
     let drained = soon("that streams are ended", served.app.app.connections.drain(&engine));
-    let (_, ends) = tokio::join!(
+    let ((), ends) = tokio::join!(
         drained,
         join_all(streams.iter_mut().map(async |stream| {
             while let Some(Ok(piece)) = soon("the end", stream.data()).await {
@@ -290,7 +294,7 @@ async fn heads_that_never_end_or_grow_beyond_measure_end_the_connection() {
     // A field in the table of the server, and after it a byte for each time that it is meant again.
     let mut bomb = head("GET", "/healthz");
     bomb.extend(fields(0x40, &[("x", &"y".repeat(4_000))]));
-    bomb.resize(16_000, 0x80 | 62);
+    bomb.resize(16_000, 0x80 | 0x3e);
     let mut client = RawClient::connect(served.address).await;
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &bomb)).await;
     assert_eq!(client.ended().await, Some(ENHANCE_YOUR_CALM));
