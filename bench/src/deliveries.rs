@@ -8,8 +8,13 @@ pub(crate) mod load;
 mod receiver;
 pub(crate) mod setup;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use portico_testkit::Database;
 
+use crate::http;
+use crate::http::load::{Requests, Until};
 use crate::report::Report;
 use load::Rate;
 use receiver::Receiver;
@@ -20,6 +25,7 @@ const P95_MAX_US: f64 = 50_000.0;
 /// Events in one commit, where it is to be the sender that is measured and not what makes events.
 const TOGETHER: u32 = 50;
 const ROUNDS: usize = 3;
+const TESTS_TIME: Duration = Duration::from_secs(10);
 
 fn report_rate(report: &mut Report, what: &str, rate: &Rate, bar: &str) {
     report.ratio(&format!("{what}, against the least"), rate.deliveries, RATE_MIN, "/s", bar);
@@ -40,6 +46,17 @@ async fn measure_rates(report: &mut Report, database: Database, setup: &Delivery
     let many = load::rate(setup, receiver, &makers, 1).await;
     let what = format!("{database:?}: deliveries to 100 endpoints of two accounts, one event a commit");
     report_rate(report, &what, &many, bar);
+}
+
+/// Events that callers make one by one, and whose first attempt each of them waits for.
+async fn measure_tests(report: &mut Report, database: Database, setup: &DeliverySetup) {
+    let test: Requests = Arc::new(vec![setup.one.test()]);
+    let before = setup.server.cpu();
+    let round = http::load::run(setup.server.address, &test, Until::Time(TESTS_TIME)).await;
+    let cpu = setup.server.cpu().saturating_sub(before).as_secs_f64() * 1e6 / f64::from(round.answers);
+    let what = format!("{database:?}: test events by API calls to one endpoint, 64 callers");
+    report.figure(&what, round.rate, "/s");
+    report.figure(&format!("{what}: processor time for each, the server's"), cpu, "µs");
 }
 
 /// Both databases in turns, each as it would be a while later; the round in the middle counts.
@@ -105,6 +122,7 @@ pub(crate) async fn measure(report: &mut Report, database: Database) {
     let receiver = Receiver::start().await;
     let setup = DeliverySetup::create(database, &receiver).await;
     measure_rates(report, database, &setup, &receiver).await;
+    measure_tests(report, database, &setup).await;
     measure_history(report, database, &setup, &receiver).await;
     measure_delays(report, database, &setup, &receiver).await;
     measure_isolation(report, database, &setup, &receiver).await;

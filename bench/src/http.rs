@@ -5,6 +5,7 @@
 
 pub(crate) mod bare;
 pub(crate) mod load;
+pub(crate) mod peers;
 pub(crate) mod process;
 mod stock;
 pub(crate) mod tools;
@@ -81,15 +82,20 @@ async fn measured(server: &Process, requests: &Requests) -> Measurement {
     Measurement { round, cpu_ns }
 }
 
-/// Asks both in turns and reports the round in the middle; answers Portico's rate.
-async fn compare(report: &mut Report, which: &str, servers: [&Process; 2], requests: &Requests) -> f64 {
+/// Asks the one and the other in turns; returns the round whose ratio is in the middle.
+async fn in_turns(one: (&Process, &Requests), other: (&Process, &Requests)) -> (Measurement, Measurement) {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        rounds.push((measured(servers[0], requests).await, measured(servers[1], requests).await));
+        rounds.push((measured(one.0, one.1).await, measured(other.0, other.1).await));
     }
-    let ratio = |(ours, bare): &(Measurement, Measurement)| ours.round.rate / bare.round.rate;
+    let ratio = |(one, other): &(Measurement, Measurement)| one.round.rate / other.round.rate;
     rounds.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-    let (ours, bare) = &rounds[ROUNDS / 2];
+    rounds.swap_remove(ROUNDS / 2)
+}
+
+/// Asks both in turns and reports the round in the middle; answers Portico's rate.
+async fn compare(report: &mut Report, which: &str, servers: [&Process; 2], requests: &Requests) -> f64 {
+    let (ours, bare) = in_turns((servers[0], requests), (servers[1], requests)).await;
     let what = |figure: &str| format!("GET /v1/me, {which}: {figure}");
     let rates = what("logged at info into a file, against bare axum");
     report.ratio(&rates, ours.round.rate, bare.round.rate, "/s", "bar: 0.75");

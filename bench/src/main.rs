@@ -20,12 +20,13 @@ use portico_testkit::Database;
 use report::Report;
 
 /// The parts that may be named alone, in the order in which a whole run measures them.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "admission",
     "bodies",
     "signins",
     "http",
     "tools",
+    "peers",
     "exchanges",
     "writes",
     "reports",
@@ -71,6 +72,9 @@ async fn main() {
     }
     if wanted("tools") {
         http::tools::measure(&mut report).await;
+    }
+    if wanted("peers") {
+        http::peers::measure(&mut report).await;
     }
     for database in [Database::Sqlite, Database::Postgres] {
         if wanted("exchanges") {

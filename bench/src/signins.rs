@@ -18,7 +18,7 @@ const ROUNDS: usize = 31;
 const PASSWORD: &str = "violet anchor 94 teapot";
 
 /// The median of the p99 of many rounds: one round alone tells more about the machine.
-async fn typical_p99(app: &Arc<TestApp>) -> f64 {
+pub(crate) async fn typical_p99(app: &Arc<TestApp>) -> f64 {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         rounds.push(calls_p99(app).await);

@@ -1,7 +1,7 @@
 //! Writes through the whole way of a request, by one caller and by 64 at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use portico_engine::clock::Stopwatch;
 use portico_store::args;
@@ -9,6 +9,7 @@ use portico_testkit::{Database, TestApp, TestRequest};
 use serde_json::json;
 
 use crate::report::Report;
+use crate::signins::typical_p99;
 
 const CALLERS: u32 = 64;
 
@@ -39,14 +40,34 @@ pub(crate) async fn rate<W: Future<Output = ()> + Send>(
     f64::from(count) / watch.elapsed().as_secs_f64()
 }
 
+/// Who writes: the path and the token of each account in turn.
+type Writers = Arc<Vec<(String, String)>>;
+
+/// The one account that each platform of a test has.
+fn one_account(app: &TestApp) -> Writers {
+    Arc::new(vec![(app.things(), app.token.clone())])
+}
+
+/// An account for each caller.
+async fn many_accounts(app: &TestApp) -> Writers {
+    let mut writers = Vec::new();
+    for number in 0..CALLERS {
+        let account = app.new_account(&format!("Account {number}")).await;
+        let made = app.new_token(account, app.all_scopes(), 7).await;
+        let token = made["token"].as_str().unwrap().to_owned();
+        writers.push((format!("/v1/lab/orgs/{account}/things"), token));
+    }
+    Arc::new(writers)
+}
+
 /// The whole way of a request that makes a thing.
-async fn call_rate(app: &Arc<TestApp>, callers: u32, count: u32, keyed: bool) -> f64 {
-    let app = app.clone();
+async fn call_rate(app: &Arc<TestApp>, writers: &Writers, callers: u32, count: u32, keyed: bool) -> f64 {
+    let (app, writers) = (app.clone(), writers.clone());
     rate(callers, count, move |number| {
-        let app = app.clone();
+        let (app, writers) = (app.clone(), writers.clone());
         async move {
-            let sent =
-                TestRequest::new("POST", &app.things()).bearer(&app.token).json(&json!({ "name": "n" }));
+            let (path, token) = &writers[number as usize % writers.len()];
+            let sent = TestRequest::new("POST", path).bearer(token).json(&json!({ "name": "n" }));
             let key = format!("{callers}-{number}");
             let sent = if keyed { sent.header("idempotency-key", &key) } else { sent };
             app.send(sent).await.ok();
@@ -91,11 +112,37 @@ async fn measure_store(report: &mut Report, app: &Arc<TestApp>, database: Databa
 pub(crate) async fn measure(report: &mut Report, database: Database, synced: f64) {
     let app = Arc::new(TestApp::new(database).await);
     measure_store(report, &app, database, synced).await;
-    call_rate(&app, CALLERS, 500, false).await;
+    let (own, apart) = (one_account(&app), many_accounts(&app).await);
+    call_rate(&app, &own, CALLERS, 500, false).await;
+    call_rate(&app, &apart, CALLERS, 500, false).await;
     for keyed in [false, true] {
         let what = if keyed { "keyed calls" } else { "calls that write" };
-        let one = call_rate(&app, 1, 1_500, keyed).await;
-        let many = call_rate(&app, CALLERS, 12_000, keyed).await;
+        let one = call_rate(&app, &own, 1, 1_500, keyed).await;
+        report.figure(&format!("{database:?}: {what}, one caller"), one, "/s");
+        let many = call_rate(&app, &own, CALLERS, 12_000, keyed).await;
         report.ratio(&format!("{database:?}: {what}, 64 callers against one"), many, one, "/s", "no bar");
+        let many = call_rate(&app, &apart, CALLERS, 12_000, keyed).await;
+        let what = format!("{database:?}: {what}, 64 callers in accounts apart, against one");
+        report.ratio(&what, many, one, "/s", "no bar");
     }
+    measure_reads_beside(report, &app, &own, database).await;
+}
+
+/// What a caller who reads notices of those who write.
+async fn measure_reads_beside(report: &mut Report, app: &Arc<TestApp>, own: &Writers, database: Database) {
+    let alone = typical_p99(app).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writing = tokio::spawn({
+        let (app, own, stop) = (app.clone(), own.clone(), stop.clone());
+        async move {
+            while !stop.load(Ordering::Relaxed) {
+                call_rate(&app, &own, CALLERS, 500, false).await;
+            }
+        }
+    });
+    let beside = typical_p99(app).await;
+    stop.store(true, Ordering::Relaxed);
+    writing.await.unwrap();
+    let what = format!("{database:?}: p99 of GET /v1/me while 64 callers write, against alone");
+    report.ratio(&what, beside, alone, "µs", "bar: below 3");
 }

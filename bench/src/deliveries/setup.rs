@@ -53,6 +53,12 @@ impl Maker {
         .into_bytes()
     }
 
+    /// The call that sends a test event to its first endpoint.
+    pub(crate) fn test(&self) -> Vec<u8> {
+        let path = format!("/v1/webhooks/endpoints/{}/test", self.endpoints[0]);
+        self.request(&path, &json!({}))
+    }
+
     /// The call that makes events, numbered from `first`.
     pub(crate) fn events(&self, first: u32, count: u32) -> Vec<u8> {
         let path = format!("/v1/bench/orgs/{}/events", self.account);

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -98,6 +98,17 @@ impl Cluster {
         let children = stats.filter(|stat| stat.contains(") ") && fields(stat)[1] == self.first);
         cpu_of(&first) + ended + children.map(|stat| cpu_of(&stat)).sum::<Duration>()
     }
+}
+
+/// The program of that name, if it is installed. Debian keeps servers where only root's PATH leads.
+pub(crate) fn installed(name: &str) -> Option<PathBuf> {
+    let folders = ["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"];
+    folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
+}
+
+/// An address that nobody has, for a server that cannot choose one itself.
+pub(crate) fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 /// Begins the program. It writes its log to `log`, and knows nothing of our environment.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::load::{self, Requests};
-use super::{Measurement, ROUNDS, measured, portico, stock};
+use super::{in_turns, portico, stock};
 use crate::report::Report;
 
 /// Tools that read, and their routes: one that asks no database, where the way there is all that costs, and one that does.
@@ -37,13 +37,7 @@ pub(crate) async fn measure(report: &mut Report) {
         let of_route: Requests = Arc::new(vec![super::request(&tokens[0], route)]);
         let said = load::fetch(server.address, &of_tool[0]).await;
         assert!(said.contains("\"isError\":false"), "{said}");
-        let mut rounds = Vec::new();
-        for _ in 0..ROUNDS {
-            rounds.push((measured(&server, &of_tool).await, measured(&server, &of_route).await));
-        }
-        let ratio = |(tool, route): &(Measurement, Measurement)| tool.round.rate / route.round.rate;
-        rounds.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-        let (of_tool, of_route) = &rounds[ROUNDS / 2];
+        let (of_tool, of_route) = in_turns((&server, &of_tool), (&server, &of_route)).await;
         let what = |figure: &str| format!("tools/call {tool}, against GET {route}: {figure}");
         report.ratio(&what("calls"), of_tool.round.rate, of_route.round.rate, "/s", "bar: 0.7");
         report.ratio(&what("processor time for each"), of_tool.cpu_ns, of_route.cpu_ns, "ns", "no bar");

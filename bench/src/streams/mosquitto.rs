@@ -1,7 +1,7 @@
 //! mosquitto, the broker to measure beside the server, and whoever publishes to its subscribers.
 
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use super::handshake::{Listening, publish};
 use super::kind::Kind;
 use super::load::BACKLOG;
 use super::setup::Server;
-use crate::http::process::Process;
+use crate::http::process::{Process, free_address, installed};
 
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -29,17 +29,6 @@ pub(crate) struct Mosquitto {
     _folder: TempDir,
 }
 
-/// Debian keeps it where only root's PATH leads.
-fn program() -> Option<PathBuf> {
-    let known = [
-        "/usr/sbin/mosquitto",
-        "/usr/local/sbin/mosquitto",
-        "/usr/bin/mosquitto",
-        "/usr/local/bin/mosquitto",
-    ];
-    known.iter().map(PathBuf::from).find(|path| path.exists())
-}
-
 /// Nothing is dropped and nothing is kept; the rest is as it comes.
 fn config(address: SocketAddr) -> String {
     format!(
@@ -48,11 +37,6 @@ fn config(address: SocketAddr) -> String {
         address.port(),
         address.ip()
     )
-}
-
-/// An address that nobody has; it cannot choose one itself.
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 fn start(program: &Path, folder: &Path) -> Process {
@@ -66,7 +50,7 @@ fn start(program: &Path, folder: &Path) -> Process {
 impl Mosquitto {
     /// Starts it, if it is installed.
     pub(crate) fn start() -> Option<Self> {
-        let (program, folder) = (program()?, tempfile::tempdir().unwrap());
+        let (program, folder) = (installed("mosquitto")?, tempfile::tempdir().unwrap());
         let server = Server::without_accounts(start(&program, folder.path()));
         Some(Self { server, _folder: folder })
     }

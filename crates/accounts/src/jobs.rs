@@ -25,7 +25,7 @@ impl EraseAccounts {
     async fn erase_some(&self, engine: &Arc<Engine>, account: AccountId) -> Result<(), Problem> {
         let mut tx = engine.db.read().await?;
         let person = sql::person_of(&mut tx, account).await?;
-        tx.rollback().await?;
+        tx.rollback();
         if let Some(person) = person {
             self.leave_teams(engine, account, person).await?;
         }
@@ -33,7 +33,8 @@ impl EraseAccounts {
         // Locked, so that one server erases at a time; and checked again, since another may have finished.
         sql::lock_account(&mut tx, account).await?;
         if !sql::is_due_for_erasure(&mut tx, account, engine.clock.now()).await? {
-            return Ok(tx.rollback().await?);
+            tx.rollback();
+            return Ok(());
         }
         if engine.registry.erase_some(&mut tx, account, limits::ERASURE_ROWS).await? == 0 {
             sql::delete_account(&mut tx, account).await?;
@@ -88,7 +89,7 @@ impl Job for EraseAccounts {
         let failed = *self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tx = engine.db.read().await?;
         let due = sql::due_for_erasure(&mut tx, engine.clock.now(), failed).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let Some(account) = due else {
             *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
             return Ok(JobOutcome::Idle);

@@ -15,6 +15,8 @@ use crate::{Ctx, Page, Spec};
 
 /// An answer in JSON is at most 4 MiB (SPEC.md, Limits).
 pub const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// Most records fit into so much, so that room for them is made once.
+const USUAL_ANSWER_BYTES: usize = 1 << 10;
 /// Room for the braces, the names and the token around the items of a list.
 const LIST_FRAME_BYTES: usize = 1 << 10;
 
@@ -129,7 +131,8 @@ impl<T: Serialize + JsonSchema + Send> Answer for T {
     }
 
     fn write(self, _: &Ctx) -> Result<Output, Problem> {
-        let text = serde_json::to_vec(&self).map_err(Problem::internal)?;
+        let mut text = Vec::with_capacity(USUAL_ANSWER_BYTES);
+        serde_json::to_writer(&mut text, &self).map_err(Problem::internal)?;
         if text.len() > ANSWER_BYTES_MAX {
             return Err(Problem::internal(format!("an answer of {} bytes", text.len())));
         }

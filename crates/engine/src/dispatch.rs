@@ -8,9 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use portico_kernel::{AccountId, Code, Problem, Secret};
+use portico_store::Queries;
 use tokio::sync::oneshot;
 
-use crate::idempotency::{Claim, ClaimOutcome, is_kept};
+use crate::idempotency::{Claim, ClaimOutcome, is_kept, lost_claim};
 use crate::input::{Attachment, Fields};
 use crate::operation::Ready;
 use crate::paging::Paging;
@@ -29,7 +30,7 @@ pub struct Call {
     /// Who calls, in which account.
     pub admitted: Admission,
     /// The call's id.
-    pub request_id: String,
+    pub request_id: Arc<str>,
     /// The message.
     pub fields: Fields,
     /// What comes beside the message: the raw request, or an upload.
@@ -40,6 +41,8 @@ pub struct Call {
     pub charge: Option<Arc<dyn Charge>>,
     /// What the transport asks for.
     pub options: CallOptions,
+    /// What is given back once the call has ended, also when its caller has gone meanwhile.
+    pub held: Option<Box<dyn Send + Sync>>,
 }
 
 /// What a transport asks for beside the call itself.
@@ -75,12 +78,12 @@ pub struct Reply {
     pub replayed: bool,
     /// The token of the next page.
     pub next_page_token: Option<String>,
-    /// How many statements it took.
-    pub queries: u32,
+    /// What it cost the database.
+    pub queries: Queries,
 }
 
 impl Reply {
-    fn new(output: Output, queries: u32) -> Self {
+    fn new(output: Output, queries: Queries) -> Self {
         let Output { body, next_page_token, refused } = output;
         let refused = refused.map(|code| (code, None));
         Self { body, refused, replayed: false, next_page_token, queries }
@@ -115,7 +118,8 @@ impl Reply {
             Some(account) => Some(account.parse().ok()?),
         };
         let body = Body::Json(Bytes::copy_from_slice(&kept[end + 1..]));
-        let reply = Self { body, refused, replayed: true, next_page_token: None, queries: 0 };
+        let reply =
+            Self { body, refused, replayed: true, next_page_token: None, queries: Queries::default() };
         Some((reply, account))
     }
 }
@@ -124,7 +128,7 @@ impl Reply {
 pub async fn dispatch(engine: &Arc<Engine>, entry: &Arc<Entry>, call: Call) -> Result<Reply, Problem> {
     // Beyond the operation's own time only a database that does not answer takes so long. What is dropped then is
     // rolled back by the database, and a claim ends with its lease.
-    let limit = engine.time_limit(&entry.spec) + SETTLE_TIME_MAX;
+    let limit = engine.time_limit(entry.spec) + SETTLE_TIME_MAX;
     if entry.spec.method == Method::Get {
         return within(limit, pin!(run(engine, entry, call))).await.unwrap_or_else(|| Err(timed_out()));
     }
@@ -149,7 +153,8 @@ pub fn cancelled() -> Problem {
 }
 
 async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Reply, Problem> {
-    let (spec, now) = (&entry.spec, engine.clock.now());
+    let (spec, now) = (entry.spec, engine.clock.now());
+    let _held = call.held.take();
     let whole = call.idempotency_key.is_some().then(|| call.fields.clone());
     let paging = match spec.list {
         Some(_) => {
@@ -162,7 +167,7 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
     };
     let ready = entry.prepare(call.fields)?;
     let CallOptions { page_bytes, progress, gone, .. } = call.options;
-    let ctx = Ctx::new(engine, spec, call.admitted, &call.request_id, now)
+    let ctx = Ctx::new(engine, spec, call.admitted, call.request_id.clone(), now)
         .with_paging(paging.map(|paging| (paging, page_bytes)))
         .with_progress(progress)
         .with_attachment(call.attachment);
@@ -214,7 +219,7 @@ async fn run_always(mut ctx: Ctx, step: Step) -> Result<Reply, Problem> {
             Ok(Reply::new(output, ctx.queries()))
         }
         Err(problem) => {
-            ctx.rollback().await;
+            ctx.rollback();
             Err(problem)
         }
     }
@@ -228,8 +233,8 @@ async fn run_once(
     fields: &Fields,
     request_id: &str,
 ) -> Result<Reply, Problem> {
-    let spec = ctx.spec().clone();
-    let claim = match Claim::take(engine, &spec, &ctx, key, fields).await? {
+    let spec = ctx.spec();
+    let claim = match Claim::take(engine, spec, &mut ctx, key, fields).await? {
         ClaimOutcome::Ours(claim, steps) => {
             let claim = Arc::new(claim);
             ctx.set_claim(claim.clone(), steps);
@@ -249,7 +254,7 @@ async fn run_once(
             Err(problem) => problem,
         },
         Err(problem) if is_kept(problem.code()) => {
-            ctx.rollback().await;
+            ctx.rollback();
             match keep_refusal(engine, &mut ctx, &claim, &problem, request_id).await {
                 Ok(()) => return Err(problem),
                 Err(problem) => problem,
@@ -257,7 +262,7 @@ async fn run_once(
         }
         Err(problem) => problem,
     };
-    ctx.rollback().await;
+    ctx.rollback();
     claim.release(engine).await;
     Err(problem)
 }
@@ -275,7 +280,7 @@ async fn keep_answer(
     let kept = Reply::keep(None, ctx.current_account(), text);
     claim.keep(engine, ctx, &kept).await?;
     ctx.write_records().await?;
-    ctx.commit().await?;
+    ctx.commit().await.map_err(lost_claim)?;
     Ok(Reply::new(output, ctx.queries()))
 }
 
@@ -289,7 +294,7 @@ async fn keep_refusal(
 ) -> Result<(), Problem> {
     let kept = Reply::keep(Some(problem), ctx.current_account(), &problem.to_json(request_id));
     claim.keep(engine, ctx, &kept).await?;
-    Ok(ctx.commit().await?)
+    ctx.commit().await.map_err(lost_claim)
 }
 
 /// Takes the price and runs the operation itself, within its time, and turns a panic into a refusal.

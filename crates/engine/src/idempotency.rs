@@ -81,7 +81,7 @@ impl Claim {
     pub(crate) async fn take(
         engine: &Arc<Engine>,
         spec: &Spec,
-        ctx: &Ctx,
+        ctx: &mut Ctx,
         key: &IdempotencyKey,
         fields: &Fields,
     ) -> Result<ClaimOutcome, Problem> {
@@ -98,15 +98,16 @@ impl Claim {
         // Counted from here: the wait for the database may have been long.
         let now = engine.clock.now();
         let lease_ends = now + seconds(LEASE_SECONDS);
-        let ours = sql::claim_record(&mut tx, &claim.at, claim.fingerprint, &claim.id, now, lease_ends);
-        if let Some(row) = ours.await? {
-            tx.commit().await?;
+        let claimed = sql::claim_record(&mut tx, &claim.at, claim.fingerprint, &claim.id, now, lease_ends);
+        let claimed = claimed.await?;
+        ctx.note_queries(&tx);
+        tx.commit().await?;
+        if let Some(row) = claimed.first::<sql::ClaimRow>()? {
             let steps =
                 row.steps.map_or(Ok(StepResults::new()), |sealed| claim.open_steps(engine, &sealed))?;
             return Ok(ClaimOutcome::Ours(claim, steps));
         }
-        let record = sql::record(&mut tx, &claim.at).await?;
-        tx.rollback().await?;
+        let record = sql::record(engine.db.query(), &claim.at).await?;
         claim.meet(engine, record).map(|(reply, account)| ClaimOutcome::Kept(reply, account))
     }
 
@@ -174,10 +175,8 @@ impl Claim {
     ) -> Result<(), Problem> {
         let sealed = engine.keyring.seal(engine.entropy.as_ref(), self.context(&self.row()), answer.expose());
         let until = engine.clock.now() + seconds(KEPT_SECONDS);
-        if sql::keep_answer(ctx.tx().await?, &self.at, &self.id, sealed, until).await? {
-            return Ok(());
-        }
-        Err(taken_over())
+        let keeping = sql::keep_answer(ctx.tx().await?, &self.at, &self.id, sealed, until);
+        keeping.await.map_err(lost_claim)
     }
 
     /// Releases the key, so that a repeat runs. Steps that were committed stay.
@@ -191,6 +190,11 @@ impl Claim {
             tracing::warn!(%error, "Failed to release an Idempotency-Key; its lease will end it");
         }
     }
+}
+
+/// A failure to commit what the claim was for.
+pub(crate) fn lost_claim(error: StoreError) -> Problem {
+    if matches!(error, StoreError::NoRow) { taken_over() } else { error.into() }
 }
 
 /// The lease ran out and another call took the key: what this one did must not stand beside what that one does.

@@ -53,7 +53,7 @@ type Prepare = dyn Fn(Fields) -> Result<Box<dyn Ready>, InputError> + Send + Syn
 /// An operation as the registry holds it, its types erased.
 pub struct Entry {
     /// Everything that is not its shape.
-    pub spec: Spec,
+    pub spec: &'static Spec,
     /// The area it belongs to.
     pub area: &'static str,
     /// What kind of answer it gives.
@@ -68,7 +68,7 @@ pub struct Entry {
 impl Entry {
     pub(crate) fn new<O: Operation>(area_name: &'static str, area: Arc<O::Area>) -> Self {
         Self {
-            spec: O::SPEC,
+            spec: const { &O::SPEC },
             area: area_name,
             answer_kind: O::Answer::KIND,
             also: O::Answer::ALSO,
@@ -121,6 +121,6 @@ impl Entry {
 
     /// The schema of the answer.
     pub fn answer_schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        (self.answer_schema)(&self.spec, generator)
+        (self.answer_schema)(self.spec, generator)
     }
 }

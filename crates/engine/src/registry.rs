@@ -100,7 +100,7 @@ impl Registry {
         let mut routes = BTreeSet::new();
         let mut tools = BTreeSet::new();
         for entry in &self.entries {
-            let spec = &entry.spec;
+            let spec = entry.spec;
             if !names.insert(spec.name) {
                 return Err(RegistryError(format!("two operations are named {}", spec.name)));
             }
@@ -209,8 +209,7 @@ impl Registry {
             return Err(StoreError::unavailable(format!("{area} cannot serve")));
         }
         let mut tx = engine.db.read().await?;
-        tx.run(probe.statement, args![]).await?;
-        tx.rollback().await
+        tx.execute(probe.statement, args![]).await.map(drop)
     }
 
     /// Erases up to `most` rows of what the areas keep of `account`; returns how many. Zero means that all is erased.

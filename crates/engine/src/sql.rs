@@ -4,12 +4,15 @@ pub(crate) mod queue;
 mod sequence;
 
 use portico_kernel::{AccountId, AuditId, CallerKind, EventId, Timestamp};
-use portico_store::{BulkStatement, Query, Select, StoreError, Tx, args, delete_some, from_row};
+use portico_store::{
+    BulkStatement, PendingRows, Query, Select, StoreError, Tx, args, delete_some, from_row, touching,
+};
 
-use crate::ctx::{AuditRecord, Record};
+use crate::ctx::AuditRecord;
+use crate::ports::NewEvent;
 
 pub use sequence::lock_sequence;
-pub(crate) use sequence::take_sequence;
+pub(crate) use sequence::{number_behind, take_sequence};
 
 /// Runs when the engine's own tables can be read.
 pub(crate) const PROBE: &str = "select account_id from account_sequences limit 1";
@@ -33,49 +36,47 @@ pub(crate) struct Actor {
 /// Most changes make two events.
 static INSERT_EVENTS: BulkStatement = BulkStatement::new(
     "insert into events (account_id, sequence, id, type, occurred_at, data) values",
-    "($a, $b, $c, $d, $e, $f)",
+    concat!("($1, ", number_behind!(), ", $a, $c, $2, $d)"),
     "",
 )
 .every_size_up_to(3);
 
-/// Inserts the events of one account, numbered from `first`.
+/// Inserts the events of one account, whose numbers were taken.
 pub(crate) async fn insert_events(
     tx: &mut Tx,
-    records: &[Record],
-    first: i64,
+    account: AccountId,
     now: Timestamp,
+    events: &[NewEvent],
 ) -> Result<(), StoreError> {
-    let rows = records.iter().zip(first..).map(|(record, sequence)| {
-        args![record.account, sequence, record.id, record.event_type.to_owned(), now, record.data.clone()]
-    });
-    INSERT_EVENTS.run(tx, args![], rows.collect()).await
+    let row =
+        |event: &NewEvent| args![event.id, event.behind, event.event_type.to_owned(), event.data.clone()];
+    INSERT_EVENTS.run(tx, args![account, now], events.iter().map(row).collect()).await
 }
 
+static INSERT_AUDIT: BulkStatement = BulkStatement::new(
+    "insert into audit_entries (account_id, sequence, id, at, action, actor, actor_kind, request_id, target, \
+     metadata) values",
+    concat!("($1, ", number_behind!(), ", $a, $2, $c, $3, $4, $5, $d, $e)"),
+    "",
+)
+.every_size_up_to(2);
+
+/// Inserts the audit entries of those events that have one.
 pub(crate) async fn insert_audit(
     tx: &mut Tx,
     account: AccountId,
-    sequence: i64,
     now: Timestamp,
     actor: &Actor,
-    audit: &AuditRecord,
+    events: &[NewEvent],
+    audit: &[Option<AuditRecord>],
 ) -> Result<(), StoreError> {
-    tx.run(
-        "insert into audit_entries (account_id, sequence, id, at, action, actor, actor_kind, request_id, target, \
-         metadata) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-        args![
-            account,
-            sequence,
-            audit.id,
-            now,
-            audit.action.to_owned(),
-            actor.subject,
-            actor.kind,
-            actor.request_id,
-            audit.target,
-            audit.metadata.to_string(),
-        ],
-    )
-    .await
+    let rows = events.iter().zip(audit).filter_map(|(event, audit)| {
+        let audit = audit.as_ref()?;
+        let (action, metadata) = (audit.action.to_owned(), audit.metadata.to_string());
+        Some(args![audit.id, event.behind, action, audit.target, metadata])
+    });
+    let shared = args![account, now, actor.subject, actor.kind, actor.request_id];
+    INSERT_AUDIT.run(tx, shared, rows.collect()).await
 }
 
 /// An audit entry as it is kept.
@@ -234,7 +235,7 @@ pub(crate) struct ClaimRow {
 
 from_row!(ClaimRow { steps });
 
-/// Makes a running record, or takes over one whose time is up; `None` when another call holds the key. Steps that were
+/// Makes a running record, or takes over one whose time is up; no row comes back when another call holds the key. Steps that were
 /// committed stay, and then the key is only for a request of the same fingerprint.
 pub(crate) async fn claim_record(
     tx: &mut Tx,
@@ -243,8 +244,8 @@ pub(crate) async fn claim_record(
     claim: &str,
     now: Timestamp,
     lease_ends: Timestamp,
-) -> Result<Option<ClaimRow>, StoreError> {
-    tx.first(
+) -> Result<PendingRows, StoreError> {
+    tx.run_for_rows(
         "insert into idempotency_records (account_id, caller, operation, key, fingerprint, claim, state, \
          expires_at, claimed_until, answer, steps) values ($1, $2, $3, $4, $5, $6, 'running', $7, $7, null, null) \
          on conflict (account_id, caller, operation, key) do update set fingerprint = excluded.fingerprint, \
@@ -299,40 +300,30 @@ pub(crate) async fn save_steps(
     Ok(rows == 1)
 }
 
-pub(crate) async fn record(tx: &mut Tx, at: &RecordKey) -> Result<Option<KeptRow>, StoreError> {
-    tx.first(
-        "select fingerprint, state, answer, steps from idempotency_records \
+pub(crate) async fn record(mut query: Query<'_>, at: &RecordKey) -> Result<Option<KeptRow>, StoreError> {
+    query
+        .first(
+            "select fingerprint, state, answer, steps from idempotency_records \
          where account_id = $1 and caller = $2 and operation = $3 and key = $4",
-        args![at.account, at.caller, at.operation.to_owned(), at.key],
-    )
-    .await
+            args![at.account, at.caller, at.operation.to_owned(), at.key],
+        )
+        .await
 }
 
-/// Keeps the answer, if the claim is still ours.
+/// Keeps the answer; fails with `NoRow` unless the claim is still ours.
 pub(crate) async fn keep_answer(
     tx: &mut Tx,
     at: &RecordKey,
     claim: &str,
     answer: Vec<u8>,
     expires_at: Timestamp,
-) -> Result<bool, StoreError> {
-    let rows = tx
-        .execute(
-            "update idempotency_records set state = 'kept', answer = $6, expires_at = $7, claimed_until = null, \
-             steps = null \
-             where account_id = $1 and caller = $2 and operation = $3 and key = $4 and claim = $5",
-            args![
-                at.account,
-                at.caller,
-                at.operation.to_owned(),
-                at.key,
-                claim.to_owned(),
-                answer,
-                expires_at
-            ],
-        )
-        .await?;
-    Ok(rows == 1)
+) -> Result<(), StoreError> {
+    let keep = touching!(
+        "update idempotency_records set state = 'kept', answer = $6, expires_at = $7, claimed_until = null, \
+         steps = null where account_id = $1 and caller = $2 and operation = $3 and key = $4 and claim = $5"
+    );
+    let key = args![at.account, at.caller, at.operation.to_owned(), at.key, claim.to_owned()];
+    tx.run_touching(keep, [key, args![answer, expires_at]].concat()).await
 }
 
 /// Lets go of a claim without an answer. What steps have committed stays on record for a repeat.

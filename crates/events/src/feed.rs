@@ -167,7 +167,7 @@ async fn locate(engine: &Engine, account: AccountId, start: &Start) -> Result<Po
         }
     };
     let before_oldest = sql::oldest(&mut tx, account).await?.map_or(last, |oldest| oldest - 1);
-    tx.rollback().await?;
+    tx.rollback();
     let known = known.filter(|sequence| before_oldest <= *sequence);
     Ok(known.map_or(Position::Lost { oldest: before_oldest }, Position::Known))
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use portico_engine::ports::StoredEvent;
+use portico_engine::ports::NewEvent;
 use portico_engine::{EventRow, envelope_text};
 use portico_kernel::{AccountId, EventId, Timestamp};
 
@@ -50,8 +50,13 @@ impl Frame {
     }
 
     /// An event that was just committed.
-    pub(crate) fn from_stored(account: AccountId, now: Timestamp, event: &StoredEvent) -> Arc<Self> {
-        Self::new(account, event.sequence, event.id, event.event_type, now, &event.data)
+    pub(crate) fn from_committed(
+        account: AccountId,
+        now: Timestamp,
+        sequence: i64,
+        event: &NewEvent,
+    ) -> Arc<Self> {
+        Self::new(account, sequence, event.id, event.event_type, now, &event.data)
     }
 
     /// An event that was read from the log.

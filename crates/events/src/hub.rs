@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dashmap::DashMap;
 use portico_engine::Engine;
-use portico_engine::ports::{StoredEvent, Streams};
+use portico_engine::ports::{NewEvent, Streams};
 use portico_kernel::{AccountId, Timestamp};
 use portico_store::{Listener, StoreError};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -141,7 +141,7 @@ impl Streams for Hub {
         account: AccountId,
         last: i64,
         now: Timestamp,
-        events: Vec<StoredEvent>,
+        events: &[NewEvent],
     ) {
         if let Some(reports) = &self.reports {
             let mut heads = reports.heads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,8 @@ impl Streams for Hub {
             // The stream was opened after the events were written.
             channel.report_last(engine, &self.readers, last);
         } else {
-            let frames = events.iter().map(|event| Frame::from_stored(account, now, event));
+            let frames =
+                events.iter().map(|event| Frame::from_committed(account, now, last - event.behind, event));
             channel.committed(engine, &self.readers, frames.collect());
         }
     }

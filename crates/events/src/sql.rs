@@ -131,22 +131,24 @@ impl StreamCounts {
 
 /// Locks the account's counts until the commit.
 pub(crate) async fn lock_account(tx: &mut Tx, account: AccountId, now: Timestamp) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into stream_accounts (account_id, taken_at) values ($1, $2) \
          on conflict (account_id) do update set taken_at = excluded.taken_at",
         args![account, now],
     )
     .await
+    .map(drop)
 }
 
 /// Locks the person's counts until the commit. After the account's, so that two never wait for each other.
 async fn lock_person(tx: &mut Tx, person: PersonId, now: Timestamp) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into stream_people (person_id, taken_at) values ($1, $2) \
          on conflict (person_id) do update set taken_at = excluded.taken_at",
         args![person, now],
     )
     .await
+    .map(drop)
 }
 
 /// Counts the streams of the account, the credential and the person on the other servers that are alive. Locks the account

@@ -7,13 +7,16 @@ use bytes::Bytes;
 use http::header::ALLOW;
 use http::{Method, Request, Response, StatusCode};
 use portico_engine::{Engine, log_failure, timed_out};
-use portico_identity::{Arrival, Identity, limits, oauth_refusal, open_to_any_origin};
+use portico_identity::{Arrival, Identity, is_page, limits, oauth_refusal, open_to_any_origin};
+use portico_kernel::{Code, Problem};
 
 use crate::body::HttpBody;
 use crate::cors::{self, Origins};
 use crate::incoming::{IncomingRequest, Stopping, check_host, guard};
+use crate::pace::PACE_WAIT_MAX;
+use crate::party::Party;
 use crate::response::Refusal;
-use crate::transport::peer_address;
+use crate::transport::{Transport, peer_address};
 
 /// Serves `{auth_url}`.
 pub struct AuthServer {
@@ -45,8 +48,36 @@ impl AuthServer {
             }
         });
         // Programs in a browser register and get tokens from wherever their page is; the pages of people are ours alone.
-        incoming.any_origin = open_to_any_origin(incoming.parts.uri.path()).is_some();
-        incoming.finish(result, &Origins::default())
+        let path = incoming.parts.uri.path();
+        incoming.any_origin = open_to_any_origin(path).is_some();
+        // A page has waited before it was answered.
+        let transport = incoming.parts.extensions.get::<Transport>().filter(|_| !is_page(path)).cloned();
+        let mut response = incoming.finish(result, &Origins::default());
+        if let Some(transport) = transport.filter(|_| response.status().is_client_error()) {
+            transport.slow_down(&mut response, None, &self.stopping).await;
+        }
+        response
+    }
+
+    /// Lets somebody ask for a page in their turn, before anything is done for it.
+    async fn admit_visit<B>(&self, incoming: &IncomingRequest<B>) -> Result<(), Problem> {
+        let headers = &incoming.parts.headers;
+        let Some(transport) = incoming.parts.extensions.get::<Transport>() else { return Ok(()) };
+        if !is_page(incoming.parts.uri.path()) {
+            return Ok(());
+        }
+        let known = || {
+            let person = self.identity.known_person(&self.engine, headers);
+            person.map(|person| Party::Caller(person.to_string()))
+        };
+        tokio::select! {
+            admitted = transport.admit_stranger(known) => {
+                if admitted { return Ok(()) }
+                transport.refusals().end();
+                Err(too_many_wait())
+            }
+            () = self.stopping.begun() => self.stopping.check(),
+        }
     }
 
     async fn answer<B: HttpBody>(
@@ -55,6 +86,7 @@ impl AuthServer {
     ) -> Result<Response<Bytes>, Refusal> {
         self.stopping.check()?;
         check_host(incoming.parts.version, &incoming.parts.headers)?;
+        self.admit_visit(incoming).await?;
         if incoming.parts.method == Method::OPTIONS
             && Origins::is_preflight(&incoming.parts.headers)
             && let Some(allow) = open_to_any_origin(incoming.parts.uri.path())
@@ -79,4 +111,10 @@ impl AuthServer {
             _ => Ok(response),
         }
     }
+}
+
+/// 429: the line of that network is full.
+fn too_many_wait() -> Problem {
+    let message = "Too many requests from your network wait for their answers already.";
+    Problem::new(Code::RateLimited, message).retry_after(PACE_WAIT_MAX)
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use portico_engine::input::{Fields, Node};
 use portico_engine::{
-    Access, Admission, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply,
+    Access, Admission, Body, Call, CallOptions, Engine, Entry, EntryPoint, IdempotencyKey, Protocol, Reply,
     dispatch, log_failure,
 };
 use portico_events::StreamParams;
@@ -21,6 +21,7 @@ use crate::Metrics;
 use crate::connections::{Connection, Connections};
 use crate::credential::Credential;
 use crate::incoming::{Stopping, new_request_id};
+use crate::party::Party;
 use crate::scope::CallScope;
 use crate::tokens::Tokens;
 use crate::transport::Refusals;
@@ -93,8 +94,8 @@ impl Calls {
         path: &Fields,
         scope: &mut CallScope,
     ) -> Result<Admission, Problem> {
-        let metered = scope.meter(&self.metering, &self.engine, credential, &entry.spec);
-        let admission = self.engine.admit(&entry.spec, entry_point, credential.caller().clone(), path).await;
+        let metered = scope.meter(&self.metering, &self.engine, credential, entry.spec);
+        let admission = self.engine.admit(entry.spec, entry_point, credential.caller().clone(), path).await;
         let admission = match (metered, admission) {
             (Some(metered), Ok(admission)) => metered.admit(admission.account()).await.map(|()| admission),
             (Some(metered), Err(problem)) => {
@@ -117,10 +118,25 @@ impl Calls {
         problem: &Problem,
         scope: &mut CallScope,
     ) {
-        if let Some(metered) = scope.meter(&self.metering, &self.engine, credential, &entry.spec) {
+        if let Some(metered) = scope.meter(&self.metering, &self.engine, credential, entry.spec) {
             metered.load_rate_limit().await;
         }
         self.not_admitted(problem, entry, &scope.request_id);
+    }
+
+    /// Refuses a caller whose minute is used up before any of the message is read; counts nothing otherwise.
+    pub(crate) async fn check_minute(
+        &self,
+        entry: &Entry,
+        credential: &Credential,
+        scope: &mut CallScope,
+    ) -> Result<(), Problem> {
+        let Some(key) = credential.rate_limit_key() else { return Ok(()) };
+        let checked = self.metering.check_slot(&self.engine, key, credential.caller().org);
+        if let Err(problem) = &checked {
+            self.refuse(entry, credential, problem, scope).await;
+        }
+        checked
     }
 
     /// Logs and counts a call that was not admitted.
@@ -129,12 +145,26 @@ impl Calls {
         self.metrics.refused(problem.code());
     }
 
-    /// Runs a call that was admitted.
-    pub(crate) async fn run(&self, entry: &Arc<Entry>, call: Call) -> Result<Reply, Problem> {
-        dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
+    /// Runs a call that was admitted, in its tenant's turn. Its answer counts for the tenant until it is taken.
+    pub(crate) async fn run(&self, entry: &Arc<Entry>, mut call: Call) -> Result<Reply, Problem> {
+        let party = call.admitted.account().map(Party::Account);
+        if let Some(party) = &party {
+            self.connections
+                .unread
+                .check(party)
+                .inspect_err(|problem| self.metrics.refused(problem.code()))?;
+            call.held = Some(Box::new(self.connections.turns.take(party.clone()).await));
+        }
+        let reply = dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
             if problem.code() == Code::QuotaExceeded {
                 self.metrics.refused(Code::QuotaExceeded);
             }
+        })?;
+        Ok(match (reply.body, party) {
+            (Body::Json(answer), Some(party)) => {
+                Reply { body: Body::Json(self.connections.unread.count(party, answer)), ..reply }
+            }
+            (body, _) => Reply { body, ..reply },
         })
     }
 

@@ -45,8 +45,9 @@ impl ClientIds {
 
 impl ClientIdLease {
     /// Waits until another connection takes the name.
-    pub(crate) async fn taken(&self) {
-        self.takeover.over.notified().await;
+    pub(crate) fn taken(&self) -> impl Future<Output = ()> + use<> {
+        let takeover = self.takeover.clone();
+        async move { takeover.over.notified().await }
     }
 }
 

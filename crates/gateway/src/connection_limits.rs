@@ -11,17 +11,18 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::HeaderMap;
 use portico_egress::Networks;
 use portico_engine::Metric;
+use portico_identity::client_address;
 use tokio::sync::Notify;
 
+use crate::pace::Paces;
+use crate::party::{Bucket, Buckets, Party};
 use crate::transport::Flag;
 
 /// How many connections of one network may wait for their client to authenticate.
 const UNAUTHENTICATED_PER_NETWORK: usize = 512;
-/// A site (an IPv6 network of 48 bits) may have so many times as many connections as one network, of both kinds.
-const NETWORKS_PER_SITE: usize = 2;
-
 /// How many connections there may be.
 #[derive(Debug, Clone)]
 pub struct ConnectionSettings {
@@ -29,56 +30,15 @@ pub struct ConnectionSettings {
     pub total: usize,
     /// From one network: an IPv4 address, or an IPv6 network of 64 bits.
     pub per_network: usize,
+    /// Whose clients act in one account.
+    pub per_account: usize,
     /// Networks of proxies, behind which anybody may be: they count in the total alone.
     pub proxies: Networks,
 }
 
 impl Default for ConnectionSettings {
     fn default() -> Self {
-        Self { total: 20_000, per_network: 5_000, proxies: Networks::default() }
-    }
-}
-
-/// Whoever may be one and the same at the other end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Bucket {
-    /// An IPv4 address, or an IPv6 network of 64 bits.
-    Network(IpAddr),
-    /// An IPv6 network of 48 bits.
-    Site(u64),
-}
-
-impl Bucket {
-    /// How many times as much it may have as one network.
-    fn networks(self) -> usize {
-        match self {
-            Self::Network(_) => 1,
-            Self::Site(_) => NETWORKS_PER_SITE,
-        }
-    }
-}
-
-/// The buckets that an address is in, the smaller one first.
-#[derive(Debug, Clone, Copy)]
-struct Buckets {
-    network: Bucket,
-    site: Option<Bucket>,
-}
-
-impl Buckets {
-    fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self { network: Bucket::Network(address.into()), site: None },
-            IpAddr::V6(address) => {
-                let network = address.to_bits() >> 64 << 64;
-                let site = u64::try_from(address.to_bits() >> 80).unwrap_or(u64::MAX);
-                Self { network: Bucket::Network(IpAddr::V6(network.into())), site: Some(Bucket::Site(site)) }
-            }
-        }
-    }
-
-    fn each(self) -> impl Iterator<Item = Bucket> {
-        std::iter::once(self.network).chain(self.site)
+        Self { total: 20_000, per_network: 5_000, per_account: 2_000, proxies: Networks::default() }
     }
 }
 
@@ -89,13 +49,25 @@ pub struct ConnectionLimits {
     state: Mutex<LimitState>,
     refused: AtomicU64,
     ended: AtomicU64,
+    /// How fast the requests on them may go on.
+    pub(crate) paces: Paces,
 }
 
 #[derive(Debug, Default)]
 struct LimitState {
     open: usize,
     buckets: HashMap<Bucket, BucketState>,
+    /// Those whose client has authenticated, by whom it acts for.
+    tenants: HashMap<Party, TenantState>,
+    owners: HashMap<u64, Party>,
     next_id: u64,
+}
+
+#[derive(Debug, Default)]
+struct TenantState {
+    open: usize,
+    /// Those that do not last.
+    authenticated: Waiting,
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +92,7 @@ pub(crate) struct ConnectionPermit {
 #[derive(Debug)]
 struct PermitState {
     id: u64,
+    address: IpAddr,
     buckets: Buckets,
     /// May it be ended to make room? Those of proxies may not.
     endable: bool,
@@ -127,14 +100,25 @@ struct PermitState {
     busy: Flag,
     /// Does an answer go on and on?
     streaming: Flag,
+    /// Is an answer on its way that is not written yet?
+    answering: Flag,
     authenticated: Flag,
+    /// Tells for whom its client acts.
+    owner: AtomicU64,
     cut: Notify,
+}
+
+impl PermitState {
+    /// Does it only wait for its client?
+    fn is_idle(&self) -> bool {
+        !self.busy.is_set() && !self.streaming.is_set() && !self.answering.is_set()
+    }
 }
 
 impl BucketState {
     /// The one that is worth least.
     fn oldest(&self) -> Option<&Arc<PermitState>> {
-        let is_idle = |permit: &&Arc<PermitState>| !permit.busy.is_set() && !permit.streaming.is_set();
+        let is_idle = |permit: &&Arc<PermitState>| permit.is_idle();
         let unauthenticated = self.unauthenticated.values().find(is_idle);
         let unauthenticated = unauthenticated.or_else(|| self.unauthenticated.values().next());
         unauthenticated.or_else(|| self.authenticated.values().find(is_idle))
@@ -194,11 +178,47 @@ impl LimitState {
                 bucket.authenticated.remove(&permit.id);
             }
         }
+        if let Some(tenant) = self.owners.get(&permit.id).and_then(|owner| self.tenants.get_mut(owner)) {
+            tenant.authenticated.remove(&permit.id);
+        }
+    }
+
+    /// Its client acts for that party from now on, which may have so many connections; returns whether there is room.
+    /// Where there is none, the oldest one ends that only waits for its client.
+    fn join(&mut self, permit: &Arc<PermitState>, party: &Party, most: usize) -> bool {
+        self.leave(permit);
+        let tenant = self.tenants.entry(party.clone()).or_default();
+        if tenant.open >= most {
+            let Some(idle) = tenant.authenticated.values().find(|permit| permit.is_idle()).cloned() else {
+                return false;
+            };
+            self.take_out(&idle);
+            idle.cut.notify_one();
+        }
+        let tenant = self.tenants.entry(party.clone()).or_default();
+        tenant.open += 1;
+        tenant.authenticated.insert(permit.id, permit.clone());
+        self.owners.insert(permit.id, party.clone());
+        true
+    }
+
+    /// Its client acts for nobody any more.
+    fn leave(&mut self, permit: &PermitState) {
+        let Some(owner) = self.owners.remove(&permit.id) else { return };
+        if let Entry::Occupied(mut entry) = self.tenants.entry(owner) {
+            let tenant = entry.get_mut();
+            tenant.authenticated.remove(&permit.id);
+            tenant.open = tenant.open.saturating_sub(1);
+            if tenant.open == 0 {
+                entry.remove();
+            }
+        }
     }
 
     fn remove(&mut self, permit: &PermitState) {
         self.open = self.open.saturating_sub(1);
         self.take_out(permit);
+        self.leave(permit);
         for bucket in permit.buckets.each() {
             let Entry::Occupied(mut entry) = self.buckets.entry(bucket) else { continue };
             entry.get_mut().open = entry.get().open.saturating_sub(1);
@@ -213,7 +233,7 @@ impl ConnectionLimits {
     /// No connections yet.
     pub fn new(settings: ConnectionSettings) -> Arc<Self> {
         let (refused, ended) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { settings, state: Mutex::default(), refused, ended })
+        Arc::new(Self { settings, state: Mutex::default(), refused, ended, paces: Paces::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, LimitState> {
@@ -234,11 +254,14 @@ impl ConnectionLimits {
         state.next_id += 1;
         let permit = Arc::new(PermitState {
             id: state.next_id,
+            address,
             buckets,
             endable: !is_proxy,
             busy: Flag::default(),
             streaming: Flag::default(),
+            answering: Flag::default(),
             authenticated: Flag::default(),
+            owner: AtomicU64::new(0),
             cut: Notify::new(),
         });
         state.add(&permit);
@@ -277,7 +300,7 @@ impl ConnectionLimits {
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let open = i64::try_from(self.state().open).unwrap_or(i64::MAX);
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        vec![
+        let connections = [
             Metric::gauge("connections_open", "Connections of all listeners but that of the metrics", open),
             Metric::counter(
                 "connections_refused",
@@ -289,11 +312,33 @@ impl ConnectionLimits {
                 "Connections that ended to make room for others",
                 count(&self.ended),
             ),
-        ]
+        ];
+        connections.into_iter().chain(self.paces.metrics()).collect()
     }
 }
 
 impl ConnectionPermit {
+    /// Is it a proxy's, behind which anybody may be?
+    pub(crate) fn is_of_proxy(&self) -> bool {
+        !self.state.endable
+    }
+
+    /// Where the other end is.
+    pub(crate) fn buckets(&self) -> Buckets {
+        self.state.buckets
+    }
+
+    /// Where the client is for whom a proxy sends these headers, if it says so.
+    pub(crate) fn client(&self, headers: &HeaderMap) -> Option<Buckets> {
+        let proxies = &self.limits.settings.proxies;
+        let client = client_address(self.state.address, headers, proxies);
+        (!proxies.contains(client)).then(|| Buckets::of(client))
+    }
+
+    pub(crate) fn paces(&self) -> &Paces {
+        &self.limits.paces
+    }
+
     /// The answer to a request that has come whole begins, or is there.
     pub(crate) fn set_busy(&self, busy: bool) {
         self.state.busy.set(busy);
@@ -304,18 +349,30 @@ impl ConnectionPermit {
         self.state.streaming.set(streaming);
     }
 
-    /// Is it a proxy's, behind which anybody may be?
-    pub(crate) fn is_of_proxy(&self) -> bool {
-        !self.state.endable
+    /// An answer is on its way, or has been written.
+    pub(crate) fn set_answering(&self, answering: bool) {
+        self.state.answering.set(answering);
     }
 
-    /// Its client has authenticated: it is not ended for others while there are such whose client has not.
-    pub(crate) fn set_authenticated(&self) {
-        if self.state.authenticated.is_set() {
-            return;
+    /// Its client has authenticated, and acts for that party: it is not ended for others while there are such whose client
+    /// has not. Returns whether the party may have one more.
+    pub(crate) fn set_authenticated(&self, party: &Party) -> bool {
+        let owner = party.number();
+        if self.state.owner.load(Ordering::Relaxed) == owner {
+            return true;
         }
         self.state.authenticated.set(true);
-        self.limits.state().authenticate(&self.state);
+        let mut state = self.limits.state();
+        state.authenticate(&self.state);
+        // A proxy's is of many.
+        let joined = self.is_of_proxy() || state.join(&self.state, party, self.limits.settings.per_account);
+        drop(state);
+        if joined {
+            self.state.owner.store(owner, Ordering::Relaxed);
+        } else {
+            self.limits.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        joined
     }
 
     /// It carries something that lasts, for a client that has authenticated: it is not ended for others.
@@ -343,17 +400,23 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::party::NETWORKS_PER_SITE;
 
     fn limits(total: usize, per_network: usize) -> Arc<ConnectionLimits> {
         ConnectionLimits::new(ConnectionSettings {
             total,
             per_network,
+            per_account: 1_000,
             proxies: "10.0.0.0/8".parse().unwrap(),
         })
     }
 
     fn v4(last: u8) -> IpAddr {
         [203, 0, 113, last].into()
+    }
+
+    fn party(name: &str) -> Party {
+        Party::Caller(name.to_owned())
     }
 
     fn is_cut(permit: &ConnectionPermit) -> bool {
@@ -416,7 +479,9 @@ mod tests {
     #[test]
     fn whoever_authenticates_and_waits_does_not_fill_the_server() {
         let limits = limits(60, 50);
-        let known = |address: IpAddr| limits.admit(address).inspect(ConnectionPermit::set_authenticated);
+        let known = |address: IpAddr| {
+            limits.admit(address).inspect(|permit| assert!(permit.set_authenticated(&party("a"))))
+        };
         let greedy: Vec<_> = (0..50).map(|_| known(v4(1)).unwrap()).collect();
         let honest: Vec<_> = (0..10).map(|_| known(v4(2)).unwrap()).collect();
         greedy[0].set_busy(true);
@@ -431,6 +496,49 @@ mod tests {
             "its own place, when that is full"
         );
         assert!(!honest.iter().chain(&greedy[..3]).chain([&next]).any(is_cut));
+    }
+
+    #[test]
+    fn a_tenant_with_too_many_ends_one_of_its_own_that_is_idle() {
+        let limits =
+            ConnectionLimits::new(ConnectionSettings { per_account: 3, ..ConnectionSettings::default() });
+        let open = |last: u8, name: &str| {
+            let permit = limits.admit(v4(last)).unwrap();
+            let joined = permit.set_authenticated(&party(name));
+            (permit, joined)
+        };
+        let greedy: Vec<_> = (1..4).map(|last| open(last, "greedy").0).collect();
+        let (honest, joined) = open(1, "honest");
+        assert!(joined);
+        greedy[0].set_answering(true);
+        let (fourth, joined) = open(4, "greedy");
+        assert!(joined && is_cut(&greedy[1]), "the oldest that only waits");
+        assert!(!is_cut(&greedy[0]), "one in the middle of an answer is not idle");
+        drop(greedy.into_iter().nth(1));
+        fourth.set_busy(true);
+        let (busy, joined) = open(5, "other");
+        assert!(joined);
+        busy.set_busy(true);
+        assert!(busy.set_authenticated(&party("greedy")), "it acts for another one now");
+        assert!(!is_cut(&honest));
+        drop((fourth, busy, honest));
+        let state = limits.state();
+        assert!(state.tenants.is_empty() && state.owners.is_empty() && state.open == 0);
+    }
+
+    #[test]
+    fn a_tenant_whose_connections_are_all_busy_gets_no_more() {
+        let limits =
+            ConnectionLimits::new(ConnectionSettings { per_account: 2, ..ConnectionSettings::default() });
+        let busy: Vec<_> = (0..2).map(|_| limits.admit(v4(1)).unwrap()).collect();
+        for permit in &busy {
+            assert!(permit.set_authenticated(&party("a")));
+            permit.set_busy(true);
+        }
+        let next = limits.admit(v4(2)).unwrap();
+        assert!(!next.set_authenticated(&party("a")));
+        drop(busy);
+        assert!(next.set_authenticated(&party("a")), "it may try again");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Connections that stay: who holds them, and what ends them.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -18,8 +19,11 @@ use tokio::sync::{Notify, watch};
 use crate::client_ids::ClientIds;
 use crate::connection_limits::ConnectionLimits;
 use crate::credential::Credential;
+use crate::on_wake::OnWake;
 use crate::tls::Certificates;
 use crate::transport::{Refusals, Transport, wait};
+use crate::turns::{TurnSettings, Turns};
+use crate::unread::UnreadAnswers;
 
 /// How often it is asked whether each credential is still valid.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
@@ -75,6 +79,10 @@ pub struct Connections {
     pub limits: Arc<ConnectionLimits>,
     /// What the listeners with TLS show.
     pub certificates: Arc<Certificates>,
+    /// The turns of tenants.
+    pub(crate) turns: Turns,
+    /// What of their answers is not read.
+    pub(crate) unread: Arc<UnreadAnswers>,
     /// When credentials, and memberships, were last checked, in microseconds.
     swept: AtomicI64,
     members: AtomicI64,
@@ -83,6 +91,7 @@ pub struct Connections {
 struct ConnectionState {
     credential: Credential,
     account: AccountId,
+    opened_at: Timestamp,
     end: OnceLock<EndReason>,
     wake: Notify,
     /// Has it ended by itself?
@@ -96,16 +105,21 @@ pub(crate) struct Connection {
     connections: Arc<Connections>,
     id: u64,
     state: Arc<ConnectionState>,
-    ends: Sleep,
-    ends_why: EndReason,
+    /// Resolves when it is to be ended.
+    end: OnWake<Pin<Box<dyn Future<Output = EndReason> + Send>>>,
     /// Of what came over it.
     pub(crate) refusals: Refusals,
     _slot: Slot,
 }
 
 impl Connections {
-    /// No connections yet.
-    pub fn new(identity: Arc<Identity>, events: Arc<Events>, limits: Arc<ConnectionLimits>) -> Arc<Self> {
+    /// No connections yet. With a database that `is_remote` calls mostly wait for it, so more of them run at once.
+    pub fn new(
+        identity: Arc<Identity>,
+        events: Arc<Events>,
+        limits: Arc<ConnectionLimits>,
+        is_remote: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             identity,
             events,
@@ -115,6 +129,8 @@ impl Connections {
             count: watch::Sender::new(0),
             limits,
             certificates: Arc::default(),
+            unread: Arc::default(),
+            turns: Turns::new(TurnSettings::of_machine(is_remote)),
             swept: AtomicI64::new(0),
             members: AtomicI64::new(0),
         })
@@ -139,17 +155,17 @@ impl Connections {
             credential_left.map_or((STREAM_LIFE_MAX, EndReason::Old), |left| (left, EndReason::Expired));
         let (end, wake) = (OnceLock::new(), Notify::new());
         let over = AtomicBool::new(false);
-        let state =
-            Arc::new(ConnectionState { credential: credential.clone(), account, end, wake, over, transport });
+        let (credential, opened_at) = (credential.clone(), now);
+        let state = Arc::new(ConnectionState { credential, account, opened_at, end, wake, over, transport });
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.open.insert(id, state.clone());
         self.count.send_modify(|count| *count += 1);
+        let end = state.clone().until_end(engine.clock.sleep(left), ends_why);
         Ok(Connection {
             connections: self.clone(),
             id,
             state,
-            ends: engine.clock.sleep(left),
-            ends_why,
+            end: OnWake::new(Box::pin(end)),
             refusals: Refusals::default(),
             _slot: slot,
         })
@@ -192,8 +208,8 @@ impl Connections {
     /// Ends the connections whose credentials are no longer valid.
     async fn sweep(&self, engine: &Arc<Engine>) {
         let now = engine.clock.now();
-        let before = self.swept.swap(now.as_micros(), Ordering::Relaxed);
-        let stood_still = before != 0 && now.since(Timestamp::from_micros(before)) > STOOD_STILL_MAX;
+        let before = Timestamp::from_micros(self.swept.swap(now.as_micros(), Ordering::Relaxed));
+        let stood_still = now.since(before) > STOOD_STILL_MAX;
         let due = now.as_micros() - self.members.load(Ordering::Relaxed) >= MEMBERS_EVERY;
         if due {
             self.members.store(now.as_micros(), Ordering::Relaxed);
@@ -203,7 +219,7 @@ impl Connections {
             let state = entry.value();
             match self.identity.is_credential_valid(state.credential.verified(), now) {
                 Ok(false) => state.end(EndReason::Revoked),
-                Ok(true) if stood_still => state.end(EndReason::Drain),
+                Ok(true) if stood_still && state.opened_at <= before => state.end(EndReason::Drain),
                 Ok(true) if due && state.may_leave() => persons.push(state.clone()),
                 // While it cannot be known nobody new is admitted, and who is there stays.
                 Ok(true) | Err(_) => {}
@@ -257,6 +273,21 @@ impl ConnectionState {
         }
     }
 
+    /// Waits until it is to be ended, at the latest when `ends` resolves, and says why.
+    async fn until_end(self: Arc<Self>, mut ends: Sleep, ends_why: EndReason) -> EndReason {
+        loop {
+            if let Some(end) = self.end.get() {
+                return *end;
+            }
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = ends.as_mut() => {
+                    let _ = self.end.set(ends_why);
+                }
+            }
+        }
+    }
+
     /// Is it a person's, who may leave the team?
     fn may_leave(&self) -> bool {
         let caller = self.credential.caller();
@@ -285,16 +316,9 @@ impl Connection {
 
     /// Waits until it is to be ended, and says why. Asked again afterwards, it says the same.
     pub(crate) async fn ended(&mut self) -> EndReason {
-        loop {
-            if let Some(end) = self.state.end.get() {
-                return *end;
-            }
-            tokio::select! {
-                () = self.state.wake.notified() => {}
-                () = self.ends.as_mut() => {
-                    let _ = self.state.end.set(self.ends_why);
-                }
-            }
+        match self.state.end.get() {
+            Some(end) => *end,
+            None => (&mut self.end).await,
         }
     }
 }

@@ -16,14 +16,16 @@ use portico_events::limits::IDLE_MAX;
 use portico_kernel::{Code, Problem, Sleep};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::answer_pace::Pace;
 use crate::framing::RequestFraming;
 use crate::incoming::new_request_id;
-use crate::pace::Pace;
 use crate::transport::{Transport, wait};
 
 /// How long and how much is drained.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(5);
 const LINGER_BYTES_MAX: usize = 16 << 20;
+/// What is so small is copied into one piece, which the system takes sooner than several.
+const PUT_TOGETHER_BYTES_MAX: usize = 2 << 10;
 const DRAIN_BUFFER_BYTES: usize = 16 << 10;
 
 /// A connection's bytes, on their way in and out.
@@ -178,8 +180,11 @@ fn bare_refusal(bytes: &[u8]) -> Option<u16> {
 
 /// The length of an answer that begins here with its head, if its body of so many bytes may look like anything.
 fn opaque_bytes(bytes: &[u8], body: u64) -> u64 {
-    let head = bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes.len(), |end| end + 4);
-    if body == 0 { 0 } else { head as u64 + body }
+    if body == 0 {
+        return 0;
+    }
+    let head = memchr::memmem::find(bytes, b"\r\n\r\n").map_or(bytes.len(), |end| end + 4);
+    head as u64 + body
 }
 
 fn problem(status: u16) -> Problem {
@@ -201,7 +206,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for EdgeIo<T> {
         let this = &mut *self;
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.inner).poll_read(cx, buffer);
-        this.requests.follow(&mut buffer.filled_mut()[before..]);
+        let read = &mut buffer.filled_mut()[before..];
+        if !read.is_empty() {
+            this.transport.has_read.set(true);
+        }
+        this.requests.follow(read);
         polled
     }
 }
@@ -220,7 +229,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
     ) -> Poll<io::Result<usize>> {
         let first = pieces.iter().find(|piece| !piece.is_empty()).map_or(&[][..], |piece| piece);
         let length = pieces.iter().map(|piece| piece.len()).sum();
-        self.poll_pieces(cx, first, length, |inner, cx| inner.poll_write_vectored(cx, pieces))
+        if length > PUT_TOGETHER_BYTES_MAX {
+            return self.poll_pieces(cx, first, length, |inner, cx| inner.poll_write_vectored(cx, pieces));
+        }
+        let mut whole = [0; PUT_TOGETHER_BYTES_MAX];
+        let mut end = 0;
+        for piece in pieces {
+            whole[end..end + piece.len()].copy_from_slice(piece);
+            end += piece.len();
+        }
+        self.poll_pieces(cx, first, length, |inner, cx| inner.poll_write(cx, &whole[..length]))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -229,7 +247,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_instead(cx))?;
-        Pin::new(&mut self.inner).poll_flush(cx)
+        ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
+        if !self.midway && self.opaque_left == 0 && !self.transport.serving.is_set() {
+            self.transport.set_answering(false);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -9,6 +9,7 @@
 //!
 //! Invariant: this is the only crate that opens sockets to callers, and no area behind it sees a token.
 
+mod answer_pace;
 pub mod asyncapi;
 mod auth;
 mod body;
@@ -18,6 +19,7 @@ mod client_ids;
 mod client_stream;
 mod connection_limits;
 mod connections;
+mod console;
 mod cors;
 mod credential;
 mod edge;
@@ -29,9 +31,11 @@ mod mcp;
 mod message;
 mod metrics;
 mod mqtt;
+mod on_wake;
 pub mod openapi;
 mod outgoing;
 mod pace;
+mod party;
 mod platform;
 mod preauth;
 mod response;
@@ -45,6 +49,8 @@ mod stranger_lines;
 mod tls;
 mod tokens;
 mod transport;
+mod turns;
+mod unread;
 mod upgrade;
 mod websocket;
 
@@ -52,6 +58,7 @@ pub use auth::AuthServer;
 pub use body::HttpBody;
 pub use connection_limits::{ConnectionLimits, ConnectionSettings};
 pub use connections::Connections;
+pub use console::{ConsoleAddresses, ConsoleFile, ConsoleServer};
 pub use cors::Origins;
 pub use incoming::Stopping;
 pub use listener::Handler;

@@ -1,5 +1,7 @@
 //! A request as one message.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue};
@@ -7,21 +9,24 @@ use portico_engine::input::{
     Attachment, Fields, InputError, RawRequest, Upload, UploadSender, parse_object, parse_query,
 };
 use portico_engine::{Entry, IdempotencyKey, RequestBody, Spec};
-use portico_kernel::{Code, Problem};
-use tokio::sync::Semaphore;
+use portico_kernel::{Caller, Code, Problem};
 
 use crate::body::{self, HttpBody};
 use crate::incoming::IncomingRequest;
+use crate::party::Party;
+use crate::turns::{TurnSettings, Turns};
 
 /// What has more bytes than this is parsed beside the threads that serve everybody.
 const PARSE_HERE_BYTES: usize = 64 << 10;
-/// Two such texts at once: many threads that parse would take the processors from those that answer.
-static PARSERS: Semaphore = Semaphore::const_new(2);
+/// Two such texts at once, and while others have some too, one of a tenant: many threads that parse would take the
+/// processors from those that answer.
+static PARSERS: LazyLock<Turns> = LazyLock::new(|| Turns::new(TurnSettings { total: 2, share: 1 }));
 
 /// One message from path, query and body: the path wins over the body, and only requests without a body take a query.
 pub(crate) async fn read<B: HttpBody>(
     entry: &Entry,
     incoming: &mut IncomingRequest<B>,
+    caller: &Caller,
     variables: Result<Fields, InputError>,
 ) -> Result<(Fields, Option<Attachment>), Problem> {
     if entry.spec.body == RequestBody::Raw {
@@ -36,7 +41,7 @@ pub(crate) async fn read<B: HttpBody>(
     let mut fields = if entry.spec.body == RequestBody::Upload {
         query?
     } else if entry.spec.method.takes_body() {
-        let fields = read_body(incoming, &entry.spec).await?;
+        let fields = read_body(incoming, caller, entry.spec).await?;
         if let Some(name) = query?.keys().next() {
             let message = "is given in the query; this request takes its fields in the body";
             return Err(Problem::field(name, message));
@@ -65,28 +70,33 @@ async fn read_raw<B: HttpBody>(incoming: &mut IncomingRequest<B>, limit: u64) ->
 }
 
 /// The body as a message. No body at all is an empty message.
-async fn read_body<B: HttpBody>(incoming: &mut IncomingRequest<B>, spec: &Spec) -> Result<Fields, Problem> {
+async fn read_body<B: HttpBody>(
+    incoming: &mut IncomingRequest<B>,
+    caller: &Caller,
+    spec: &Spec,
+) -> Result<Fields, Problem> {
     let bytes = read_json(incoming, spec.body_limit).await?;
     let values_max = spec.values_max;
     if bytes.is_empty() {
         return Ok(Fields::new());
     }
-    Ok(parse(bytes, move |text| parse_object(text, values_max)).await??)
+    Ok(parse(caller, bytes, move |text| parse_object(text, values_max)).await??)
 }
 
 /// Reads a client's text, whatever carried it.
 pub(crate) async fn parse<T: Send + 'static>(
+    caller: &Caller,
     text: Bytes,
     read: impl FnOnce(&[u8]) -> T + Send + 'static,
 ) -> Result<T, Problem> {
     if text.len() <= PARSE_HERE_BYTES {
         return Ok(read(&text));
     }
-    let permit = PARSERS.acquire().await.map_err(Problem::internal)?;
+    let turn = PARSERS.take(Party::of(caller)).await;
     let reading = tokio::task::spawn_blocking(move || {
         let value = read(&text);
         // Held until here, also when the client has gone meanwhile.
-        drop(permit);
+        drop(turn);
         value
     });
     reading.await.map_err(Problem::internal)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
@@ -59,7 +60,7 @@ pub struct Metrics {
     registry: Registry,
     answers: Family<AnswerLabels, Counter>,
     /// The common case of each operation, so that it need not be looked for among all of them.
-    operations: HashMap<&'static str, OperationMetrics>,
+    operations: HashMap<&'static str, OperationMetrics, FixedState>,
     nowhere: OperationMetrics,
     known: Counter,
     verified: Counter,

@@ -1,5 +1,7 @@
 //! Answers and refusals as HTTP: status, headers, `Link` and `ETag`.
 
+use std::fmt::Write as _;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
 use http::header::{
@@ -29,6 +31,8 @@ pub(crate) const CHALLENGE_INVALID: HeaderValue =
 
 /// An `ETag` is this much of the hash of the answer.
 const ETAG_BYTES: usize = 16;
+/// Three numbers of the usual length.
+const NUMBERS_BYTES: usize = 32;
 /// Everything but what RFC 3986 calls unreserved.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const OPEN_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
@@ -70,11 +74,15 @@ impl Refusal {
     }
 }
 
+/// About how many headers an answer has. Room for them is made once.
+const HEADERS: usize = 12;
+
 /// An answer of ours, before the headers that every answer has.
 pub(crate) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
+    headers.reserve(HEADERS);
     headers.insert(CONTENT_TYPE, JSON);
     headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
     headers.insert(CACHE_CONTROL, NO_STORE);
@@ -103,10 +111,22 @@ pub(crate) fn refused(code: Code, retry_seconds: Option<i64>, body: Bytes) -> Re
 
 /// Tells the caller of their rate limit.
 pub(crate) fn rate_limit(response: &mut Response<Bytes>, status: RateLimitStatus) {
+    // The three numbers are one text, of which each header has its part.
+    let mut text = String::with_capacity(NUMBERS_BYTES);
+    let mut end = |number: u64| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{number}");
+        text.len()
+    };
+    let (limit, remaining) = (end(status.limit.into()), end(status.remaining.into()));
+    let reset = end(status.reset_seconds);
+    let text = Bytes::from(text);
     let headers = response.headers_mut();
-    headers.insert(RATE_LIMIT, HeaderValue::from(status.limit));
-    headers.insert(RATE_REMAINING, HeaderValue::from(status.remaining));
-    headers.insert(RATE_RESET, HeaderValue::from(status.reset_seconds));
+    for (name, part) in
+        [(RATE_LIMIT, 0..limit), (RATE_REMAINING, limit..remaining), (RATE_RESET, remaining..reset)]
+    {
+        headers.extend(HeaderValue::from_maybe_shared(text.slice(part)).ok().map(|value| (name, value)));
+    }
 }
 
 /// Says that the connection ends with this answer.

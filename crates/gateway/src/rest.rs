@@ -23,9 +23,11 @@ use crate::credential::Credential;
 use crate::incoming::{IncomingRequest, Stopping, check_host, guard};
 use crate::mcp::Mcp;
 use crate::outgoing::{HttpAnswer, Outgoing};
+use crate::party::Party;
 use crate::response::{self, Refusal};
 use crate::routes::{Methods, Route, RouteError, Routes};
 use crate::scope::CallScope;
+use crate::transport::{Refusals, Transport};
 use crate::upgrade::{self, SocketPeer};
 use crate::{Metrics, bytes_answer, message, sse};
 
@@ -67,6 +69,7 @@ impl Gateway {
             Ok(HttpAnswer { head, stream }) => (Ok(head), stream.filter(|_| !is_head)),
             Err(refusal) => (Err(refusal), None),
         };
+        let transport = incoming.parts.extensions.get::<Transport>().cloned();
         let mut response = incoming.finish(head, &self.origins);
         if let Some(status) = scope.rate_limit() {
             response::rate_limit(&mut response, status);
@@ -74,7 +77,14 @@ impl Gateway {
         if let Some(begin) = stream {
             return response.map(|_| Outgoing::Stream(begin(scope)));
         }
-        scope.finish(response.status().as_u16(), code);
+        let (status, caller) = (response.status().as_u16(), scope.caller.clone());
+        scope.finish(status, code);
+        // Of a caller whom we know the others count in the minute.
+        let is_paced =
+            if caller.is_some() { Refusals::is_one(status) } else { response.status().is_client_error() };
+        if let Some(transport) = transport.filter(|_| is_paced) {
+            Box::pin(transport.slow_down(&mut response, caller, &self.calls.stopping)).await;
+        }
         response.map(Outgoing::Whole)
     }
 
@@ -97,20 +107,22 @@ impl Gateway {
         };
         scope.operation = Some(entry.spec.name);
         incoming.any_origin = entry.spec.is_public_document();
+        // Boxed, here and below, is what is large: every other request would carry it along, and be copied with it.
         if upgrade::is_preauth(entry, &incoming.parts) {
             // Who it is comes in the first frame.
-            let (fields, _) = message::read(entry, incoming, variables).await?;
+            let stranger = Admission::anonymous();
+            let reading = message::read(entry, incoming, stranger.caller(), variables);
+            let (fields, _) = Box::pin(reading).await?;
             upgrade::no_fields(fields)?;
             let peer = SocketPeer::Unauthenticated;
             return Ok(upgrade::upgrade(&self.calls, entry, &mut incoming.parts, peer)?.into());
         }
         if entry.spec.protocol == Some(Protocol::Mcp) {
-            // Boxed, because it is large, and every other request would carry it along.
             return Box::pin(self.mcp.handle_mcp(entry, incoming, scope)).await;
         }
         let path = variables.as_ref().unwrap_or(&NO_FIELDS);
         let (admission, credential) = self.admit(entry, incoming, path, scope).await?;
-        let (mut fields, attachment) = message::read(entry, incoming, variables).await?;
+        let (mut fields, attachment) = message::read(entry, incoming, admission.caller(), variables).await?;
         let idempotency_key = message::idempotency_key(entry, &incoming.parts.headers)?;
         if entry.spec.protocol == Some(Protocol::Sse) {
             sse::resume_from_header(&incoming.parts.headers, &mut fields)?;
@@ -118,11 +130,15 @@ impl Gateway {
         let sent = entry.spec.list.map(|_| fields.clone());
         incoming.mark_working();
         let call = scope.call(admission, fields, attachment, idempotency_key, CallOptions::default());
-        let reply = self.run(entry, incoming, call).await?;
+        let reply = match entry.spec.body {
+            RequestBody::Upload => Box::pin(self.run_upload(entry, incoming, call)).await?,
+            RequestBody::Json | RequestBody::Raw => self.calls.run(entry, call).await?,
+        };
         scope.note_reply(&reply);
         match credential {
             Some(credential) if entry.spec.protocol.is_some() => {
-                let answer = upgrade::open(&self.calls, entry, incoming, reply, &credential).await;
+                let opening = upgrade::open(&self.calls, entry, incoming, reply, &credential);
+                let answer = Box::pin(opening).await;
                 Ok(answer.inspect_err(|_| scope.refund())?)
             }
             _ => match reply.body {
@@ -135,16 +151,13 @@ impl Gateway {
         }
     }
 
-    /// Runs the call; an upload is handed over meanwhile.
-    async fn run<B: HttpBody>(
+    /// Runs the call; what is uploaded is handed over meanwhile.
+    async fn run_upload<B: HttpBody>(
         &self,
         entry: &Arc<Entry>,
         incoming: &mut IncomingRequest<B>,
         mut call: Call,
     ) -> Result<Reply, Problem> {
-        if entry.spec.body != RequestBody::Upload {
-            return self.calls.run(entry, call).await;
-        }
         let (sender, upload) = message::begin_upload(entry, incoming)?;
         call.attachment = Some(upload);
         let mut running = pin!(self.calls.run(entry, call));
@@ -182,7 +195,10 @@ impl Gateway {
             let refused = problem.code() == Code::Unauthenticated && headers.contains_key(AUTHORIZATION);
             Refusal { challenge: refused.then_some(response::CHALLENGE_INVALID), ..problem.into() }
         })?;
-        incoming.mark_authenticated();
+        scope.caller = Some(Party::of(credential.caller()));
+        incoming
+            .mark_authenticated(credential.caller())
+            .inspect_err(|problem| self.calls.not_admitted(problem, entry, &scope.request_id))?;
         let admission = self.calls.admit(entry, EntryPoint::Api, &credential, path, scope).await?;
         Ok((admission, Some(credential)))
     }

@@ -8,40 +8,45 @@ use portico_engine::ports::Charge;
 use portico_engine::{Admission, Call, CallOptions, Engine, IdempotencyKey, Reply, Spec};
 use portico_kernel::Code;
 use portico_metering::{IncomingCall, MeteredCall, Metering, RateLimitStatus};
+use portico_store::Queries;
 use tracing::field;
 
 use crate::Metrics;
 use crate::credential::Credential;
 use crate::metrics::NOWHERE;
+use crate::party::Party;
 
 /// What is known of a call until it ends. [`finish`](Self::finish) ends it. When the client goes away first, the scope is
 /// dropped, and the metered call records by itself how far the operation came.
 pub(crate) struct CallScope {
     metrics: Arc<Metrics>,
-    pub(crate) request_id: String,
+    pub(crate) request_id: Arc<str>,
     watch: Stopwatch,
     /// The operation's name, once it is found.
     pub(crate) operation: Option<&'static str>,
+    /// Whose refusals it counts among, once its caller is known.
+    pub(crate) caller: Option<Party>,
     /// Who was admitted, for the log alone: what runs is given its own.
     pub(crate) admission: Option<Admission>,
     /// The call as it is counted, once its caller is known.
     metered: Option<Arc<MeteredCall>>,
-    queries: u32,
+    queries: Queries,
     /// The code of a refusal that the operation itself answered with.
     code: Option<Code>,
 }
 
 impl CallScope {
     /// A call that has just arrived.
-    pub(crate) fn new(metrics: &Arc<Metrics>, request_id: String) -> Self {
+    pub(crate) fn new(metrics: &Arc<Metrics>, request_id: Arc<str>) -> Self {
         Self {
             metrics: metrics.clone(),
             request_id,
             watch: Stopwatch::start(),
             operation: None,
+            caller: None,
             admission: None,
             metered: None,
-            queries: 0,
+            queries: Queries::default(),
             code: None,
         }
     }
@@ -56,7 +61,8 @@ impl CallScope {
     ) -> Option<&MeteredCall> {
         self.metered = credential.rate_limit_key().and_then(|key| {
             let (caller, key) = (credential.caller().as_ref(), key.clone());
-            let call = IncomingCall { caller, key, spec, request_id: &self.request_id, watch: self.watch };
+            let (request_id, watch) = (self.request_id.clone(), self.watch);
+            let call = IncomingCall { caller, key, spec, request_id, watch };
             MeteredCall::new(metering, engine, call)
         });
         self.metered.as_deref()
@@ -73,11 +79,20 @@ impl CallScope {
     ) -> Call {
         let charge = self.metered.clone().map(|metered| metered as Arc<dyn Charge>);
         let request_id = self.request_id.clone();
-        Call { admitted: admission, request_id, fields, idempotency_key, charge, options, attachment }
+        Call {
+            admitted: admission,
+            request_id,
+            fields,
+            idempotency_key,
+            charge,
+            options,
+            attachment,
+            held: None,
+        }
     }
 
     /// Notes what the operation came to.
-    pub(crate) fn note(&mut self, queries: u32, code: Option<Code>) {
+    pub(crate) fn note(&mut self, queries: Queries, code: Option<Code>) {
         (self.queries, self.code) = (queries, code);
     }
 
@@ -122,8 +137,9 @@ impl CallScope {
             status,
             // To the microsecond; more digits would cost more than they say.
             ms = f64::from(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX)) / 1e3,
-            queries = self.queries,
-            request_id = self.request_id,
+            queries = self.queries.statements,
+            round_trips = self.queries.round_trips,
+            request_id = &*self.request_id,
             "Answered"
         );
     }

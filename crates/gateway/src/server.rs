@@ -20,8 +20,9 @@ use crate::client_stream::ClientStream;
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::edge::EdgeIo;
 use crate::listener::{Handler, HttpListener, no_longer_busy, silence, stopped};
-use crate::transport::{PeerAddress, Transport, wait};
-use crate::{AuthServer, Gateway, MetricsServer, Outgoing, Tls, http2, mqtt};
+use crate::on_wake::OnWake;
+use crate::transport::{Transport, first_byte, wait};
+use crate::{AuthServer, ConsoleServer, Gateway, MetricsServer, Outgoing, Tls, http2, mqtt};
 
 /// About the largest head that is read.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -50,6 +51,12 @@ impl Handler for MetricsServer {
     }
 }
 
+impl Handler for ConsoleServer {
+    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
+        Box::pin(std::future::ready(self.answer(request).map(Outgoing::Whole)))
+    }
+}
+
 /// Serves HTTP/1 and HTTP/2 on `listener`, under TLS if there is a certificate, until `stop` turns true; then lets the calls
 /// under way end, and returns.
 pub async fn serve(
@@ -63,7 +70,7 @@ pub async fn serve(
     let stopping = stop.clone();
     let http = Arc::new(HttpListener { handler, engine, tls });
     let serve = |stream, peer, permit| {
-        serve_http(stream, peer, Transport::new(permit), http.clone(), stopping.clone())
+        serve_http(stream, peer, Transport::new(permit, peer.ip()), http.clone(), stopping.clone())
     };
     accept(listener, limits, stop, serve).await;
 }
@@ -77,7 +84,8 @@ pub async fn serve_mqtt(
 ) {
     let limits = gateway.calls.connections.limits.clone();
     let serve = |stream, peer: SocketAddr, permit| {
-        mqtt::serve_tcp(stream, peer.ip(), tls.clone(), gateway.calls.clone(), Transport::new(permit))
+        let transport = Transport::new(permit, peer.ip());
+        mqtt::serve_tcp(stream, peer.ip(), tls.clone(), gateway.calls.clone(), transport)
     };
     accept(listener, limits, stop, serve).await;
 }
@@ -110,9 +118,11 @@ async fn accept<F: Future<Output = ()> + Send + 'static>(
                     limit_unsent(&stream);
                     let serving = serve(stream, peer, permit.clone());
                     connections.spawn(async move {
+                        let cut = std::pin::pin!(permit.cut());
                         tokio::select! {
+                            biased;
                             () = serving => {}
-                            () = permit.cut() => {}
+                            () = OnWake::new(cut) => {}
                         }
                     });
                 }
@@ -142,32 +152,58 @@ async fn serve_http(
     // Who says nothing costs no more than the socket.
     tokio::select! {
         biased;
-        _ = stream.readable() => {}
+        () = first_byte(&stream) => {}
         () = silence(&transport) => return,
         () = stopped(&mut stop) => return,
     }
-    let opening = Box::pin(open(stream, peer, &listener, &transport));
-    let (stream, speaks_http2) = tokio::select! {
+    let opened = tokio::select! {
         biased;
-        opened = opening => match opened {
-            Ok(opened) => opened,
-            Err(error) => return tracing::debug!(%error, %peer, "Connection ended before it spoke HTTP"),
-        },
+        opened = boxed_opening(stream, peer, listener.clone(), transport.clone()) => opened,
         () = stopped(&mut stop) => return,
     };
-    if speaks_http2 {
-        Box::pin(http2::serve(stream, peer, transport, listener, stop)).await;
-    } else {
-        Box::pin(serve_requests(stream, peer, transport, listener, stop)).await;
+    match opened {
+        Ok((stream, true)) => boxed_streams(stream, peer, transport, listener, stop).await,
+        Ok((stream, false)) => boxed_requests(stream, peer, transport, listener, stop).await,
+        Err(error) => tracing::debug!(%error, %peer, "Connection ended before it spoke HTTP"),
     }
+}
+
+/// Made here, like the next ones, so that the future of a silent connection has no room for it.
+fn boxed_opening(
+    stream: TcpStream,
+    peer: SocketAddr,
+    listener: Arc<HttpListener>,
+    transport: Transport,
+) -> BoxFuture<'static, io::Result<(ClientStream, bool)>> {
+    Box::pin(open(stream, peer, listener, transport))
+}
+
+fn boxed_streams(
+    stream: ClientStream,
+    peer: SocketAddr,
+    transport: Transport,
+    listener: Arc<HttpListener>,
+    stop: watch::Receiver<bool>,
+) -> BoxFuture<'static, ()> {
+    Box::pin(http2::serve(stream, peer, transport, listener, stop))
+}
+
+fn boxed_requests(
+    stream: ClientStream,
+    peer: SocketAddr,
+    transport: Transport,
+    listener: Arc<HttpListener>,
+    stop: watch::Receiver<bool>,
+) -> BoxFuture<'static, ()> {
+    Box::pin(serve_requests(stream, peer, transport, listener, stop))
 }
 
 /// Waits until it is known what the client speaks: whether it is HTTP/2.
 async fn open(
     stream: TcpStream,
     peer: SocketAddr,
-    listener: &HttpListener,
-    transport: &Transport,
+    listener: Arc<HttpListener>,
+    transport: Transport,
 ) -> io::Result<(ClientStream, bool)> {
     let mut stream = match &listener.tls {
         None => ClientStream::from(stream),
@@ -176,7 +212,7 @@ async fn open(
     tokio::select! {
         biased;
         speaks_http2 = stream.speaks_http2() => speaks_http2.map(|speaks_http2| (stream, speaks_http2)),
-        () = silence(transport) => Err(io::ErrorKind::TimedOut.into()),
+        () = silence(&transport) => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 
@@ -193,11 +229,14 @@ async fn serve_requests(
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (listener, transport) = (listener.clone(), of_request.clone());
         request.extensions_mut().insert(transport.clone());
-        request.extensions_mut().insert(PeerAddress(peer.ip()));
-        // Its head was read.
-        transport.step();
-        transport.serving.set(true);
+        transport.begin(request.headers());
+        let follows = !transport.has_read.is_set();
+        transport.has_read.set(false);
         async move {
+            if follows {
+                // It came together with the one before. Others have their turn in between.
+                tokio::task::yield_now().await;
+            }
             let answer = listener.answer(request).await;
             transport.serving.set(false);
             Ok::<_, std::convert::Infallible>(answer)
@@ -210,11 +249,21 @@ async fn serve_requests(
         .serve_connection(io, service)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
+    let is_stopped = async {
+        tokio::select! {
+            () = silence(&transport) => false,
+            () = transport.cut.notified() => false,
+            () = stopped(&mut stop) => true,
+        }
+    };
+    let is_stopped = std::pin::pin!(is_stopped);
     let ended = tokio::select! {
+        biased;
         ended = serving.as_mut() => ended,
-        () = silence(&transport) => return,
-        () = transport.cut.notified() => return,
-        () = stopped(&mut stop) => {
+        is_stopped = OnWake::new(is_stopped) => {
+            if !is_stopped {
+                return;
+            }
             serving.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = serving => ended,
@@ -226,5 +275,20 @@ async fn serve_requests(
     if let Err(error) = ended {
         // A peer that goes away or does not speak HTTP is everyday life at an edge.
         tracing::debug!(%error, %peer, "HTTP connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn future_bytes<A, B, C, D, E, R>(_: impl Fn(A, B, C, D, E) -> R) -> usize {
+        size_of::<R>()
+    }
+
+    #[test]
+    fn a_silent_connection_costs_little() {
+        let bytes = future_bytes(serve_http);
+        assert!(bytes < 1_024, "{bytes}");
     }
 }

@@ -12,7 +12,7 @@ use portico_engine::Engine;
 use portico_engine::input::{Fields, Node};
 use portico_events::limits::PING_EVERY;
 use portico_events::{Cursor, Feed, Filter, Frame, Resync, Shape, Start, StreamParams};
-use portico_kernel::{Problem, Sleep};
+use portico_kernel::{Problem, Sleep, Timestamp};
 
 use crate::calls::Calls;
 use crate::connections::{Connection, log_unreadable};
@@ -34,12 +34,14 @@ struct Sse {
     connection: Connection,
     feed: Feed,
     ping: Sleep,
+    /// When anything was sent last: only a quiet connection is pinged.
+    sent_at: Timestamp,
     /// What goes out before anything else.
     first: Option<Bytes>,
     /// The number up to which the client knows where it stands.
     told: i64,
     ended: bool,
-    request_id: String,
+    request_id: Box<str>,
     backlog: Option<Backlog>,
 }
 
@@ -106,9 +108,9 @@ pub(crate) async fn open(
     let backlog = transport.map(Backlog::new);
     let told = feed.position();
     let first = Some(beginning(&start, told, resync.as_ref()));
-    let (engine, ping) = (engine.clone(), engine.clock.sleep(PING_EVERY));
-    let request_id = request_id.to_owned();
-    let sse = Sse { engine, connection, feed, ping, first, told, ended: false, request_id, backlog };
+    let (engine, ping, sent_at) = (engine.clone(), engine.clock.sleep(PING_EVERY), engine.clock.now());
+    let request_id = request_id.into();
+    let sse = Sse { engine, connection, feed, ping, sent_at, first, told, ended: false, request_id, backlog };
     let begin = |scope: CallScope| -> BodyStream {
         // The call is over: what follows is counted as a connection.
         scope.finish(200, None);
@@ -156,23 +158,34 @@ impl Sse {
         if self.ended {
             return None;
         }
-        let events = async {
-            OptionFuture::from(self.backlog.as_ref().map(Backlog::drained)).await;
-            self.feed.next(&self.engine).await
-        };
-        tokio::select! {
-            end = self.connection.ended() => {
-                self.ended = true;
-                end.problem().map(|problem| error(&problem, &self.request_id))
-            }
-            frames = events => Some(match frames {
-                Ok(frames) => self.blocks(&frames),
-                Err(failure) => {
+        loop {
+            let events = async {
+                OptionFuture::from(self.backlog.as_ref().map(Backlog::drained)).await;
+                self.feed.next(&self.engine).await
+            };
+            tokio::select! {
+                biased;
+                end = self.connection.ended() => {
                     self.ended = true;
-                    error(&log_unreadable(&failure), &self.request_id)
+                    return end.problem().map(|problem| error(&problem, &self.request_id));
                 }
-            }),
-            () = self.ping.as_mut() => Some(self.ping()),
+                frames = events => return Some(match frames {
+                    Ok(frames) => self.blocks(&frames),
+                    Err(failure) => {
+                        self.ended = true;
+                        error(&log_unreadable(&failure), &self.request_id)
+                    }
+                }),
+                () = self.ping.as_mut() => {
+                    let clock = &self.engine.clock;
+                    let quiet = clock.now().since(self.sent_at);
+                    if quiet >= PING_EVERY {
+                        return Some(self.ping());
+                    }
+                    // Not set anew for each event, which would cost more than sending it.
+                    self.ping = clock.sleep(PING_EVERY.saturating_sub(quiet));
+                }
+            }
         }
     }
 
@@ -183,7 +196,7 @@ impl Sse {
     }
 
     fn written(&mut self, frames: &[Arc<Frame>]) -> Bytes {
-        self.ping = self.engine.clock.sleep(PING_EVERY);
+        self.sent_at = self.engine.clock.now();
         self.told = frames.last().map_or(self.told, |frame| frame.sequence);
         if let [frame] = frames {
             return frame.shape(Shape::Sse, block);
@@ -197,6 +210,7 @@ impl Sse {
 
     /// A sign of life. Where events of other types went by, it also tells the client how far.
     fn ping(&mut self) -> Bytes {
+        self.sent_at = self.engine.clock.now();
         self.ping = self.engine.clock.sleep(PING_EVERY);
         let position = self.feed.position();
         if self.told == position {

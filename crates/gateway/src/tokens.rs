@@ -1,8 +1,9 @@
 //! Tokens into callers, without a database when warm.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use portico_engine::{Engine, timed_out};
@@ -10,6 +11,7 @@ use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::Problem;
 use portico_metering::Metering;
+use quick_cache::Equivalent;
 use quick_cache::sync::Cache;
 
 use crate::Metrics;
@@ -20,12 +22,45 @@ const TOKENS_MAX: usize = 100_000;
 /// Longer than any token of ours.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
 
-/// Verifies tokens and remembers those that were good, by the SHA-256 of the whole token. Every use asks whether the
-/// token has ended or was revoked since.
+/// Verifies tokens and remembers those that were good, whole. Every use asks whether the token has ended or was revoked
+/// since.
 pub(crate) struct Tokens {
     identity: Arc<Identity>,
     metering: Arc<Metering>,
-    cache: Cache<[u8; 32], Credential>,
+    cache: Cache<GoodToken, Credential>,
+}
+
+/// A token that was good. It is found by a hash with a key of this process, which says little, so every byte is compared;
+/// and in a time that tells nobody how many of them are right.
+struct GoodToken(Box<[u8]>);
+
+/// A token as it is sent.
+struct SentToken<'a>(&'a [u8]);
+
+impl PartialEq for GoodToken {
+    fn eq(&self, other: &Self) -> bool {
+        verify_slices_are_equal(&self.0, &other.0).is_ok()
+    }
+}
+
+impl Eq for GoodToken {}
+
+impl Hash for GoodToken {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Hash for SentToken<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Equivalent<GoodToken> for SentToken<'_> {
+    fn equivalent(&self, known: &GoodToken) -> bool {
+        verify_slices_are_equal(self.0, &known.0).is_ok()
+    }
 }
 
 /// The token of a request; `None` when it has none.
@@ -64,16 +99,15 @@ impl Tokens {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(refused());
         }
-        let mut key = [0; 32];
-        key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        if let Some(credential) = self.cache.get(&key) {
+        let sent = SentToken(token.as_bytes());
+        if let Some(credential) = self.cache.get(&sent) {
             let now = engine.clock.now();
             if self.identity.is_valid(credential.verified(), now)? {
                 metrics.token_known(true);
                 self.identity.note_use(credential.verified(), now);
                 return Ok(credential);
             }
-            self.cache.remove(&key);
+            self.cache.remove(&sent);
         }
         metrics.token_known(false);
         // Boxed, because the way through the database is large and seldom taken.
@@ -83,7 +117,7 @@ impl Tokens {
         self.identity.note_use(&verified, engine.clock.now());
         let rate_limit_key = self.metering.rate_limit_key(&verified.caller);
         let credential = Credential::new(verified, rate_limit_key);
-        self.cache.insert(key, credential.clone());
+        self.cache.insert(GoodToken(token.as_bytes().into()), credential.clone());
         Ok(credential)
     }
 

@@ -9,11 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use http::Request;
+use http::{HeaderMap, Request};
 use portico_kernel::Clock;
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::connection_limits::ConnectionPermit;
+use crate::pace::PACE_WAIT_MAX;
+use crate::party::{Buckets, Party};
 
 /// What a handler, the connection beneath it and the server tell each other.
 #[derive(Debug, Clone, Default)]
@@ -47,23 +50,32 @@ impl Flag {
 }
 
 impl Transport {
-    /// The transport of a connection that may stay as long as `permit` says.
-    pub(crate) fn new(permit: Arc<ConnectionPermit>) -> Self {
-        Self(Arc::new(TransportState { permit: Some(permit), ..TransportState::default() }))
+    /// The transport of a connection from that address that may stay as long as `permit` says.
+    pub(crate) fn new(permit: Arc<ConnectionPermit>, peer: IpAddr) -> Self {
+        Self(Arc::new(TransportState {
+            permit: Some(permit),
+            peer: Some(PeerAddress(peer)),
+            ..TransportState::default()
+        }))
     }
 
     /// The transport of a stream on this connection.
     pub(crate) fn stream(&self) -> Self {
-        let (permit, connection) = (self.permit.clone(), Some(self.clone()));
-        Self(Arc::new(TransportState { permit, connection, ..TransportState::default() }))
+        Self(Arc::new(TransportState {
+            permit: self.permit.clone(),
+            peer: self.peer,
+            connection: Some(self.clone()),
+            ..TransportState::default()
+        }))
     }
 }
 
-/// How many requests of a connection are being worked on, and how many answers go on and on. Over HTTP/1 it is one.
+/// What the streams of a connection do: how many of them.
 #[derive(Debug, Default)]
 struct Load {
     working: u32,
     streaming: u32,
+    answering: u32,
 }
 
 /// Counts one more or one fewer; returns whether there are any.
@@ -92,6 +104,11 @@ impl Refusals {
         self.0.store(in_a_row, Ordering::Relaxed);
     }
 
+    /// The connection is to end with the next answer.
+    pub(crate) fn end(&self) {
+        self.0.store(REFUSALS_MAX, Ordering::Relaxed);
+    }
+
     /// Are there so many that the connection is to end?
     pub(crate) fn are_too_many(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= REFUSALS_MAX
@@ -102,6 +119,8 @@ impl Refusals {
 pub(crate) struct TransportState {
     /// Counts the connection for as long as anything of it is left; `None` for a request that came over none.
     permit: Option<Arc<ConnectionPermit>>,
+    /// Who is at the other end.
+    peer: Option<PeerAddress>,
     /// The connection of a stream; `None` for a connection.
     connection: Option<Transport>,
     load: Mutex<Load>,
@@ -112,6 +131,8 @@ pub(crate) struct TransportState {
     pub(crate) unread: Flag,
     /// Does an operation run for a request that was read whole?
     working: Flag,
+    /// Is the answer of a client that has authenticated on its way, or written?
+    answering: Flag,
     /// Does an answer wait for the peer to take it?
     pub(crate) blocked: Flag,
     /// Has a request been read, and not answered yet?
@@ -126,6 +147,10 @@ pub(crate) struct TransportState {
     written: AtomicU64,
     drained: Notify,
     refusals: Refusals,
+    /// Where a proxy says that the client of its last request is.
+    behind_proxy: Mutex<Option<Buckets>>,
+    /// Were any bytes read since the last request?
+    pub(crate) has_read: Flag,
     /// Grows with every request and every piece of an answer that the peer takes.
     steps: AtomicU32,
 }
@@ -136,15 +161,36 @@ impl TransportState {
         self.connection.as_ref().map_or(self, |connection| &connection.0)
     }
 
+    /// Sets a flag of a request, and tells `permit` whether it is set for any of the connection's.
+    fn set(
+        &self,
+        flag: &Flag,
+        value: bool,
+        number: fn(&mut Load) -> &mut u32,
+        permit: fn(&ConnectionPermit, bool),
+    ) {
+        let before = flag.swap(value);
+        let Some(held) = &self.permit else { return };
+        match &self.connection {
+            None => permit(held, value),
+            Some(_) if before == value => {}
+            Some(connection) => {
+                // Told while it is locked, so that what is told last is what holds.
+                let mut load = connection.load.lock().unwrap_or_else(PoisonError::into_inner);
+                permit(held, count(number(&mut load), value));
+            }
+        }
+    }
+
     /// Is it a proxy's, behind which anybody may be?
     pub(crate) fn is_of_proxy(&self) -> bool {
         self.permit.as_ref().is_some_and(|permit| permit.is_of_proxy())
     }
 
-    /// The client has authenticated.
-    pub(crate) fn set_authenticated(&self) {
-        self.permit.as_ref().inspect(|permit| permit.set_authenticated());
+    /// The client has authenticated, and acts for that party; returns whether it may have one more connection.
+    pub(crate) fn set_authenticated(&self, party: &Party) -> bool {
         self.connection().strangers.get().inspect(|strangers| strangers.close());
+        self.permit.as_ref().is_none_or(|permit| permit.set_authenticated(party))
     }
 
     /// The answers of the connection.
@@ -152,16 +198,15 @@ impl TransportState {
         &self.connection().refusals
     }
 
+    /// An answer is on its way, or has been written.
+    pub(crate) fn set_answering(&self, answering: bool) {
+        self.set(&self.answering, answering, |load| &mut load.answering, ConnectionPermit::set_answering);
+    }
+
     /// Does an operation run for a request that was read whole? A request that is still coming in is worth no more than
     /// silence: whoever sends it may take their time.
     pub(crate) fn set_working(&self, working: bool) {
-        if self.working.swap(working) == working {
-            return;
-        }
-        let connection = self.connection();
-        let mut load = connection.load.lock().unwrap_or_else(PoisonError::into_inner);
-        let busy = count(&mut load.working, working);
-        self.permit.as_ref().inspect(|permit| permit.set_busy(busy));
+        self.set(&self.working, working, |load| &mut load.working, ConnectionPermit::set_busy);
     }
 
     /// It carries something that lasts, for a client that has authenticated.
@@ -171,18 +216,71 @@ impl TransportState {
 
     /// Does the answer go on and on?
     pub(crate) fn set_streaming(&self, streaming: bool) {
-        if self.streaming.swap(streaming) == streaming {
-            return;
-        }
-        let connection = self.connection();
-        let mut load = connection.load.lock().unwrap_or_else(PoisonError::into_inner);
-        let streaming = count(&mut load.streaming, streaming);
-        self.permit.as_ref().inspect(|permit| permit.set_streaming(streaming));
+        self.set(&self.streaming, streaming, |load| &mut load.streaming, ConnectionPermit::set_streaming);
     }
 
-    /// Does an answer on the connection go on and on?
+    /// The stream is over: it may have been given up half-way, and its connection goes on.
+    pub(crate) fn end_stream(&self) {
+        self.set_working(false);
+        self.set_streaming(false);
+        self.set_answering(false);
+    }
+
+    /// Does an answer on one of its streams go on and on?
     pub(crate) fn has_streams(&self) -> bool {
-        self.connection().load.lock().unwrap_or_else(PoisonError::into_inner).streaming > 0
+        self.load.lock().unwrap_or_else(PoisonError::into_inner).streaming > 0
+    }
+
+    /// Waits until a request may be answered of a client whom nobody knows; returns whether it may. Where others of its
+    /// network are in the way, it goes at the pace of `known`, if that is somebody.
+    pub(crate) async fn admit_stranger(&self, known: impl FnOnce() -> Option<Party>) -> bool {
+        let Some((permit, origin)) = self.origin() else { return true };
+        let paces = permit.paces();
+        let span = match paces.take(&buckets(origin)) {
+            Some(Duration::ZERO) => return true,
+            span => known().map_or(span, |known| paces.take(&[known])),
+        };
+        if let Some(span) = span {
+            wait(span).await;
+        }
+        span.is_some()
+    }
+
+    /// Lets a refusal wait that others of the same party precede; returns whether it did. `None` stands for somebody whom
+    /// nobody knows.
+    pub(crate) async fn wait_with_refusal(&self, party: Option<Party>) -> bool {
+        let place = match party {
+            Some(party) => self.permit.as_deref().map(|permit| (permit, vec![party])),
+            None => self.origin().map(|(permit, origin)| (permit, buckets(origin))),
+        };
+        let Some((permit, parties)) = place else { return false };
+        let span = permit.paces().take(&parties).unwrap_or(PACE_WAIT_MAX);
+        if span.is_zero() {
+            return false;
+        }
+        wait(span).await;
+        true
+    }
+
+    /// A request has come with these headers, in which a proxy says for whom.
+    pub(crate) fn begin(&self, headers: &HeaderMap) {
+        // Its head was read.
+        self.step();
+        self.serving.set(true);
+        if let Some(permit) = self.permit.as_ref().filter(|permit| permit.is_of_proxy()) {
+            *self.behind_proxy.lock().unwrap_or_else(PoisonError::into_inner) = permit.client(headers);
+        }
+    }
+
+    /// Where the client is, unless it may be anybody behind a proxy.
+    fn origin(&self) -> Option<(&ConnectionPermit, Buckets)> {
+        let permit = self.permit.as_ref()?;
+        let origin = if permit.is_of_proxy() {
+            *self.behind_proxy.lock().unwrap_or_else(PoisonError::into_inner)
+        } else {
+            Some(permit.buckets())
+        };
+        origin.map(|origin| (&**permit, origin))
     }
 
     /// Resolves when the connection must end to make room for another.
@@ -195,8 +293,8 @@ impl TransportState {
 
     /// A stopping server waits for this; not for a request that is still coming in.
     pub(crate) fn is_working(&self) -> bool {
-        let load = self.connection().load.lock().unwrap_or_else(PoisonError::into_inner);
-        load.working > 0 || load.streaming > 0
+        let load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
+        self.working.is_set() || self.streaming.is_set() || load.working > 0 || load.streaming > 0
     }
 
     /// The next answer has a body of so many bytes, which may look like anything.
@@ -244,16 +342,54 @@ impl TransportState {
     }
 }
 
+fn buckets(origin: Buckets) -> Vec<Party> {
+    origin.each().map(Party::Bucket).collect()
+}
+
+/// Resolves once the peer has sent something, or has gone. Readiness alone may be told too early, and then a silent peer
+/// would have all that a request needs.
+pub(crate) async fn first_byte(stream: &TcpStream) {
+    // Whoever reads next meets the error again.
+    let _ = stream.peek(&mut [0]).await;
+}
+
 /// Whoever is at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct PeerAddress(pub IpAddr);
 
 /// Who sent the request; the machine itself for one that came over no connection.
 pub(crate) fn peer_address<B>(request: &Request<B>) -> IpAddr {
-    request.extensions().get::<PeerAddress>().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0)
+    // A test says it by itself.
+    let of_transport = || request.extensions().get::<Transport>().and_then(|transport| transport.peer);
+    let peer = request.extensions().get::<PeerAddress>().copied().or_else(of_transport);
+    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0)
 }
 
 /// The clock of connections: real time, whatever the engine's clock says, because peers live in real time.
 pub(crate) fn wait(span: Duration) -> portico_kernel::Sleep {
     portico_engine::clock::SystemClock.sleep(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_only_connects_has_sent_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (silent, _) = listener.accept().await.unwrap();
+        // Whatever the system tells of the connection is told by now.
+        silent.writable().await.unwrap();
+        tokio::select! {
+            biased;
+            () = first_byte(&silent) => panic!("it has sent something"),
+            () = tokio::task::yield_now() => {}
+        }
+        peer.write_all(b"a").await.unwrap();
+        first_byte(&silent).await;
+    }
 }

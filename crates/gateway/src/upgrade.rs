@@ -1,5 +1,6 @@
 //! Opening connections that stay: server-sent events, and HTTP that becomes a WebSocket.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -18,6 +19,7 @@ use crate::client_stream::ClientStream;
 use crate::connections::Connection;
 use crate::credential::Credential;
 use crate::incoming::IncomingRequest;
+use crate::on_wake::OnWake;
 use crate::outgoing::HttpAnswer;
 use crate::preauth::first_frame;
 use crate::transport::Transport;
@@ -92,9 +94,11 @@ pub(crate) fn upgrade(
     let transport = parts.extensions.get::<Transport>().cloned().unwrap_or_default();
     tokio::spawn(async move {
         let Some((stream, read)) = upgraded(upgrade).await else { return };
+        let ended = pin!(transport.ended_for_room());
         tokio::select! {
+            biased;
             () = serve(protocol, peer, stream, read, calls, &transport) => {}
-            () = transport.ended_for_room() => {}
+            () = OnWake::new(ended) => {}
         }
     });
     Ok(handshake.response())

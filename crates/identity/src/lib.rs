@@ -40,9 +40,9 @@ use portico_engine::ports::{Enrolment, Mailer};
 use portico_webauthn::RelyingParty;
 use url::Url;
 
-pub use http::Arrival;
 pub use http::response::oauth_refusal;
 pub use http::routes::{ROUTES, Route, open_to_any_origin};
+pub use http::{Arrival, client_address, is_page};
 pub use oauth::client::NewApp;
 pub use oauth::refresh::RefreshTokenDays;
 pub use people::{CreatedPerson, NewPerson, People};

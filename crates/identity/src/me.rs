@@ -1,5 +1,7 @@
 //! Who the caller is.
 
+use std::sync::Arc;
+
 use portico_engine::{Ctx, Operation, Spec, Tool};
 use portico_kernel::{Caller, Category, Problem};
 use schemars::JsonSchema;
@@ -19,9 +21,9 @@ impl Operation for GetMe {
         .scope("identity:read")
         .category(Category::Read);
     type Area = Identity;
-    type Answer = Caller;
+    type Answer = Arc<Caller>;
 
-    async fn run(self, _: &Identity, ctx: &mut Ctx) -> Result<Caller, Problem> {
-        Ok(ctx.caller().clone())
+    async fn run(self, _: &Identity, ctx: &mut Ctx) -> Result<Arc<Caller>, Problem> {
+        Ok(ctx.shared_caller().clone())
     }
 }

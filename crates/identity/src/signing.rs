@@ -101,7 +101,7 @@ impl SigningKeys {
     pub async fn refresh(&self, engine: &Engine) -> Result<(), Problem> {
         let mut tx = engine.db.read().await?;
         let rows = sql::signing_keys(&mut tx).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let known = self.current();
         let same = rows
             .iter()
@@ -166,7 +166,7 @@ impl SigningKeys {
     pub async fn list(&self, engine: &Engine) -> Result<Vec<SigningKeyInfo>, Problem> {
         let mut tx = engine.db.read().await?;
         let rows = sql::signing_keys(&mut tx).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let now = engine.clock.now();
         let active = active(&rows, now);
         let state = |index: usize| match index.cmp(&active) {
@@ -256,7 +256,7 @@ impl RefreshSigningKeys {
     async fn retire(&self, engine: &Engine, id: &str, now: Timestamp) -> Result<(), Problem> {
         let mut tx = engine.db.read().await?;
         let spent = sql::is_signing_key_spent(&mut tx, id, now).await?;
-        tx.rollback().await?;
+        tx.rollback();
         if spent {
             // It signs no more, so that nothing can have come between.
             let mut tx = engine.db.write().await?;

@@ -59,7 +59,10 @@ pub struct Caller {
 
 #[expect(clippy::ref_option, reason = "serde passes the field as it is")]
 fn granted<S: Serializer>(scopes: &Option<ScopeSet>, serializer: S) -> Result<S::Ok, S::Error> {
-    scopes.clone().unwrap_or_default().serialize(serializer)
+    match scopes {
+        Some(scopes) => scopes.serialize(serializer),
+        None => ScopeSet::default().serialize(serializer),
+    }
 }
 
 impl Caller {

@@ -99,9 +99,9 @@ impl<K: Kind> Id<K> {
     }
 }
 
-impl<K: Kind> fmt::Display for Id<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Written in one piece: every answer and every line of the log has some.
+impl<K: Kind> Id<K> {
+    /// Gives the text of the id to `take`, written in one piece: every answer and every line of the log has some.
+    pub fn with_text<T>(self, take: impl FnOnce(&str) -> T) -> T {
         let mut ulid = [0; ulid::ULID_LEN];
         let ulid = self.0.array_to_str(&mut ulid);
         let mut whole = [0; PREFIX_BYTES_MAX + 1 + ulid::ULID_LEN];
@@ -110,7 +110,13 @@ impl<K: Kind> fmt::Display for Id<K> {
         prefix.copy_from_slice(K::PREFIX.as_bytes());
         rest[0] = b'_';
         rest[1..].copy_from_slice(ulid.as_bytes());
-        f.write_str(str::from_utf8(&whole[..length]).unwrap_or_default())
+        take(str::from_utf8(&whole[..length]).unwrap_or_default())
+    }
+}
+
+impl<K: Kind> fmt::Display for Id<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.with_text(|text| f.write_str(text))
     }
 }
 
@@ -170,7 +176,7 @@ impl<K> Hash for Id<K> {
 
 impl<K: Kind> Serialize for Id<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        self.with_text(|text| serializer.serialize_str(text))
     }
 }
 

@@ -29,7 +29,7 @@ pub struct MeteredCall {
     price: u32,
     at: Timestamp,
     watch: Stopwatch,
-    request_id: String,
+    request_id: Arc<str>,
     state: Mutex<CallState>,
 }
 
@@ -71,7 +71,7 @@ pub struct IncomingCall<'a> {
     /// The operation.
     pub spec: &'a Spec,
     /// The id of the request.
-    pub request_id: &'a str,
+    pub request_id: Arc<str>,
     /// Runs since the request came in.
     pub watch: Stopwatch,
 }
@@ -93,7 +93,7 @@ impl MeteredCall {
             price: spec.category.map_or(0, |category| u32::try_from(category.units()).unwrap_or(u32::MAX)),
             at: engine.clock.now(),
             watch,
-            request_id: request_id.to_owned(),
+            request_id,
             state: Mutex::new(CallState { account: caller.org, ..CallState::default() }),
         }))
     }
@@ -165,7 +165,7 @@ impl MeteredCall {
         self.record(&mut state, status, code).unwrap_or_else(|problem| {
             // Seldom: admission made sure that the journal has room.
             self.metering.metrics.not_recorded(1);
-            tracing::error!(cause = ?problem.cause(), request_id = self.request_id, "Failed to record a call in the journal");
+            tracing::error!(cause = ?problem.cause(), request_id = &*self.request_id, "Failed to record a call in the journal");
             true
         })
     }
@@ -291,6 +291,20 @@ impl Metering {
             RateLimitDecision::Limited(status) => Err(rate_limited(status)),
             RateLimitDecision::NeedsShare => Err(share_missing()),
         }
+    }
+
+    /// Refuses somebody whose minute is used up, as far as that is known here; counts nothing.
+    pub fn check_slot(
+        &self,
+        engine: &Engine,
+        key: &RateLimitKey,
+        account: Option<AccountId>,
+    ) -> Result<(), Problem> {
+        let at = engine.clock.now();
+        let meter = account.and_then(|account| Some(self.accounts.get(&(account, Month::of(at)))?.clone()));
+        let Some(meter) = meter.filter(|meter| meter.has_plan()) else { return Ok(()) };
+        let status = key.limiter().status(at, meter.calls_per_minute());
+        if status.remaining == 0 { Err(rate_limited(status)) } else { Ok(()) }
     }
 
     /// Fails unless the journal has room for a call of that account. When the journal cannot grow, what is left of it is

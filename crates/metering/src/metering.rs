@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use dashmap::DashMap;
+use foldhash::fast::{FixedState, RandomState};
 use portico_engine::Engine;
 use portico_engine::ports::Directory;
 use portico_kernel::{AccountId, Caller, Code, Entropy, Month, Problem, RequestId, Timestamp, seconds};
@@ -27,10 +28,10 @@ pub struct Metering {
     /// May other servers use the same database?
     pub(crate) shared: bool,
     journal: OnceLock<Journal>,
-    operations: OnceLock<HashMap<&'static str, u16>>,
+    operations: OnceLock<HashMap<&'static str, u16, FixedState>>,
     pub(crate) position: tokio::sync::Mutex<JournalPosition>,
-    pub(crate) accounts: DashMap<(AccountId, Month), Arc<AccountMeter>>,
-    pub(crate) rate_limit_keys: DashMap<SubjectId, Arc<RateLimitKey>>,
+    pub(crate) accounts: DashMap<(AccountId, Month), Arc<AccountMeter>, RandomState>,
+    pub(crate) rate_limit_keys: DashMap<SubjectId, Arc<RateLimitKey>, RandomState>,
     pub(crate) refusals: RefusalCounts,
     pub(crate) logged: LoggedToday,
     /// The counters for the metrics listener.
@@ -47,8 +48,8 @@ impl Metering {
             journal: OnceLock::new(),
             operations: OnceLock::new(),
             position: tokio::sync::Mutex::default(),
-            accounts: DashMap::new(),
-            rate_limit_keys: DashMap::new(),
+            accounts: DashMap::default(),
+            rate_limit_keys: DashMap::default(),
             refusals: RefusalCounts::default(),
             logged: LoggedToday::default(),
             metrics: Arc::default(),

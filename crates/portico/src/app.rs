@@ -215,6 +215,7 @@ impl Areas {
             identity.clone(),
             events.clone(),
             ConnectionLimits::new(environment.connections.clone()),
+            shared,
         );
         Ok(Self { identity, accounts, mail, metering, webhooks, events, connections })
     }

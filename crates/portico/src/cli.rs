@@ -33,7 +33,11 @@ enum Command {
     /// Bring the database up to date
     Migrate,
     /// Print the OpenAPI document of the public API
-    Openapi,
+    Openapi {
+        /// With what only a person may call, signed in to the console
+        #[arg(long)]
+        persons: bool,
+    },
     /// Print the catalogue of event types
     Events,
     /// Print the schema of the database
@@ -79,7 +83,10 @@ impl Cli {
             Command::Serve => serve(&config, more).await?,
             Command::Migrate => migrate(&config).await?,
             Command::Events => println!("{}", events(&config)?),
-            Command::Openapi => println!("{}", openapi(&config)?),
+            Command::Openapi { persons } => {
+                let cut = if persons { Cut::persons() } else { Cut::public() };
+                println!("{}", openapi(&config, &cut)?);
+            }
             Command::Schema => print!("{}", portico_store::schema()?),
             Command::Config(ConfigCommand::Check) => println!("{}", config.describe()),
             Command::Doctor => return Ok(report(&doctor::examine(&config).await)),
@@ -112,9 +119,9 @@ fn bare_registry(config: &Config) -> Result<Registry, Failure> {
     Ok(Areas::new(&config.environment, false)?.registry(&config.environment.base_url, Vec::new())?)
 }
 
-/// The OpenAPI document of the public API.
-pub fn openapi(config: &Config) -> Result<String, Failure> {
-    let document = document(&bare_registry(config)?, &config.environment.base_url, &Cut::public());
+/// The OpenAPI document of what `cut` holds.
+pub fn openapi(config: &Config, cut: &Cut) -> Result<String, Failure> {
+    let document = document(&bare_registry(config)?, &config.environment.base_url, cut);
     Ok(serde_json::to_string_pretty(&document)?)
 }
 

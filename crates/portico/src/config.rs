@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use portico_accounts::FreeTeamsPerPerson;
-use portico_gateway::Origins;
+use portico_gateway::{ConsoleAddresses, Origins};
 use portico_identity::RefreshTokenDays;
 use portico_kernel::{Plan, Plans, Timestamp};
 use portico_mail::Smtp;
@@ -42,6 +42,8 @@ pub struct Config {
     pub listen_api: Option<String>,
     /// Where the identity provider listens.
     pub listen_auth: Option<String>,
+    /// Where the console listens.
+    pub listen_console: Option<String>,
     /// Where MQTT listens, without TLS.
     pub listen_mqtt: Option<String>,
     /// Where MQTT listens with TLS, if there is a certificate.
@@ -132,19 +134,20 @@ impl Config {
         let plans = Plans::default().configured(settings.plans.unwrap_or_default(), &written_at);
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from("data"));
         let listen_api = listen("listen_api", settings.listen_api, "127.0.0.1:8080")?;
-        let listen_auth = listen("listen_auth", settings.listen_auth, "127.0.0.1:8081")?;
+        let listen_auth = listen("listen_auth", settings.listen_auth, "localhost:8081")?;
+        let listen_console = listen("listen_console", settings.listen_console, "localhost:8082")?;
         let tls = TlsSettings::read(
             (settings.tls_certificate, settings.tls_key),
             (settings.auth_tls_certificate, settings.auth_tls_key),
+            (settings.console_tls_certificate, settings.console_tls_key),
             (settings.mqtt_tls_certificate, settings.mqtt_tls_key),
         )?;
-        let listen_mqtts = listen("listen_mqtts", settings.listen_mqtts, "0.0.0.0:8883")?;
         let here = |listen: &Option<String>, tls: &Option<TlsFiles>| {
             let scheme = if tls.is_some() { "https" } else { "http" };
-            format!("{scheme}://{}", listen.as_deref().unwrap_or("127.0.0.1"))
+            format!("{scheme}://{}", listen.as_deref().unwrap_or("localhost"))
         };
-        let console_url =
-            url("console_url", settings.console_url.unwrap_or_else(|| "http://127.0.0.1:8082".to_owned()))?;
+        let console_url = settings.console_url.unwrap_or_else(|| here(&listen_console, &tls.console));
+        let console_url = url("console_url", console_url)?;
         let trusted_proxies = networks("trusted_proxies", settings.trusted_proxies)?;
         let others = settings.allow_origins.unwrap_or_default();
         let others = others.split(',').map(str::trim).filter(|origin| !origin.is_empty());
@@ -163,6 +166,7 @@ impl Config {
                 connections: file_limit::connections(
                     settings.max_connections,
                     settings.max_connections_per_address,
+                    settings.max_connections_per_account,
                     &trusted_proxies,
                 )?,
                 trusted_proxies,
@@ -179,7 +183,8 @@ impl Config {
             },
             allow_origins,
             listen_mqtt: listen("listen_mqtt", settings.listen_mqtt, "127.0.0.1:1883")?,
-            listen_mqtts: listen_mqtts.filter(|_| tls.mqtt.is_some()),
+            listen_mqtts: listen("listen_mqtts", settings.listen_mqtts, "0.0.0.0:8883")?
+                .filter(|_| tls.mqtt.is_some()),
             tls,
             listen_metrics: listen("listen_metrics", settings.listen_metrics, "127.0.0.1:8083")?,
             log: level(settings.log.as_deref().unwrap_or("info"))?,
@@ -188,12 +193,19 @@ impl Config {
             data_dir,
             listen_api,
             listen_auth,
+            listen_console,
         })
     }
 
     /// The origins whose pages may call the API.
     pub fn origins(&self) -> Origins {
         self.allow_origins.iter().chain([&self.environment.console_url]).cloned().collect()
+    }
+
+    /// The addresses that the console works with.
+    pub fn console_addresses(&self) -> ConsoleAddresses {
+        let Environment { base_url, auth_url, console_url, .. } = self.environment.clone();
+        ConsoleAddresses { base_url, auth_url, console_url }
     }
 
     /// The keys and what was decided, for a person; a password in the database's address is left out.
@@ -215,6 +227,7 @@ impl Config {
             ("free_teams_per_person", environment.free_teams_per_person.0.to_string()),
             ("max_connections", environment.connections.total.to_string()),
             ("max_connections_per_address", environment.connections.per_network.to_string()),
+            ("max_connections_per_account", environment.connections.per_account.to_string()),
             ("egress_allow", environment.egress_allow.to_string()),
             ("egress_ca_file", environment.egress_roots.to_string()),
             ("egress_name_servers", listed(&environment.egress_name_servers)),
@@ -225,10 +238,12 @@ impl Config {
             ("mail_from", environment.smtp.as_ref().map(|smtp| smtp.from.clone()).unwrap_or_default()),
             ("listen_api", listen(&self.listen_api)),
             ("listen_auth", listen(&self.listen_auth)),
+            ("listen_console", listen(&self.listen_console)),
             ("listen_mqtt", listen(&self.listen_mqtt)),
             ("listen_mqtts", listen(&self.listen_mqtts)),
             ("tls_certificate", tls(&self.tls.api)),
             ("auth_tls_certificate", tls(&self.tls.auth)),
+            ("console_tls_certificate", tls(&self.tls.console)),
             ("mqtt_tls_certificate", tls(&self.tls.mqtt)),
             ("listen_metrics", listen(&self.listen_metrics)),
             ("blobs", environment.blobs.to_string()),
@@ -301,7 +316,8 @@ mod tests {
         let config = Config::load(Settings::default()).unwrap();
         assert_eq!(config.database_url, "sqlite:data/portico.db");
         assert_eq!(config.environment.base_url, "http://127.0.0.1:8080");
-        assert_eq!(config.environment.auth_url, "http://127.0.0.1:8081");
+        assert_eq!(config.environment.auth_url, "http://localhost:8081");
+        assert_eq!(config.environment.console_url, "http://localhost:8082");
         assert_eq!(config.environment.refresh_token_days.to_string(), "90");
         assert_eq!(config.environment.free_teams_per_person.0, 5);
     }
@@ -334,7 +350,8 @@ mod tests {
                     auth_tls_certificate = \"auth.pem\"\nauth_tls_key = \"auth.key\"";
         let config = Config::load(file(text).unwrap()).unwrap();
         assert_eq!(config.environment.base_url, "https://127.0.0.1:8080");
-        assert_eq!(config.environment.auth_url, "https://127.0.0.1:8081");
+        assert_eq!(config.environment.auth_url, "https://localhost:8081");
+        assert_eq!(config.environment.console_url, "https://localhost:8082");
         assert_eq!(config.listen_mqtts.as_deref(), Some("0.0.0.0:8883"));
         assert_eq!(config.tls.mqtt, config.tls.api);
         let description = config.describe();

@@ -49,8 +49,10 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
         findings.push(finding(what, Ok::<_, String>(())));
     }
     findings.extend(certificates(config));
-    let listeners = [&config.listen_api, &config.listen_auth, &config.listen_mqtt, &config.listen_metrics];
-    for address in listeners.into_iter().flatten().chain(&config.listen_mqtts) {
+    let Config { listen_api, listen_auth, listen_console, listen_mqtt, listen_mqtts, listen_metrics, .. } =
+        config;
+    let listeners = [listen_api, listen_auth, listen_console, listen_mqtt, listen_mqtts, listen_metrics];
+    for address in listeners.into_iter().flatten() {
         findings.push(finding(format!("listen on {address}"), TcpListener::bind(address).await.map(drop)));
     }
     findings
@@ -59,18 +61,14 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
 /// Reads the certificates as a start would, and holds them against the addresses that clients are told.
 fn certificates(config: &Config) -> impl Iterator<Item = Finding> {
     let Config { tls, environment, .. } = config;
-    let of_mqtt = tls.mqtt.as_ref().filter(|_| config.listen_mqtts.is_some());
     let listeners = [
-        ("the API", tls.api.as_ref().filter(|_| config.listen_api.is_some()), &environment.base_url),
-        (
-            "the identity provider",
-            tls.auth.as_ref().filter(|_| config.listen_auth.is_some()),
-            &environment.auth_url,
-        ),
-        ("MQTT", of_mqtt, &environment.base_url),
+        ("the API", &tls.api, &config.listen_api, &environment.base_url),
+        ("the identity provider", &tls.auth, &config.listen_auth, &environment.auth_url),
+        ("the console", &tls.console, &config.listen_console, &environment.console_url),
+        ("MQTT", &tls.mqtt, &config.listen_mqtts, &environment.base_url),
     ];
-    listeners.into_iter().filter_map(|(listener, files, address)| {
-        let files = files?;
+    listeners.into_iter().filter_map(|(listener, files, listen, address)| {
+        let files = files.as_ref().filter(|_| listen.is_some())?;
         Some(match Certificate::read(&files.certificate, &files.key) {
             Err(error) => finding(format!("certificate of {listener}"), Err(error)),
             Ok(certificate) => {

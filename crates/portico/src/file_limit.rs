@@ -18,16 +18,19 @@ const ADDRESS_PART: usize = 4;
 pub(crate) fn connections(
     total: Option<usize>,
     per_network: Option<usize>,
+    per_account: Option<usize>,
     proxies: &Networks,
 ) -> Result<ConnectionSettings, ConfigError> {
     let default = ConnectionSettings::default();
     let settings = ConnectionSettings {
         total: total.unwrap_or(default.total),
         per_network: per_network.unwrap_or(default.per_network),
+        per_account: per_account.unwrap_or(default.per_account),
         proxies: proxies.clone(),
     };
-    if settings.total == 0 || settings.per_network == 0 {
-        let message = "max_connections and max_connections_per_address must be at least 1";
+    if settings.total == 0 || settings.per_network == 0 || settings.per_account == 0 {
+        let message =
+            "max_connections, max_connections_per_address and max_connections_per_account must be at least 1";
         return Err(ConfigError(message.to_owned()));
     }
     Ok(settings)

@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
+use std::net::Ipv6Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,7 @@ fn lock(database: &Path) -> Result<File, Failure> {
 struct Listeners(Vec<(&'static str, TcpListener, ListenerService)>);
 
 /// What answers at a listener, and how many connections it may have.
+#[derive(Clone)]
 enum ListenerService {
     Http(Arc<dyn Handler>, Arc<ConnectionLimits>, Option<Tls>),
     Mqtt(Arc<Gateway>, Option<Tls>),
@@ -53,9 +55,22 @@ impl Listeners {
         service: ListenerService,
     ) -> Result<(), Failure> {
         let Some(address) = address else { return Ok(()) };
-        let bound = TcpListener::bind(address).await;
-        let listener = bound.map_err(|error| format!("cannot listen on {address} for {name}: {error}"))?;
-        self.0.push((name, listener, service));
+        let cannot = |error| format!("cannot listen on {address} for {name}: {error}");
+        // A browser that is given this name may come to either, so both are ours; not every machine has the second.
+        let families = address.strip_prefix("localhost:").map(|port| (format!("127.0.0.1:{port}"), port));
+        let Some((first, _)) = families else {
+            let listener = TcpListener::bind(address).await.map_err(cannot)?;
+            self.0.push((name, listener, service));
+            return Ok(());
+        };
+        let listener = TcpListener::bind(first).await.map_err(cannot)?;
+        let port = listener.local_addr()?.port();
+        self.0.push((name, listener, service.clone()));
+        match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
+            Ok(listener) => self.0.push((name, listener, service)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => return Err(cannot(error).into()),
+            Err(error) => tracing::debug!(%error, name, "Not listening on the loopback address of IPv6"),
+        }
         Ok(())
     }
 
@@ -69,8 +84,12 @@ impl Listeners {
     /// `ready api=… auth=…`, the line that whoever started us waits for.
     fn announce(&self) -> Result<(), Failure> {
         let mut line = String::from("ready");
+        let mut named = None;
         for (name, listener, _) in &self.0 {
-            write!(line, " {name}={}", listener.local_addr()?)?;
+            // Of two families, the first.
+            if named.replace(*name) != Some(*name) {
+                write!(line, " {name}={}", listener.local_addr()?)?;
+            }
         }
         let mut out = std::io::stdout();
         writeln!(out, "{line}")?;
@@ -81,18 +100,24 @@ impl Listeners {
 /// Binds every listener that is configured.
 async fn bind(server: &Server, config: &Config, connections: &Connections) -> Result<Listeners, Failure> {
     use ListenerService::{Http, Mqtt};
-    let Server { gateway, auth, metrics, .. } = server;
+    let Server { gateway, auth, console, metrics, .. } = server;
     let (limits, certificates) = (&connections.limits, &connections.certificates);
     let proxies = &config.environment.trusted_proxies;
     let tls = |files: &Option<TlsFiles>, is_strict: bool| {
         let certificate = files.as_ref().map(|files| files.open(certificates)).transpose()?;
         certificate.map(|certificate| Tls::http(&certificate, proxies.clone(), is_strict)).transpose()
     };
-    let of_api = tls(&config.tls.api, false)?;
-    let of_auth = tls(&config.tls.auth, is_strict(&config.environment.auth_url))?;
+    let http = |handler: Arc<dyn Handler>, files, is_strict| {
+        Ok::<_, String>(Http(handler, limits.clone(), tls(files, is_strict)?))
+    };
+    let (auth_url, console_url) = (&config.environment.auth_url, &config.environment.console_url);
+    let of_api = http(gateway.clone(), &config.tls.api, false)?;
+    let of_auth = http(auth.clone(), &config.tls.auth, is_strict(auth_url))?;
+    let of_console = http(console.clone(), &config.tls.console, is_strict(console_url))?;
     let mut listeners = Listeners(Vec::new());
-    listeners.add("api", config.listen_api.as_ref(), Http(gateway.clone(), limits.clone(), of_api)).await?;
-    listeners.add("auth", config.listen_auth.as_ref(), Http(auth.clone(), limits.clone(), of_auth)).await?;
+    listeners.add("api", config.listen_api.as_ref(), of_api).await?;
+    listeners.add("auth", config.listen_auth.as_ref(), of_auth).await?;
+    listeners.add("console", config.listen_console.as_ref(), of_console).await?;
     listeners.add("mqtt", config.listen_mqtt.as_ref(), Mqtt(gateway.clone(), None)).await?;
     if let (Some(listen), Some(files)) = (&config.listen_mqtts, &config.tls.mqtt) {
         let tls = Tls::mqtt(&files.open(certificates)?, proxies.clone())?;
@@ -127,7 +152,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     };
     app.accounts.check_plans(&app.engine).await.map_err(OpenError::Problem)?;
     app.metering.start(&app.engine).await.map_err(OpenError::Problem)?;
-    let server = Server::new(&app, config.origins())?;
+    let server = Server::new(&app, config.origins(), &config.console_addresses())?;
     let listeners = bind(&server, config, &app.connections).await?;
 
     let (stop, stopped) = watch::channel(false);

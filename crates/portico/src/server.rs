@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
-use portico_gateway::{AuthServer, Gateway, Metrics, MetricsServer, Origins, RouteError, Stopping};
+use portico_gateway::{
+    AuthServer, ConsoleAddresses, ConsoleFile, ConsoleServer, Gateway, Metrics, MetricsServer, Origins,
+    RouteError, Stopping,
+};
 
 use crate::App;
+
+/// The files of the console; none where it was not built before this binary was (`build.rs`).
+static CONSOLE: &[ConsoleFile] = &include!(concat!(env!("OUT_DIR"), "/console.rs"));
 
 /// The servers behind the listeners, wired for `serve` and for tests alike. They share one set of counters, and begin to
 /// refuse together when the process stops.
@@ -13,6 +19,8 @@ pub struct Server {
     pub gateway: Arc<Gateway>,
     /// Answers at the identity provider's address.
     pub auth: Arc<AuthServer>,
+    /// Answers at the console's address.
+    pub console: Arc<ConsoleServer>,
     /// Answers Prometheus.
     pub metrics: Arc<MetricsServer>,
     /// Tells the gateway and the identity provider that the process stops.
@@ -20,8 +28,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// The servers of `app`; pages of `origins` may call the API.
-    pub fn new(app: &App, origins: Origins) -> Result<Self, RouteError> {
+    /// The servers of `app`; pages of `origins` may call the API, and the console works with `addresses`.
+    pub fn new(app: &App, origins: Origins, addresses: &ConsoleAddresses) -> Result<Self, RouteError> {
         let (metrics, stopping) = (Arc::new(Metrics::new(&app.engine)), Stopping::default());
         let gateway = Gateway::new(
             app.engine.clone(),
@@ -33,8 +41,9 @@ impl Server {
             stopping.clone(),
         )?;
         let auth = AuthServer::new(app.engine.clone(), app.identity.clone(), stopping.clone());
+        let console = ConsoleServer::new(app.engine.clone(), CONSOLE, addresses);
         let metrics = MetricsServer::new(app.engine.clone(), metrics);
         let (gateway, auth, metrics) = (Arc::new(gateway), Arc::new(auth), Arc::new(metrics));
-        Ok(Self { gateway, auth, metrics, stopping })
+        Ok(Self { gateway, auth, console: Arc::new(console), metrics, stopping })
     }
 }

@@ -40,7 +40,7 @@ pub struct Settings {
     /// The address at which callers reach the identity provider; the issuer of tokens [default: where it listens]
     #[arg(long, env = "PORTICO_AUTH_URL", global = true, value_name = "URL")]
     pub auth_url: Option<String>,
-    /// The address of the console, whose pages may call the API [default: port 8082 here]
+    /// The address of the console, whose pages may call the API [default: where it listens]
     #[arg(long, env = "PORTICO_CONSOLE_URL", global = true, value_name = "URL")]
     pub console_url: Option<String>,
     /// Other origins whose pages may call the API, with commas between them
@@ -55,6 +55,9 @@ pub struct Settings {
     /// How many of them may come from one IPv4 address or one IPv6 network of 64 bits [default: 5000]
     #[arg(long, env = "PORTICO_MAX_CONNECTIONS_PER_ADDRESS", global = true, value_name = "NUMBER")]
     pub max_connections_per_address: Option<usize>,
+    /// How many of them may be of clients that act in one account; idle ones give way [default: 2000]
+    #[arg(long, env = "PORTICO_MAX_CONNECTIONS_PER_ACCOUNT", global = true, value_name = "NUMBER")]
+    pub max_connections_per_account: Option<usize>,
     /// How many days after a person let an app in its refresh tokens end, however often they were used [default: 90]
     #[arg(long, env = "PORTICO_REFRESH_TOKEN_DAYS", global = true, value_name = "DAYS")]
     pub refresh_token_days: Option<u16>,
@@ -80,9 +83,12 @@ pub struct Settings {
     /// Where the API listens; empty turns it off [default: 127.0.0.1:8080]
     #[arg(long, env = "PORTICO_LISTEN_API", global = true, value_name = "HOST:PORT")]
     pub listen_api: Option<String>,
-    /// Where the identity provider listens; empty turns it off [default: 127.0.0.1:8081]
+    /// Where the identity provider listens; empty turns it off [default: localhost:8081]
     #[arg(long, env = "PORTICO_LISTEN_AUTH", global = true, value_name = "HOST:PORT")]
     pub listen_auth: Option<String>,
+    /// Where the console listens; empty turns it off [default: localhost:8082]
+    #[arg(long, env = "PORTICO_LISTEN_CONSOLE", global = true, value_name = "HOST:PORT")]
+    pub listen_console: Option<String>,
     /// Where MQTT listens, without TLS; empty turns it off [default: 127.0.0.1:1883]
     #[arg(long, env = "PORTICO_LISTEN_MQTT", global = true, value_name = "HOST:PORT")]
     pub listen_mqtt: Option<String>,
@@ -99,6 +105,12 @@ pub struct Settings {
     /// The key of that certificate, as PEM [default: `tls_key`]
     #[arg(long, env = "PORTICO_AUTH_TLS_KEY", global = true, value_name = "FILE")]
     pub auth_tls_key: Option<PathBuf>,
+    /// The certificate of the console, where it has its own [default: `tls_certificate`]
+    #[arg(long, env = "PORTICO_CONSOLE_TLS_CERTIFICATE", global = true, value_name = "FILE")]
+    pub console_tls_certificate: Option<PathBuf>,
+    /// The key of that certificate, as PEM [default: `tls_key`]
+    #[arg(long, env = "PORTICO_CONSOLE_TLS_KEY", global = true, value_name = "FILE")]
+    pub console_tls_key: Option<PathBuf>,
     /// Where MQTT listens with TLS, once there is a certificate; empty turns it off [default: 0.0.0.0:8883]
     #[arg(long, env = "PORTICO_LISTEN_MQTTS", global = true, value_name = "HOST:PORT")]
     pub listen_mqtts: Option<String>,
@@ -144,9 +156,11 @@ impl Settings {
         let text = fs::read_to_string(path).map_err(|error| named(&error))?;
         let file: Self = toml::from_str(&text).map_err(|error| named(&error))?;
         fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins trusted_proxies
-            refresh_token_days free_teams_per_person max_connections max_connections_per_address egress_allow egress_ca_file egress_name_servers
+            refresh_token_days free_teams_per_person max_connections max_connections_per_address
+            max_connections_per_account egress_allow egress_ca_file egress_name_servers
             smtp_url mail_from listen_api
-            listen_auth tls_certificate tls_key auth_tls_certificate auth_tls_key listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 plans);
+            listen_auth listen_console tls_certificate tls_key auth_tls_certificate auth_tls_key console_tls_certificate console_tls_key
+            listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 plans);
         Ok(self)
     }
 }

@@ -25,6 +25,8 @@ pub struct TlsSettings {
     pub api: Option<TlsFiles>,
     /// The identity provider.
     pub auth: Option<TlsFiles>,
+    /// The console.
+    pub console: Option<TlsFiles>,
     /// MQTT with TLS.
     pub mqtt: Option<TlsFiles>,
 }
@@ -47,11 +49,12 @@ type Pair = (Option<PathBuf>, Option<PathBuf>);
 
 impl TlsSettings {
     /// The first pair is for every listener that has none of its own.
-    pub(crate) fn read(all: Pair, auth: Pair, mqtt: Pair) -> Result<Self, ConfigError> {
+    pub(crate) fn read(all: Pair, auth: Pair, console: Pair, mqtt: Pair) -> Result<Self, ConfigError> {
         let api = files("", all)?;
         let auth = files("auth_", auth)?.or_else(|| api.clone());
+        let console = files("console_", console)?.or_else(|| api.clone());
         let mqtt = files("mqtt_", mqtt)?.or_else(|| api.clone());
-        Ok(Self { api, auth, mqtt })
+        Ok(Self { api, auth, console, mqtt })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::placeholders::placeholders;
-use crate::{Arg, FromRow, Select, StoreError, Tx, Value};
+use crate::{Arg, FromRow, PendingRows, Select, StoreError, Tx, Value};
 
 /// Numbers of rows for which a statement has a text. They are few, so that the database knows each text already.
 const SIZES: [usize; 5] = [64, 16, 4, 2, 1];
@@ -47,14 +47,31 @@ impl BulkStatement {
         Ok(touched)
     }
 
-    /// The same, where the number of rows does not matter.
+    /// The same, where nobody needs the result, as [`Tx::run`] does.
     pub async fn run(
         &'static self,
         tx: &mut Tx,
         shared: Vec<Arg>,
         rows: Vec<Vec<Arg>>,
     ) -> Result<(), StoreError> {
-        self.execute(tx, shared, rows).await.map(drop)
+        for (text, args) in self.pieces(&shared, &rows) {
+            tx.run(text, args).await?;
+        }
+        Ok(())
+    }
+
+    /// The same for a statement whose rows are read once the transaction is committed.
+    pub async fn run_for_rows(
+        &'static self,
+        tx: &mut Tx,
+        shared: Vec<Arg>,
+        rows: Vec<Vec<Arg>>,
+    ) -> Result<Vec<PendingRows>, StoreError> {
+        let mut pending = Vec::new();
+        for (text, args) in self.pieces(&shared, &rows) {
+            pending.push(tx.run_for_rows(text, args).await?);
+        }
+        Ok(pending)
     }
 
     /// Runs it for `rows`; returns every row of the answer as a record.

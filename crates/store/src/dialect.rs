@@ -7,6 +7,31 @@ pub(crate) enum Dialect {
     Postgres,
 }
 
+/// A statement that touches a row, or fails with [`StoreError::NoRow`](crate::StoreError::NoRow). [`touching!`](crate::touching!) makes it.
+#[derive(Debug, Clone, Copy)]
+pub struct TouchingStatement {
+    #[doc(hidden)]
+    pub sqlite: &'static str,
+    #[doc(hidden)]
+    pub postgres: &'static str,
+}
+
+/// The statement, made to fail when it touches no row. PostgreSQL has to find that out by itself, since what comes after
+/// it is sent before its answer is there: it divides by the number of rows.
+#[macro_export]
+macro_rules! touching {
+    ($sql:literal) => {
+        $crate::TouchingStatement {
+            sqlite: $sql,
+            postgres: concat!(
+                "with touched as (",
+                $sql,
+                " returning 1) select 1 / count(*) as value from touched"
+            ),
+        }
+    };
+}
+
 impl Dialect {
     /// Holds every other process back until the transaction ends, however long that takes. On SQLite a write transaction does so by itself.
     pub(crate) const fn lock_for_migration(self) -> Option<&'static str> {

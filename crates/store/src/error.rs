@@ -8,6 +8,8 @@ use portico_kernel::{Problem, seconds};
 /// A failure of the database or of our talk with it.
 #[derive(Debug, Clone)]
 pub enum StoreError {
+    /// A statement that had to touch a row found none.
+    NoRow,
     /// A row of that name exists already.
     Conflict(Arc<dyn std::error::Error + Send + Sync>),
     /// The database cannot be used right now: gone, full, or busy for too long. Trying again may help.
@@ -31,6 +33,7 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoRow => f.write_str("the row is not there any more"),
             Self::Conflict(cause) => write!(f, "the row exists already: {cause}"),
             Self::Unavailable(cause) => write!(f, "the database cannot be used: {cause}"),
             Self::Fault(cause) => write!(f, "the database refused: {cause}"),

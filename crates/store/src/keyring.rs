@@ -196,7 +196,7 @@ async fn canary(db: &Db) -> Result<Option<Vec<u8>>, StoreError> {
     let mut tx = db.read().await?;
     let sealed: Option<Vec<u8>> =
         tx.first_value("select sealed as value from keyring_canary where id = 1", args![]).await?;
-    tx.rollback().await?;
+    tx.rollback();
     Ok(sealed)
 }
 

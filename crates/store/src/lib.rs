@@ -30,6 +30,7 @@ mod value;
 
 pub use bulk::BulkStatement;
 pub use db::Db;
+pub use dialect::TouchingStatement;
 pub use error::{OnConflict, StoreError};
 pub use keyring::{Keyring, KeyringError};
 pub use migrate::Migrated;
@@ -39,5 +40,5 @@ pub use row::{FromRow, Row};
 pub use schema::schema;
 pub use seal::{Context, SealError};
 pub use select::Select;
-pub use tx::{SentRows, Tx};
+pub use tx::{PendingRows, Queries, Tx};
 pub use value::{Arg, Value};

@@ -1,29 +1,55 @@
 //! One transaction, on either database.
 
+use std::ops::AddAssign;
 use std::sync::{Arc, OnceLock};
 
 use crate::placeholders::check;
 use crate::postgres::PgSession;
 use crate::sqlite::{Collect, Reader, WriteGuard};
-use crate::{Arg, FromRow, Row, Select, StoreError, Value};
+use crate::{Arg, FromRow, Row, Select, StoreError, TouchingStatement, Value};
 
 /// A transaction. It ends with [`Tx::commit`]; dropped before that, nothing of it remains.
 pub struct Tx {
     inner: Inner,
-    statements: u32,
-    round_trips: u32,
+    queries: Queries,
     /// Did a statement fail? Then nothing more runs, and nothing of it can be kept.
     failed: bool,
 }
 
-/// The rows of a statement that was sent with [`Tx::send_for_rows`].
-#[derive(Clone, Default)]
-pub struct SentRows(Arc<OnceLock<Vec<Row>>>);
+/// What a transaction cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Queries {
+    /// Statements that ran.
+    pub statements: u32,
+    /// How often it waited for the database, but for the commit.
+    pub round_trips: u32,
+}
 
-impl SentRows {
+impl AddAssign for Queries {
+    fn add_assign(&mut self, other: Self) {
+        self.statements += other.statements;
+        self.round_trips += other.round_trips;
+    }
+}
+
+/// The rows of a statement that was run with [`Tx::run_for_rows`].
+#[derive(Debug, Clone, Default)]
+pub struct PendingRows(Arc<OnceLock<Vec<Row>>>);
+
+impl PendingRows {
     /// Returns every row as a record, once the transaction is committed.
     pub fn all<T: FromRow>(&self) -> Result<Vec<T>, StoreError> {
         self.rows()?.iter().map(T::from_row).collect()
+    }
+
+    /// Returns the first row, if there is one, once the transaction is committed.
+    pub fn first<T: FromRow>(&self) -> Result<Option<T>, StoreError> {
+        self.rows()?.first().map(T::from_row).transpose()
+    }
+
+    /// Returns the column `value` of the one row, once the transaction is committed.
+    pub fn value<T: Value>(&self) -> Result<T, StoreError> {
+        self.rows()?.first().ok_or(StoreError::NoRow)?.get("value")
     }
 
     /// Returns the column `value` of every row, once the transaction is committed.
@@ -51,22 +77,17 @@ pub(crate) enum Inner {
 
 impl Tx {
     pub(crate) fn new(inner: Inner) -> Self {
-        Self { inner, statements: 0, round_trips: 0, failed: false }
+        Self { inner, queries: Queries::default(), failed: false }
     }
 
-    /// How many statements it has run.
-    pub fn queries(&self) -> u32 {
-        self.statements
-    }
-
-    /// How often it waited for the database, but for the commit.
-    pub fn round_trips(&self) -> u32 {
-        self.round_trips
+    /// What it cost so far.
+    pub fn queries(&self) -> Queries {
+        self.queries
     }
 
     /// Runs a statement; returns how many rows it touched.
     pub async fn execute(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<u64, StoreError> {
-        self.round_trips += 1;
+        self.queries.round_trips += 1;
         self.begin_statement()?;
         let touched = match &mut self.inner {
             Inner::SqliteWrite(guard) => write(guard, sql, args).await,
@@ -76,42 +97,55 @@ impl Tx {
         self.end_statement(touched)
     }
 
-    /// Runs a statement whose number of rows does not matter.
+    /// Runs a statement whose result nobody needs, so that on PostgreSQL it shares the round trip of what comes after it.
+    /// Its failure is that of the next statement that is waited for, or of the commit. Where the caller tells a failure
+    /// apart, or holds a lock from here on, [`Tx::execute`] waits for it.
     pub async fn run(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<(), StoreError> {
-        self.execute(sql, args).await.map(drop)
-    }
-
-    /// Sends a statement whose result nobody needs before the commit, so that it can share a round trip with those
-    /// behind it. Its failure is that of the next statement that is waited for, or of the commit.
-    pub async fn send(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<(), StoreError> {
-        self.send_and_keep(sql, args, None).await
+        self.enqueue(sql, args, None).await
     }
 
     /// The same for a statement whose rows are read once the transaction is committed.
-    pub async fn send_for_rows(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<SentRows, StoreError> {
-        let sent = SentRows::default();
-        self.send_and_keep(sql, args, Some(sent.clone())).await?;
-        Ok(sent)
-    }
-
-    async fn send_and_keep(
+    pub async fn run_for_rows(
         &mut self,
         sql: &'static str,
         args: Vec<Arg>,
-        sent: Option<SentRows>,
+    ) -> Result<PendingRows, StoreError> {
+        let pending = PendingRows::default();
+        self.enqueue(sql, args, Some(pending.clone())).await?;
+        Ok(pending)
+    }
+
+    /// The same for a statement that fails with [`StoreError::NoRow`] when it touches no row.
+    pub async fn run_touching(
+        &mut self,
+        statement: TouchingStatement,
+        args: Vec<Arg>,
+    ) -> Result<(), StoreError> {
+        if matches!(self.inner, Inner::Postgres(_)) {
+            return self.run(statement.postgres, args).await;
+        }
+        let touched = self.execute(statement.sqlite, args).await?;
+        self.end_statement(if touched == 0 { Err(StoreError::NoRow) } else { Ok(()) })
+    }
+
+    async fn enqueue(
+        &mut self,
+        sql: &'static str,
+        args: Vec<Arg>,
+        pending: Option<PendingRows>,
     ) -> Result<(), StoreError> {
         self.begin_statement()?;
         let rows = match &mut self.inner {
             Inner::SqliteWrite(guard) => write(guard, sql, args).await,
             Inner::SqliteRead(reader) => reader.run(sql, args).await,
             Inner::Postgres(session) => {
-                check(sql, &args).map(|()| session.send(sql, args, sent))?;
+                check(sql, &args).map(|()| session.enqueue(sql, args, pending))?;
                 return Ok(());
             }
         };
         let rows = self.end_statement(rows)?;
-        if let Some(sent) = sent {
-            sent.fill(rows);
+        if let Some(pending) = pending {
+            pending.fill(rows);
         }
         Ok(())
     }
@@ -139,21 +173,13 @@ impl Tx {
         }
     }
 
-    /// Takes everything it did back.
-    #[expect(clippy::unused_async, reason = "for now")]
-    pub async fn rollback(self) -> Result<(), StoreError> {
-        match self.inner {
-            Inner::SqliteWrite(Some(guard)) => guard.rollback(),
-            Inner::SqliteWrite(None) | Inner::SqliteRead(_) => Ok(()),
-            Inner::Postgres(session) => {
-                drop(session);
-                Ok(())
-            }
-        }
+    /// Takes everything it did back, as dropping it does.
+    pub fn rollback(self) {
+        drop(self);
     }
 
     fn begin_statement(&mut self) -> Result<(), StoreError> {
-        self.statements += 1;
+        self.queries.statements += 1;
         if self.failed {
             return Err(StoreError::fault("a statement of this transaction failed; nothing more runs in it"));
         }
@@ -184,7 +210,7 @@ fn cut_off() -> StoreError {
 
 impl Select for Tx {
     async fn rows(&mut self, sql: &'static str, args: Vec<Arg>) -> Result<Vec<Row>, StoreError> {
-        self.round_trips += 1;
+        self.queries.round_trips += 1;
         self.begin_statement()?;
         let rows = match &mut self.inner {
             Inner::SqliteWrite(guard) => write(guard, sql, args).await,

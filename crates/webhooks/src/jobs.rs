@@ -32,7 +32,7 @@ impl Job for PruneHistory {
         let mut tx = engine.db.read().await?;
         let expired = sql::expired_deliveries(&mut tx, before, oldest, limit).await?;
         let deleted = sql::deleted_endpoints(&mut tx, ENDPOINTS_AT_ONCE).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let mut tx = engine.db.write().await?;
         let mut removed = sql::remove_deliveries(&mut tx, &expired).await?;
         removed += sql::prune_stats(&mut tx, Hour::of(oldest).number(), limit).await?;

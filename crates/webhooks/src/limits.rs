@@ -72,6 +72,13 @@ pub const HELD_COUNTED_MAX: i64 = 10_000;
 
 /// Attempts of an account in any minute at hosts that have not taken any of its deliveries yet, all together.
 pub const UNPROVEN_PER_MINUTE: u32 = 30;
+/// First attempts of an account in any minute at such hosts, which need not wait for the others, so that the first event
+/// reaches each of as many endpoints as there may be.
+pub const FIRST_PER_MINUTE: u32 = 50;
+/// After so many attempts in a row that it did not take, a host counts again as one that has taken none.
+pub const PROOF_FAILURES_MAX: u32 = 30;
+/// How long a worker remembers attempts that such a host did not take.
+pub const FAILURES_LIFE: Duration = Duration::from_mins(1);
 /// After so long a worker reads its account's plan again.
 pub const PLAN_LIFE: Duration = Duration::from_mins(1);
 
@@ -111,6 +118,11 @@ pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
 pub const POLL_EVERY: Duration = Duration::from_millis(500);
 /// The pause between polls is at least so many times as long as the last poll took.
 pub const POLL_REST: u32 = 20;
+/// Before a worker reads its account's endpoints again it rests for so many times as long as that took the last time, so
+/// that an account that changes them all the time takes a small part of a processor.
+pub const REFRESH_REST: u32 = 10;
+/// It never rests for longer.
+pub const REFRESH_REST_MAX: Duration = Duration::from_millis(250);
 /// After so long a busy worker reads its endpoints again.
 pub const ENDPOINTS_LIFE: Duration = Duration::from_secs(1);
 /// After so long without anything to send a server releases its claim on an account.

@@ -1,9 +1,11 @@
 //! Deliveries are inserted in the transaction of their events.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
-use portico_engine::ports::{AfterCommit, Outbox, StoredEvent};
+use portico_engine::ports::{AfterCommit, NewEvent, Outbox};
 use portico_kernel::{AccountId, Timestamp};
-use portico_store::{StoreError, Tx};
+use portico_store::{PendingRows, StoreError, Tx};
 
 use crate::Webhooks;
 use crate::model::{DeliveryState, QueueKind, Status};
@@ -16,39 +18,50 @@ impl Outbox for Webhooks {
         tx: &'a mut Tx,
         account: AccountId,
         now: Timestamp,
-        events: Vec<StoredEvent>,
-    ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>> {
+        events: Arc<[NewEvent]>,
+    ) -> BoxFuture<'a, Result<AfterCommit, StoreError>> {
         Box::pin(async move {
             let mut inserted = sql::insert_deliveries(tx, account, &events, now).await?;
-            for event in &events {
+            for event in events.iter() {
                 if let Some(endpoint) = event.only_to {
-                    inserted.extend(sql::insert_delivery(tx, account, event.sequence, endpoint, now).await?);
+                    inserted.push(sql::insert_delivery(tx, account, event.id, endpoint, now).await?);
                 }
             }
-            if inserted.is_empty() {
-                return Ok(None);
-            }
-            let pending =
-                inserted.into_iter().filter_map(|row| pending_delivery(row, &events, now)).collect();
             let sender = self.sender.clone();
-            Ok(Some(Box::new(move || sender.hand_over(account, pending)) as AfterCommit))
+            Ok(Box::new(move || match pending_deliveries(&inserted, &events, now) {
+                Ok(pending) if pending.is_empty() => {}
+                Ok(pending) => sender.hand_over(account, pending),
+                Err(error) => {
+                    tracing::error!(%error, %account, "Deliveries were committed, and do not read");
+                }
+            }) as AfterCommit)
         })
     }
 }
 
-/// The delivery for the sender, which need not read what was just inserted.
-fn pending_delivery(row: NewDeliveryRow, events: &[StoredEvent], now: Timestamp) -> Option<PendingDelivery> {
-    let event = events.iter().find(|event| event.sequence == row.sequence)?;
-    let queue = QueueKind::of_type(event.event_type);
-    Some(PendingDelivery {
-        id: row.id,
-        endpoint: row.endpoint_id,
-        event: event.id,
-        event_type: event.event_type.to_owned(),
-        occurred_at: now,
-        data: event.data.clone(),
-        tries: 0,
-        state: DeliveryState { status: Status::Pending, attempts: 0, by_hand: false, queue },
-        next_at: now,
-    })
+/// The deliveries for the sender, which need not read what was just inserted.
+fn pending_deliveries(
+    inserted: &[PendingRows],
+    events: &[NewEvent],
+    now: Timestamp,
+) -> Result<Vec<PendingDelivery>, StoreError> {
+    let mut pending = Vec::new();
+    for rows in inserted {
+        for NewDeliveryRow { id, endpoint_id, event_id } in rows.all()? {
+            let Some(event) = events.iter().find(|event| event.id == event_id) else { continue };
+            let queue = QueueKind::of_type(event.event_type);
+            pending.push(PendingDelivery {
+                id,
+                endpoint: endpoint_id,
+                event: event.id,
+                event_type: event.event_type.to_owned(),
+                occurred_at: now,
+                data: event.data.clone(),
+                tries: 0,
+                state: DeliveryState { status: Status::Pending, attempts: 0, by_hand: false, queue },
+                next_at: now,
+            });
+        }
+    }
+    Ok(pending)
 }

@@ -29,7 +29,7 @@ from_row!(InvitationRow {
 });
 
 pub(crate) async fn insert_invitation(tx: &mut Tx, row: &InvitationRow) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into invitations (id, account_id, email, role, token_hash, mailed, created_by, created_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         args![
@@ -45,6 +45,7 @@ pub(crate) async fn insert_invitation(tx: &mut Tx, row: &InvitationRow) -> Resul
         ],
     )
     .await
+    .map(drop)
 }
 
 /// The account's invitations that have not expired, newest first.

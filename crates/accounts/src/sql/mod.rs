@@ -40,12 +40,13 @@ pub(crate) struct AccountRow {
 from_row!(AccountRow { id, kind, slug, name, plan, status, probe, created_at, erase_after, role });
 
 pub(crate) async fn insert_account(tx: &mut Tx, new: &NewAccount, now: Timestamp) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into accounts (id, kind, slug, name, plan, status, probe, created_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8)",
         args![new.id, new.kind, new.slug, new.name, new.plan, AccountStatus::Active, false, now],
     )
     .await
+    .map(drop)
 }
 
 /// The account, as someone outside of its members sees it.
@@ -114,11 +115,12 @@ pub(crate) async fn update_account(
     id: AccountId,
     change: &AccountChange,
 ) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "update accounts set name = coalesce($2, name), slug = coalesce($3, slug) where id = $1",
         args![id, change.name, change.slug],
     )
     .await
+    .map(drop)
 }
 
 /// Schedules the erasure of an account; returns whether it was not scheduled already.
@@ -203,11 +205,12 @@ pub(crate) async fn insert_member(
     role: Role,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into members (account_id, person_id, role, created_at) values ($1, $2, $3, $4)",
         args![account, person, role, now],
     )
     .await
+    .map(drop)
 }
 
 pub(crate) async fn role(tx: &mut Tx, account: AccountId, person: &str) -> Result<Option<Role>, StoreError> {

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use portico_kernel::{
     AccountId, Caller, CallerKind, Code, EndpointId, EventId, Id, Kind, Problem, Timestamp,
 };
-use portico_store::{StoreError, Tx};
+use portico_store::{Queries, StoreError, Tx};
 use serde_json::{Value, json};
 
 use crate::event::AuditWritten;
 use crate::input::{Attachment, RawRequest, Upload};
 use crate::paging::{self, Paging};
-use crate::ports::{AfterCommit, Progress, account_closed};
+use crate::ports::{AfterCommit, NewEvent, Progress, account_closed};
 
 use crate::{AccountRef, Admission, Cursor, Engine, Event, Method, PageRequest, Spec};
 pub(crate) use records::{AuditRecord, Record};
@@ -28,10 +28,10 @@ const EVENT_BYTES_MAX: usize = 63 << 10;
 /// What an operation may use while it runs: the caller, the time, ids, and the transaction.
 pub struct Ctx {
     engine: Arc<Engine>,
-    spec: Spec,
+    spec: &'static Spec,
     caller: Arc<Caller>,
     account: Option<AccountId>,
-    request_id: String,
+    request_id: Arc<str>,
     now: Timestamp,
     paging: Option<(Paging, usize)>,
     progress: Option<Arc<dyn Progress>>,
@@ -44,7 +44,7 @@ pub struct Ctx {
     records: Vec<Record>,
     after_commit: Vec<AfterCommit>,
     await_before_reply: Option<BeforeReply>,
-    queries: u32,
+    queries: Queries,
 }
 
 /// An account whose row is locked until the commit, and in which the caller may act.
@@ -68,17 +68,17 @@ type BeforeReply = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 impl Ctx {
     pub(crate) fn new(
         engine: &Arc<Engine>,
-        spec: &Spec,
+        spec: &'static Spec,
         admitted: Admission,
-        request_id: &str,
+        request_id: Arc<str>,
         now: Timestamp,
     ) -> Self {
         Self {
             engine: engine.clone(),
-            spec: spec.clone(),
+            spec,
             caller: admitted.caller,
             account: admitted.account,
-            request_id: request_id.to_owned(),
+            request_id,
             now,
             paging: None,
             progress: None,
@@ -89,15 +89,15 @@ impl Ctx {
             records: Vec::new(),
             after_commit: Vec::new(),
             await_before_reply: None,
-            queries: 0,
+            queries: Queries::default(),
         }
     }
 
     /// For the operator at the command line, outside of any call. Ends with [`Ctx::finish`].
     pub fn operator(engine: &Arc<Engine>) -> Self {
-        const OPERATOR: Spec = Spec::post("operator", "/");
+        const OPERATOR: &Spec = &Spec::post("operator", "/");
         let admitted = Admission { caller: Arc::new(Caller::operator()), account: None };
-        Self::new(engine, &OPERATOR, admitted, "", engine.clock.now())
+        Self::new(engine, OPERATOR, admitted, "".into(), engine.clock.now())
     }
 
     /// For what the platform does by itself. Ends with [`Ctx::finish`].
@@ -109,9 +109,9 @@ impl Ctx {
     /// For whoever acts through a page, outside of any operation. Ends with [`Ctx::finish`]; dropped before that,
     /// nothing of it remains.
     pub fn acting(engine: &Arc<Engine>, caller: Caller, request_id: &str) -> Self {
-        const PAGE: Spec = Spec::post("page", "/");
+        const PAGE: &Spec = &Spec::post("page", "/");
         let admitted = Admission { caller: Arc::new(caller), account: None };
-        Self::new(engine, &PAGE, admitted, request_id, engine.clock.now())
+        Self::new(engine, PAGE, admitted, request_id.into(), engine.clock.now())
     }
 
     /// The page that is asked for, and how many bytes it may take.
@@ -154,12 +154,17 @@ impl Ctx {
     }
 
     /// The operation's own `Spec`.
-    pub fn spec(&self) -> &Spec {
-        &self.spec
+    pub fn spec(&self) -> &'static Spec {
+        self.spec
     }
 
     /// Who calls.
     pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The same, for whoever keeps it.
+    pub fn shared_caller(&self) -> &Arc<Caller> {
         &self.caller
     }
 
@@ -309,7 +314,8 @@ impl Ctx {
             return Err(Problem::internal(format!("an event of {} bytes", data.len())));
         }
         let id = self.new_id();
-        self.records.push(Record { account, id, event_type: E::TYPE, data, audit, only_to });
+        let event = NewEvent { behind: 0, id, event_type: E::TYPE, data, only_to };
+        self.records.push(Record { account, event, audit });
         Ok(id)
     }
 
@@ -322,7 +328,7 @@ impl Ctx {
     /// Ends the transaction, if one was begun, and keeps what it did.
     pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
         let Some(tx) = self.tx.take() else { return Ok(()) };
-        self.queries += tx.queries();
+        self.note_queries(&tx);
         Box::pin(tx.commit()).await?;
         for act in self.after_commit.drain(..) {
             act();
@@ -334,19 +340,21 @@ impl Ctx {
     }
 
     /// Ends the transaction, if one was begun, and forgets what it did.
-    pub(crate) async fn rollback(&mut self) {
+    pub(crate) fn rollback(&mut self) {
         self.records.clear();
         self.after_commit.clear();
         self.await_before_reply = None;
         let Some(tx) = self.tx.take() else { return };
-        self.queries += tx.queries();
-        if let Err(error) = Box::pin(tx.rollback()).await {
-            // The database forgets it all the same; only the connection is lost.
-            tracing::warn!(%error, operation = self.spec.name, "Failed to roll a transaction back");
-        }
+        self.note_queries(&tx);
+        tx.rollback();
     }
 
-    pub(crate) fn queries(&self) -> u32 {
+    /// Counts what a transaction cost that is about to end.
+    pub(crate) fn note_queries(&mut self, tx: &Tx) {
+        self.queries += tx.queries();
+    }
+
+    pub(crate) fn queries(&self) -> Queries {
         self.queries
     }
 

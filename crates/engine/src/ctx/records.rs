@@ -5,32 +5,22 @@
 //! committed late. That is why every reader of the log (`ListAuditEntries`, `ListEvents`, the streams) can go on after
 //! the last number that it has seen, by a range of the primary key, at the same cost however long the log is.
 
+use std::iter;
 use std::sync::Arc;
 
-use portico_kernel::{AccountId, EndpointId, EventId, Timestamp};
-use portico_store::StoreError;
+use portico_kernel::{AccountId, Timestamp};
+use portico_store::{PendingRows, StoreError};
 use serde_json::Value;
 
 use super::Ctx;
-use crate::ports::{AfterCommit, StoredEvent};
+use crate::ports::{AfterCommit, NewEvent};
 use crate::{Engine, sql};
 
 /// Something to be written at the end of the transaction, numbered within its account.
 pub(crate) struct Record {
     pub(crate) account: AccountId,
-    pub(crate) id: EventId,
-    pub(crate) event_type: &'static str,
-    pub(crate) data: String,
+    pub(crate) event: NewEvent,
     pub(crate) audit: Option<AuditRecord>,
-    /// The one endpoint that it is for.
-    pub(crate) only_to: Option<EndpointId>,
-}
-
-impl Record {
-    fn made(&self, sequence: i64) -> StoredEvent {
-        let &Self { id, event_type, only_to, .. } = self;
-        StoredEvent { sequence, id, event_type, data: self.data.clone(), only_to }
-    }
 }
 
 /// The audit entry whose event the record is.
@@ -45,13 +35,20 @@ pub(crate) struct AuditRecord {
 fn announce(
     engine: &Arc<Engine>,
     account: AccountId,
-    last: i64,
+    last: PendingRows,
     now: Timestamp,
-    made: &[StoredEvent],
+    events: &Arc<[NewEvent]>,
 ) -> AfterCommit {
-    let events = if engine.streams.is_watched(account) { made.to_vec() } else { Vec::new() };
+    let events = engine.streams.is_watched(account).then(|| events.clone());
     let engine = engine.clone();
-    Box::new(move || engine.streams.committed(&engine, account, last, now, events))
+    Box::new(move || match last.value() {
+        Ok(last) => {
+            engine.streams.committed(&engine, account, last, now, events.as_deref().unwrap_or_default());
+        }
+        Err(error) => {
+            tracing::error!(%error, %account, "Events were committed, and their numbers do not read");
+        }
+    })
 }
 
 impl Ctx {
@@ -73,24 +70,24 @@ impl Ctx {
         let actor = sql::Actor {
             subject: self.caller.subject.clone(),
             kind: self.caller.kind,
-            request_id: self.request_id.clone(),
+            request_id: self.request_id.to_string(),
         };
         let mut after_commit = Vec::new();
         let tx = self.tx().await?;
-        for of_one_account in records.chunk_by(|a, b| a.account == b.account) {
-            let last = sql::take_sequence(tx, of_one_account[0].account, of_one_account.len()).await?;
-            let first = last - i64::try_from(of_one_account.len()).unwrap_or(0) + 1;
-            for (sequence, record) in (first..).zip(of_one_account) {
-                if let Some(audit) = &record.audit {
-                    sql::insert_audit(tx, record.account, sequence, now, &actor, audit).await?;
-                }
+        let mut records = records.into_iter().peekable();
+        while let Some(account) = records.peek().map(|record| record.account) {
+            let of_account = iter::from_fn(|| records.next_if(|record| record.account == account));
+            let (mut events, audit): (Vec<_>, Vec<_>) =
+                of_account.map(|record| (record.event, record.audit)).unzip();
+            for (behind, event) in (0..).zip(events.iter_mut().rev()) {
+                event.behind = behind;
             }
-            sql::insert_events(tx, of_one_account, first, now).await?;
-            let account = of_one_account[0].account;
-            let made: Vec<_> =
-                (first..).zip(of_one_account).map(|(sequence, record)| record.made(sequence)).collect();
-            after_commit.push(announce(&engine, account, last, now, &made));
-            after_commit.extend(engine.outbox.fill(tx, account, now, made).await?);
+            let last = sql::take_sequence(tx, account, events.len()).await?;
+            sql::insert_audit(tx, account, now, &actor, &events, &audit).await?;
+            sql::insert_events(tx, account, now, &events).await?;
+            let events = events.into();
+            after_commit.push(announce(&engine, account, last, now, &events));
+            after_commit.push(engine.outbox.fill(tx, account, now, events).await?);
         }
         self.after_commit.extend(after_commit);
         Ok(())

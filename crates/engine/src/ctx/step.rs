@@ -66,7 +66,7 @@ impl Ctx {
         self.step_names.push(name);
         if let Some(saved) = self.steps.as_ref().and_then(|steps| steps.results.get(name)).cloned() {
             // What the operation wrote before the step was committed with it, the first time.
-            self.rollback().await;
+            self.rollback();
             let saved: SavedStep<T> = serde_json::from_value(saved).map_err(Problem::internal)?;
             self.account = saved.account;
             return Ok(saved.result);
@@ -74,7 +74,7 @@ impl Ctx {
         let result = self.run_step(name, work).await;
         if result.is_err() {
             // So that nothing of it is committed by a step that comes after it.
-            self.rollback().await;
+            self.rollback();
         }
         result
     }

@@ -1,6 +1,7 @@
 //! JSON text into a message.
 
 use std::cell::Cell;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -128,12 +129,16 @@ impl<'de> Visitor<'de> for Seed<'_> {
             if name.contains('\0') {
                 return Err(self.refuse(InputError::whole(format!("has a name that {HOLDS_NULL}"))));
             }
-            if fields.contains_key(&name) {
-                return Err(self.refuse(InputError::of(&name, "is given more than once")));
-            }
-            let value =
-                entries.next_value_seed(seed).inspect_err(|_| self.step(|| PathPart::Name(name.clone())))?;
-            fields.insert(name, value);
+            let place = match fields.entry(name) {
+                Entry::Vacant(place) => place,
+                Entry::Occupied(taken) => {
+                    return Err(self.refuse(InputError::of(taken.key(), "is given more than once")));
+                }
+            };
+            let value = entries
+                .next_value_seed(seed)
+                .inspect_err(|_| self.step(|| PathPart::Name(place.key().clone())))?;
+            place.insert(value);
         }
         Ok(Node::Object(fields))
     }

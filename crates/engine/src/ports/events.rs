@@ -6,11 +6,11 @@ use portico_kernel::{AccountId, EndpointId, EventId, Timestamp};
 
 use crate::Engine;
 
-/// An event that was just written.
-#[derive(Debug, Clone)]
-pub struct StoredEvent {
-    /// Its number within the account.
-    pub sequence: i64,
+/// An event that is written with a transaction. Its number within the account is known once that is committed.
+#[derive(Debug)]
+pub struct NewEvent {
+    /// How many events of the account the transaction writes after it.
+    pub behind: i64,
     /// Its id.
     pub id: EventId,
     /// Its type.
@@ -34,6 +34,6 @@ pub trait Streams: Send + Sync {
         account: AccountId,
         last: i64,
         now: Timestamp,
-        events: Vec<StoredEvent>,
+        events: &[NewEvent],
     );
 }

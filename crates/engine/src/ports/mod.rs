@@ -11,7 +11,7 @@ mod resources;
 mod webhooks;
 
 pub use accounts::{Enrolment, Membership, Memberships, PendingInvitation, account_closed};
-pub use events::{StoredEvent, Streams};
+pub use events::{NewEvent, Streams};
 pub use gateway::Progress;
 pub use identity::{Directory, Key, PersonRecord};
 pub use mail::{MailMessage, Mailer};

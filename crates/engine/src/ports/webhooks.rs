@@ -1,10 +1,12 @@
 //! What webhooks gives to the others: deliveries of what has happened.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use portico_kernel::{AccountId, Timestamp};
 use portico_store::{StoreError, Tx};
 
-use super::StoredEvent;
+use super::NewEvent;
 
 /// What is done once a transaction is committed, and not without it.
 pub type AfterCommit = Box<dyn FnOnce() + Send + Sync>;
@@ -12,12 +14,12 @@ pub type AfterCommit = Box<dyn FnOnce() + Send + Sync>;
 /// Deliveries of events to whoever asked for them. Kept by webhooks.
 pub trait Outbox: Send + Sync {
     /// Makes the deliveries of these events of the account, which are in the order of their numbers, in the transaction
-    /// that made the events. If there are any, the returned function hands them to the sender, after the commit.
+    /// that made the events. The returned function hands them to the sender, after the commit.
     fn fill<'a>(
         &'a self,
         tx: &'a mut Tx,
         account: AccountId,
         now: Timestamp,
-        events: Vec<StoredEvent>,
-    ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>>;
+        events: Arc<[NewEvent]>,
+    ) -> BoxFuture<'a, Result<AfterCommit, StoreError>>;
 }

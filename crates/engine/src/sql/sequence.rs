@@ -1,12 +1,25 @@
 //! The sequence of an account, which numbers its events.
 
 use portico_kernel::AccountId;
-use portico_store::{Select, StoreError, Tx, args};
+use portico_store::{PendingRows, Select, StoreError, Tx, args};
 
-/// Takes `count` numbers of the account's sequence; returns the last. Its row stays locked until the commit, so
-/// numbers become visible in their order.
-pub(crate) async fn take_sequence(tx: &mut Tx, account: AccountId, count: usize) -> Result<i64, StoreError> {
-    tx.value(
+/// The number of an event before the last one of the account `$1`, whose numbers were taken: as many before it as the row's `$b` says.
+macro_rules! number_behind {
+    () => {
+        "(select last from account_sequences where account_id = $1) - $b"
+    };
+}
+
+pub(crate) use number_behind;
+
+/// Takes `count` numbers of the account's sequence; the row has the last. The account's sequence stays locked until the
+/// commit, so numbers become visible in their order; and until then nobody waits for it to become known.
+pub(crate) async fn take_sequence(
+    tx: &mut Tx,
+    account: AccountId,
+    count: usize,
+) -> Result<PendingRows, StoreError> {
+    tx.run_for_rows(
         "insert into account_sequences (account_id, last) values ($1, $2) \
              on conflict (account_id) do update set last = account_sequences.last + excluded.last \
              returning last as value",

@@ -27,7 +27,7 @@ use crate::client_stream::ClientStream;
 use crate::cors::Origins;
 use crate::incoming::IncomingRequest;
 use crate::listener::{DRAIN_PAUSE, HttpListener, SILENT_LOOKS_MAX, SILENT_PAUSE, no_longer_busy, stopped};
-use crate::transport::{Flag, PeerAddress, Transport, wait};
+use crate::transport::{Flag, Transport, wait};
 
 use frames::Http2Io;
 use streams::{OpenStream, StreamBody, StreamExecutor, Streams};
@@ -65,7 +65,6 @@ const STALLED_LOOKS_MAX: u32 = 30;
 pub(crate) struct Http2Connection {
     transport: Transport,
     listener: Arc<HttpListener>,
-    peer: SocketAddr,
     streams: Streams,
     /// The stream of the request that the library has just passed on.
     begun: Mutex<Option<OpenStream>>,
@@ -82,7 +81,7 @@ pub(crate) struct Http2Connection {
 }
 
 impl Http2Connection {
-    fn new(transport: Transport, listener: Arc<HttpListener>, peer: SocketAddr) -> Arc<Self> {
+    fn new(transport: Transport, listener: Arc<HttpListener>) -> Arc<Self> {
         let strangers = Arc::new(Semaphore::new(STRANGERS_HANDLED_MAX));
         let strangers = transport.strangers.get_or_init(|| strangers).clone();
         if transport.is_of_proxy() {
@@ -91,7 +90,6 @@ impl Http2Connection {
         Arc::new(Self {
             transport,
             listener,
-            peer,
             streams: Streams::default(),
             begun: Mutex::default(),
             handled: Arc::new(Semaphore::new(HANDLED_MAX)),
@@ -167,11 +165,10 @@ impl Http2Connection {
         if self.leaving.is_set() {
             return Err(Reason::REFUSED_STREAM.into());
         }
-        self.transport.step();
+        stream.transport.begin(request.headers());
         let permit = self.enter().await?;
         let normal = request::normalise(&mut request);
         request.extensions_mut().insert(stream.transport.clone());
-        request.extensions_mut().insert(PeerAddress(self.peer.ip()));
         let mut response = match normal {
             Ok(()) => self.listener.answer(request).await,
             Err(problem) => {
@@ -216,7 +213,7 @@ pub(crate) async fn serve(
     listener: Arc<HttpListener>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let connection = Http2Connection::new(transport.clone(), listener, peer);
+    let connection = Http2Connection::new(transport.clone(), listener);
     let io = TokioIo::new(Http2Io::new(stream, connection.clone()));
     let of_request = connection.clone();
     let service = service_fn(move |request: Request<Incoming>| {

@@ -13,8 +13,8 @@ use portico_events::limits::IDLE_MAX;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Http2Connection;
+use crate::answer_pace::Pace;
 use crate::outgoing::Outgoing;
-use crate::pace::Pace;
 use crate::transport::{Flag, Transport};
 
 /// An answer is handed to the library in pieces of at most this size, the next when the client has room for it.
@@ -72,9 +72,7 @@ impl OpenStream {
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.connection.streams.open().remove(&self.id);
-        // It may have been given up half-way, and its connection goes on.
-        self.stream.transport.set_working(false);
-        self.stream.transport.set_streaming(false);
+        self.stream.transport.end_stream();
         self.connection.note_end(self.stream.answered.is_set());
     }
 }

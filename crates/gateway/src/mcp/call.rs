@@ -101,7 +101,7 @@ impl Mcp {
             page_size: PAGE_ITEMS,
             page_bytes: results::ANSWER_BYTES,
             progress: Some(request.exchange.clone()),
-            gone: running.gone_from(&tool.entry.spec),
+            gone: running.gone_from(tool.entry.spec),
         };
         let call = scope.call(admission, message, None, key, options);
         let (id, entry) = (request.id.clone(), tool.entry.clone());
@@ -116,9 +116,9 @@ impl Mcp {
         request_id: &str,
         is_stateless: bool,
     ) -> RpcOutcome {
-        let writer = ResultWriter { is_stateless, server: &self.server };
+        let writer = ResultWriter { is_stateless, id, server: &self.server };
         match writer.refused(&problem.to_json(request_id)) {
-            Ok(text) => RpcOutcome { code: Some(problem.code()), ..RpcOutcome::done(id, &text) },
+            Ok(text) => RpcOutcome { code: Some(problem.code()), ..RpcOutcome::answered(text) },
             Err(problem) => RpcOutcome::refused(&problem.into(), id, request_id),
         }
     }
@@ -181,12 +181,13 @@ async fn run_tool(exchange: &Exchange, tool: ToolCall) -> Result<RpcOutcome, Too
         }
     }
     let reply = mcp.calls.run(&entry, call).await?;
-    let writer = ResultWriter { is_stateless: exchange.revision.is_stateless, server: &mcp.server };
+    let is_stateless = exchange.revision.is_stateless;
+    let writer = ResultWriter { is_stateless, id: &id, server: &mcp.server };
     let (code, queries) = (reply.refused.map(|(code, _)| code), reply.queries);
     let is_refusal = code.is_some() && reply.replayed;
     let next_page_token = reply.next_page_token.clone();
     let body = reply.into_json()?;
     let text =
         if is_refusal { writer.refused(&body)? } else { writer.done(&body, next_page_token.as_deref())? };
-    Ok(RpcOutcome { code, queries, ..RpcOutcome::done(&id, &text) })
+    Ok(RpcOutcome { code, queries, ..RpcOutcome::answered(text) })
 }

@@ -1,7 +1,8 @@
 //! A request and what goes back and forth until it is answered: one answer, or a stream that ends with it.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -11,7 +12,7 @@ use portico_engine::{Assistant, Engine};
 use portico_kernel::{Caller, Code, Problem, seconds};
 use portico_store::Context;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 use super::Mcp;
 use super::message::value;
@@ -35,7 +36,9 @@ pub(super) struct Exchange {
     beats: AtomicU32,
     /// Does the client take a stream for an answer? Otherwise nothing is said before it.
     hears: bool,
-    messages: mpsc::Sender<Bytes>,
+    /// What waits for the client. Most calls say nothing before their answer.
+    messages: Mutex<VecDeque<Bytes>>,
+    more: Notify,
 }
 
 impl Exchange {
@@ -45,9 +48,8 @@ impl Exchange {
         revision: Revision,
         progress_token: Option<Node>,
         hears: bool,
-    ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
-        let (messages, receiver) = mpsc::channel(WAITING_MAX);
-        let exchange = Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             mcp: mcp.clone(),
             caller: caller.clone(),
             revision,
@@ -55,9 +57,9 @@ impl Exchange {
             told: AtomicU64::new(0),
             beats: AtomicU32::new(0),
             hears,
-            messages,
-        };
-        (Arc::new(exchange), receiver)
+            messages: Mutex::default(),
+            more: Notify::new(),
+        })
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {
@@ -87,7 +89,31 @@ impl Exchange {
     }
 
     fn send(&self, message: &Value) -> bool {
-        self.hears && self.messages.try_send(frame(&message.to_string())).is_ok()
+        if !self.hears {
+            return false;
+        }
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = messages.len() < WAITING_MAX;
+        if has_room {
+            messages.push_back(frame(&message.to_string()));
+            self.more.notify_one();
+        }
+        has_room
+    }
+
+    /// The next message to the client, if one waits.
+    pub(super) fn take_message(&self) -> Option<Bytes> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Waits for the next message to the client.
+    pub(super) async fn message(&self) -> Bytes {
+        loop {
+            if let Some(message) = self.take_message() {
+                return message;
+            }
+            self.more.notified().await;
+        }
     }
 
     /// What is sealed is for whoever acts, in the account that they act in, and for one use.

@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 use portico_engine::input::Fields;
 use portico_engine::{Entry, EntryPoint, cancelled};
 use portico_kernel::{Code, Problem};
+use portico_store::Queries;
 use rmcp::model::ErrorCode;
 
 use super::call::{self, ToolError};
@@ -19,6 +20,7 @@ use crate::body::HttpBody;
 use crate::incoming::IncomingRequest;
 use crate::message::{parse, read_json};
 use crate::outgoing::HttpAnswer;
+use crate::party::Party;
 use crate::response::Refusal;
 use crate::scope::CallScope;
 
@@ -36,17 +38,22 @@ impl Mcp {
         };
         let credential = self.authenticate(&incoming.parts.headers).await;
         let credential = credential.inspect_err(|refusal| refuse(refusal, scope))?;
-        incoming.mark_authenticated();
+        scope.caller = Some(Party::of(credential.caller()));
+        let counted = incoming.mark_authenticated(credential.caller()).map_err(Refusal::from);
+        counted.inspect_err(|refusal| refuse(refusal, scope))?;
         if let Err(refusal) = self.require_any_scope(credential.caller()) {
             let context = RequestContext { entry, credential: &credential, parts: &incoming.parts };
             self.admit_message(context, scope).await?;
             refuse(&refusal, scope);
             return Err(refusal);
         }
+        self.calls.check_minute(entry, &credential, scope).await?;
         let text = read_json(incoming, entry.spec.body_limit).await;
         incoming.mark_working();
         let message = match text {
-            Ok(text) => parse(text, Message::read).await.unwrap_or_else(|problem| Err((None, problem))),
+            Ok(text) => parse(credential.caller(), text, Message::read)
+                .await
+                .unwrap_or_else(|problem| Err((None, problem))),
             Err(problem) => Err((None, problem)),
         };
         let context = RequestContext { entry, credential: &credential, parts: &incoming.parts };
@@ -195,8 +202,8 @@ impl Mcp {
         work: BoxFuture<'static, RpcOutcome>,
         scope: &mut CallScope,
     ) -> HttpAnswer {
-        let RpcRequest { exchange, messages, context, .. } = request;
-        match first_message(work, exchange, messages).await {
+        let RpcRequest { exchange, context, .. } = request;
+        match first_message(work, exchange).await {
             AnswerMode::Whole(outcome) => whole(outcome, scope),
             AnswerMode::Streamed(stream) => {
                 let (calls, credential) = (self.calls.clone(), context.credential.clone());
@@ -208,7 +215,7 @@ impl Mcp {
 }
 
 fn refused(error: RpcError, id: &Id, scope: &mut CallScope) -> HttpAnswer {
-    scope.note(0, Some(error.problem.code()));
+    scope.note(Queries::default(), Some(error.problem.code()));
     error.response(id, &scope.request_id).into()
 }
 

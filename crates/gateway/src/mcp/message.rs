@@ -7,6 +7,7 @@ use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use portico_engine::input::{Fields, Node, VALUES_MAX, parse_object};
 use portico_kernel::{Code, Problem};
+use portico_store::Queries;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -195,20 +196,24 @@ pub(crate) struct RpcOutcome {
     pub(crate) status: StatusCode,
     /// The code of a refusal, for the request log.
     pub(crate) code: Option<Code>,
-    pub(crate) queries: u32,
+    pub(crate) queries: Queries,
     pub(crate) retry_seconds: Option<i64>,
 }
 
 impl RpcOutcome {
     pub(crate) fn done(id: &Id, result: &str) -> Self {
-        let text = answer(id, "result", result);
-        Self { text, status: StatusCode::OK, code: None, queries: 0, retry_seconds: None }
+        Self::answered(answer(id, "result", result))
+    }
+
+    /// An answer that is written already.
+    pub(crate) fn answered(text: Bytes) -> Self {
+        Self { text, status: StatusCode::OK, code: None, queries: Queries::default(), retry_seconds: None }
     }
 
     pub(crate) fn refused(error: &RpcError, id: &Id, request_id: &str) -> Self {
         let (problem, text) = (&error.problem, error.text(id, request_id));
         let (code, retry_seconds) = (Some(problem.code()), problem.retry_seconds());
-        Self { text, status: error.status(), code, queries: 0, retry_seconds }
+        Self { text, status: error.status(), code, queries: Queries::default(), retry_seconds }
     }
 
     pub(crate) fn response(self) -> Response<Bytes> {

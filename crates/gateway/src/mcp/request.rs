@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::HeaderMap;
 use http::header::ACCEPT;
 use http::request::Parts;
 use portico_engine::Entry;
 use portico_engine::input::{Fields, Node};
-use tokio::sync::mpsc;
 
 use super::Mcp;
 use super::exchange::Exchange;
@@ -32,8 +30,6 @@ pub(super) struct RpcRequest<'a> {
     pub(super) method: String,
     pub(super) params: Fields,
     pub(super) exchange: Arc<Exchange>,
-    /// What the client is told before the answer.
-    pub(super) messages: mpsc::Receiver<Bytes>,
     pub(super) context: RequestContext<'a>,
 }
 
@@ -52,9 +48,8 @@ impl<'a> RpcRequest<'a> {
             revision.capabilities = session::recall(&mcp.calls.engine, caller, headers)?;
         }
         let progress_token = progress_token(&params);
-        let (exchange, messages) =
-            Exchange::new(mcp, caller, revision, progress_token, takes_stream(headers));
-        Ok(Self { id, method, params, exchange, messages, context })
+        let exchange = Exchange::new(mcp, caller, revision, progress_token, takes_stream(headers));
+        Ok(Self { id, method, params, exchange, context })
     }
 
     pub(super) fn is_stateless(&self) -> bool {

@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
+use bytes::Bytes;
 use portico_kernel::{Code, Problem};
 use serde_json::Value;
+
+use super::message::Id;
 
 /// A result takes at most so much, all of it.
 const RESULT_BYTES_MAX: usize = 64 << 10;
@@ -17,18 +20,23 @@ const ITEMS: [usize; 4] = [usize::MAX, 100, 10, 1];
 /// How many of the places where something was cut are named.
 const CUTS_NAMED: usize = 10;
 
+/// What an answer holds beside its parts, at most.
+const TEMPLATE_BYTES: usize = 256;
+
 /// What every result says of itself.
 #[derive(Clone, Copy)]
 pub(super) struct ResultWriter<'a> {
     /// Does it stand by itself, as since the newest revision?
     pub(super) is_stateless: bool,
+    /// The request that it answers.
+    pub(super) id: &'a Id,
     /// The JSON of its `_meta`.
     pub(super) server: &'a str,
 }
 
 impl ResultWriter<'_> {
-    /// The result of a call that went well. `body` is the operation's answer, and `next` the token of the next page.
-    pub(super) fn done(self, body: &[u8], next: Option<&str>) -> Result<String, Problem> {
+    /// The answer to a call that went well. `body` is the operation's answer, and `next` the token of the next page.
+    pub(super) fn done(self, body: &[u8], next: Option<&str>) -> Result<Bytes, Problem> {
         let more = next.map_or_else(String::new, |token| {
             format!(" More follows: call again with the same arguments and `page_token` \"{token}\".")
         });
@@ -53,8 +61,8 @@ impl ResultWriter<'_> {
         self.refused(&Problem::new(Code::FailedPrecondition, message).to_json(""))
     }
 
-    /// The result of a call that was refused: as text for the model, and as the `Problem` for a program.
-    pub(super) fn refused(self, problem: &[u8]) -> Result<String, Problem> {
+    /// The answer to a call that was refused: as text for the model, and as the `Problem` for a program.
+    pub(super) fn refused(self, problem: &[u8]) -> Result<Bytes, Problem> {
         let body = str::from_utf8(problem).map_err(Problem::internal)?;
         let problem: Value = serde_json::from_str(body).map_err(Problem::internal)?;
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -72,22 +80,55 @@ impl ResultWriter<'_> {
         Ok(self.write(&message, body, "", true))
     }
 
-    fn write(self, text: &str, body: &str, note: &str, is_error: bool) -> String {
-        let item = |text: &str| format!("{{\"type\":\"text\",\"text\":{}}}", quoted(text));
-        let note = if note.is_empty() { String::new() } else { format!(",{}", item(note.trim())) };
-        let meta = || format!(",\"resultType\":\"complete\",\"_meta\":{}", self.server);
-        let meta = self.is_stateless.then(meta).unwrap_or_default();
-        format!(
-            "{{\"content\":[{}{note}],\"structuredContent\":{body},\"isError\":{is_error}{meta}}}",
-            item(text)
-        )
+    /// The whole answer, put together in one piece of memory.
+    fn write(self, text: &str, body: &str, note: &str, is_error: bool) -> Bytes {
+        let parts = [text, text, body, note, &self.id.0, self.server];
+        let mut answer =
+            Vec::with_capacity(parts.iter().map(|part| part.len()).sum::<usize>() + TEMPLATE_BYTES);
+        let mut put =
+            |parts: &[&str]| parts.iter().for_each(|part| answer.extend_from_slice(part.as_bytes()));
+        put(&[
+            "{\"jsonrpc\":\"2.0\",\"id\":",
+            &self.id.0,
+            ",\"result\":{\"content\":[{\"type\":\"text\",\"text\":",
+        ]);
+        put_quoted(&mut answer, text);
+        if !note.is_empty() {
+            answer.extend_from_slice(b"},{\"type\":\"text\",\"text\":");
+            put_quoted(&mut answer, note.trim());
+        }
+        let mut put =
+            |parts: &[&str]| parts.iter().for_each(|part| answer.extend_from_slice(part.as_bytes()));
+        let is_error = if is_error { "true" } else { "false" };
+        put(&["}],\"structuredContent\":", body, ",\"isError\":", is_error]);
+        if self.is_stateless {
+            put(&[",\"resultType\":\"complete\",\"_meta\":", self.server]);
+        }
+        put(&["}}"]);
+        answer.into()
     }
 }
 
-/// A text as JSON.
-fn quoted(text: &str) -> String {
-    // A text is always written: there is nothing in it that JSON cannot say.
-    serde_json::to_string(text).unwrap_or_default()
+/// Writes a text as JSON. A text that is JSON itself has many quotes, so each byte is written in the same way, whatever it
+/// is: that takes half the time of writing the pieces between the quotes.
+fn put_quoted(to: &mut Vec<u8>, text: &str) {
+    if text.bytes().any(|byte| byte < b' ') {
+        // A text is always written: there is nothing in it that JSON cannot say.
+        let _ = serde_json::to_writer(to, text);
+        return;
+    }
+    to.push(b'"');
+    let start = to.len();
+    to.resize(start + 2 * text.len(), 0);
+    let (space, mut at) = (&mut to[start..], 0);
+    for byte in text.bytes() {
+        space[at] = b'\\';
+        at += usize::from(byte == b'"' || byte == b'\\');
+        space[at] = byte;
+        at += 1;
+    }
+    to.truncate(start + at);
+    to.push(b'"');
 }
 
 /// How long a text and a list may be.
@@ -126,5 +167,19 @@ fn shorten(value: &mut Value, at: &str, max: Lengths, lost: &mut Vec<String>) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_written_as_json() {
+        for text in ["", "{\"a\":[\"b\\n\",1]}", "\\\\\"", "é\u{1f600}\u{7f}", "a line\nand\tanother\0"] {
+            let mut written = b"before".to_vec();
+            put_quoted(&mut written, text);
+            assert_eq!(serde_json::from_slice::<String>(&written[6..]).unwrap(), text);
+        }
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn names_account(name: &str) -> bool {
 
 /// The operation's description, and the schema of what its tool takes.
 pub(super) fn input(entry: &Entry) -> (String, Map<String, Value>) {
-    let spec = &entry.spec;
+    let spec = entry.spec;
     let mut input = object(entry.input_schema(&mut inputs()));
     let description = input.remove("description").and_then(|text| text.as_str().map(one_line));
     let mut properties = match input.remove("properties") {

@@ -8,7 +8,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::StatusCode;
 use portico_kernel::Sleep;
-use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::exchange::{Exchange, frame};
@@ -40,7 +39,6 @@ pub(super) enum AnswerMode {
 pub(super) struct PendingAnswer {
     first: Bytes,
     exchange: Arc<Exchange>,
-    messages: mpsc::Receiver<Bytes>,
     work: BoxFuture<'static, RpcOutcome>,
 }
 
@@ -48,23 +46,22 @@ pub(super) struct PendingAnswer {
 pub(super) async fn first_message(
     mut work: BoxFuture<'static, RpcOutcome>,
     exchange: Arc<Exchange>,
-    mut messages: mpsc::Receiver<Bytes>,
 ) -> AnswerMode {
     let first = loop {
         tokio::select! {
             biased;
-            Some(first) = messages.recv() => break first,
             outcome = &mut work => {
                 // What was said while it ended comes before the end.
-                let Ok(first) = messages.try_recv() else { return AnswerMode::Whole(outcome) };
+                let Some(first) = exchange.take_message() else { return AnswerMode::Whole(outcome) };
                 work = Box::pin(std::future::ready(outcome));
                 break first;
             }
+            first = exchange.message() => break first,
             // Made when it is waited for: most work ends at once.
             () = async { wait(BEAT_EVERY).await }, if exchange.hears_beats() => exchange.beat(),
         }
     };
-    AnswerMode::Streamed(PendingAnswer { first, exchange, messages, work })
+    AnswerMode::Streamed(PendingAnswer { first, exchange, work })
 }
 
 /// May the client still listen?
@@ -82,7 +79,6 @@ impl PendingAnswer {
         let mut answer = AnswerStream {
             first: Some(self.first),
             exchange: self.exchange,
-            messages: self.messages,
             work: Some(self.work),
             scope: None,
             is_valid,
@@ -116,7 +112,6 @@ async fn watch(transport: Transport, is_valid: ValidityCheck, stopping: Stopping
 struct AnswerStream {
     first: Option<Bytes>,
     exchange: Arc<Exchange>,
-    messages: mpsc::Receiver<Bytes>,
     /// `None` once it has ended.
     work: Option<BoxFuture<'static, RpcOutcome>>,
     scope: Option<CallScope>,
@@ -159,7 +154,7 @@ impl AnswerStream {
                         return Some(Bytes::from_static(b": \n\n"));
                     }
                 }
-                Some(message) = self.messages.recv() => {
+                message = self.exchange.message() => {
                     self.looks = 0;
                     return Some(message);
                 }
@@ -179,7 +174,7 @@ impl AnswerStream {
         }
         // What was said while it ended comes before the end.
         let mut rest = Vec::new();
-        while let Ok(message) = self.messages.try_recv() {
+        while let Some(message) = self.exchange.take_message() {
             rest.extend_from_slice(&message);
         }
         rest.extend_from_slice(&frame(&String::from_utf8_lossy(&outcome.text)));

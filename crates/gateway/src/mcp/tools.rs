@@ -44,7 +44,7 @@ impl Tools {
         let mut roles = Roles::default();
         let mut listed = Vec::new();
         for tool in self.all.iter().filter(|tool| tool.missing(caller).is_empty()) {
-            if roles.allow(engine, &tool.entry.spec, caller).await? {
+            if roles.allow(engine, tool.entry.spec, caller).await? {
                 listed.push(tool.listed.as_str());
             }
         }
@@ -60,7 +60,7 @@ impl Tools {
         let mut roles = Roles::default();
         let mut hidden: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
         for tool in &self.all {
-            let (spec, missing) = (&tool.entry.spec, tool.missing(caller));
+            let (spec, missing) = (tool.entry.spec, tool.missing(caller));
             let mut needed: Vec<_> = missing.iter().map(|scope| (*scope).to_owned()).collect();
             if missing.is_empty() && !roles.allow(engine, spec, caller).await? {
                 needed.push(format!("the role {}", spec.role.name()));
@@ -95,7 +95,7 @@ impl Roles {
 
 impl ToolEntry {
     fn new(registry: &Registry, entry: Arc<Entry>, tool: portico_engine::Tool) -> Self {
-        let spec = &entry.spec;
+        let spec = entry.spec;
         let (description, input) = schema::input(&entry);
         let description = [description.as_str(), tool.hint].join(" ").trim().to_owned();
         let annotations = ToolAnnotations::new()
@@ -114,7 +114,7 @@ impl ToolEntry {
 
     /// The scopes of the tool that the caller lacks.
     pub(super) fn missing(&self, caller: &Caller) -> Vec<&'static str> {
-        let scopes = EntryPoint::Tool.scopes(&self.entry.spec).iter().copied();
+        let scopes = EntryPoint::Tool.scopes(self.entry.spec).iter().copied();
         scopes.filter(|scope| !caller.holds(scope)).collect()
     }
 

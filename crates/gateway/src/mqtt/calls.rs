@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use portico_engine::input::{Fields, VALUES_MAX, parse_object};
-use portico_kernel::{Code, Problem};
+use portico_kernel::{Caller, Code, Problem};
 
 use super::client::{CALLS_MAX, Client, RpcReply};
 use super::encode::{self, PublishPacket};
@@ -16,11 +16,11 @@ use portico_mqtt::packets::Publish;
 const CALLS: &str = "rpc/";
 
 /// The fields of a call; nothing sent means none.
-async fn fields(payload: Bytes) -> Result<Fields, Problem> {
+async fn fields(caller: &Caller, payload: Bytes) -> Result<Fields, Problem> {
     if payload.is_empty() {
         return Ok(Fields::new());
     }
-    Ok(parse(payload, |text| parse_object(text, VALUES_MAX)).await??)
+    Ok(parse(caller, payload, |text| parse_object(text, VALUES_MAX)).await??)
 }
 
 impl Client {
@@ -62,7 +62,7 @@ impl Client {
         let (calls, credential) = (self.calls.clone(), self.connection.credential().clone());
         let (method, key, payload) = (method.to_owned(), publish.idempotency_key, publish.payload);
         self.running.spawn(async move {
-            let answer = match fields(payload).await {
+            let answer = match fields(credential.caller(), payload).await {
                 Ok(fields) => {
                     let rpc = RpcCall { method: &method, fields, idempotency_key: key.as_deref() };
                     calls.call(&credential, rpc).await

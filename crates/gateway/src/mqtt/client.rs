@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
 use portico_events::limits::PING_EVERY;
 use portico_events::{Feed, Frame};
 use portico_kernel::{Sleep, Timestamp};
@@ -18,6 +19,7 @@ use super::wire::Wire;
 use crate::calls::Calls;
 use crate::client_ids::ClientIdLease;
 use crate::connections::{Connection, EndReason};
+use crate::on_wake::OnWake;
 use portico_mqtt::codec::DisconnectReasonCode as Reason;
 use portico_mqtt::packets::Version;
 use portico_mqtt::window::Window;
@@ -49,6 +51,8 @@ pub(super) struct Client {
     /// unacknowledged.
     pub(super) settled: i64,
     pub(super) lease: ClientIdLease,
+    /// Resolves when another connection takes its name.
+    pub(super) taken: OnWake<BoxFuture<'static, ()>>,
     pub(super) session: Option<ActiveSession>,
     /// Calls under way, and answers that the window has no room for yet.
     pub(super) running: JoinSet<RpcReply>,
@@ -138,6 +142,7 @@ impl Client {
             window: Window::new(connect.receive_max),
             sent: left.as_ref().map_or(0, |left| left.sent),
             settled: left.as_ref().map_or(0, |left| left.taken),
+            taken: OnWake::new(Box::pin(client_id.taken())),
             lease: client_id,
             session,
             running: JoinSet::new(),

@@ -83,8 +83,7 @@ async fn serve(
     calls: Arc<Calls>,
     transport: &Transport,
 ) {
-    // Boxed, because letting in is large and soon over.
-    let admitted = Box::pin(authenticate(&mut wire, &mut input, &calls)).await;
+    let admitted = authenticate(&mut wire, &mut input, &calls).await;
     match admitted {
         Ok(Some(admitted)) => {
             transport.set_lasting();
@@ -96,6 +95,7 @@ async fn serve(
         // It went away before it said who it is, or does not speak MQTT.
         Ok(None) => {}
         Err(refusal) => {
+            transport.wait_with_refusal(None).await;
             let mut out = BytesMut::new();
             if let Some(version) = refusal.version {
                 encode::refusal(&mut out, version, refusal.code, &refusal.message);
@@ -117,7 +117,8 @@ async fn authenticate(
     };
     let Some(connect) = connect.transpose()? else { return Ok(None) };
     let version = connect.version;
-    match admit(connect, calls).await {
+    // Boxed, because letting in is large and soon over; a client that says nothing should not carry it along.
+    match Box::pin(admit(connect, calls)).await {
         Ok(admitted) => Ok(Some(Box::new(admitted))),
         Err(problem) => Err(ConnectRefusal::of_problem(version, &problem)),
     }

@@ -1,8 +1,10 @@
 //! A client at work.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -63,6 +65,9 @@ impl Client {
                 return end;
             }
             self.fill();
+            if let Err(end) = self.send_at_once().await {
+                return end;
+            }
             if self.connection.refusals.are_too_many() {
                 return Reason::QuotaExceeded.into();
             }
@@ -93,6 +98,19 @@ impl Client {
         }
     }
 
+    /// Hands over what can be, without a look at anything else.
+    async fn send_at_once(&mut self) -> Result<(), ClientEnd> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let sending = poll_fn(|cx| Poll::Ready(self.wire.poll_send(cx, &mut self.out)));
+        if sending.await.map_err(|_| ClientEnd::Gone)? {
+            self.stalled = None;
+            self.note_taken();
+        }
+        Ok(())
+    }
+
     async fn next(&mut self) -> ClientEvent {
         let clear = self.wire.is_clear(&self.out);
         let clock = &self.calls.engine.clock;
@@ -104,7 +122,7 @@ impl Client {
         tokio::select! {
             biased;
             end = self.connection.ended() => ClientEvent::End(end.into()),
-            () = self.lease.taken() => ClientEvent::End(Reason::SessionTakenOver.into()),
+            () = &mut self.taken => ClientEvent::End(Reason::SessionTakenOver.into()),
             () = std::future::ready(()), if self.more && may_read => ClientEvent::More,
             progress = self.wire.transfer(&mut self.out, &mut self.input, may_read) => {
                 ClientEvent::Transferred(progress)

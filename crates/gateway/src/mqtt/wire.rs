@@ -100,22 +100,28 @@ impl Wire {
         may_read: bool,
     ) -> io::Result<IoProgress> {
         poll_fn(|cx| {
-            let mut progress = IoProgress::default();
-            while self.poll_write(cx, out)? {
-                (progress.wrote, self.unsent) = (true, true);
-            }
-            if self.unsent && self.poll_flush(cx)?.is_ready() {
-                (progress.wrote, self.unsent) = (true, false);
-            }
-            if out.is_empty() && out.capacity() > 0 {
-                *out = BytesMut::new();
-            }
+            let mut progress = IoProgress { wrote: self.poll_send(cx, out)?, ..IoProgress::default() };
             if may_read && let Poll::Ready(ended) = self.poll_read(cx, input)? {
                 (progress.read, progress.ended) = (true, ended);
             }
             if progress.wrote || progress.read { Poll::Ready(Ok(progress)) } else { Poll::Pending }
         })
         .await
+    }
+
+    /// Sends what can be sent of `out`; returns whether that was something.
+    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> io::Result<bool> {
+        let mut wrote = false;
+        while self.poll_write(cx, out)? {
+            (wrote, self.unsent) = (true, true);
+        }
+        if self.unsent && self.poll_flush(cx)?.is_ready() {
+            (wrote, self.unsent) = (true, false);
+        }
+        if out.is_empty() && out.capacity() > 0 {
+            *out = BytesMut::new();
+        }
+        Ok(wrote)
     }
 
     /// Hands over what can be; returns whether that was something.

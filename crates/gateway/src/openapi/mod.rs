@@ -63,9 +63,14 @@ impl Cut {
         Self { plan: "public".to_owned(), account: String::new(), scopes: None }
     }
 
+    /// What any person may call in the console, beside what is public. No account is behind it.
+    pub fn persons() -> Self {
+        Self { account: "any".to_owned(), ..Self::public() }
+    }
+
     /// Does the operation stand in it?
     fn holds(&self, entry: &Entry) -> bool {
-        let spec = &entry.spec;
+        let spec = entry.spec;
         let granted = match (&self.scopes, spec.access) {
             (Some(scopes), Access::Scope(scope)) => scopes.contains(scope),
             (Some(_), Access::Person) => false,

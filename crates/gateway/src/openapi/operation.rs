@@ -8,7 +8,7 @@ use super::{inputs, object, problem};
 
 /// Describes the operation; the parts of its answer go to `answers`.
 pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
-    let spec = &entry.spec;
+    let spec = entry.spec;
     let mut input = object(entry.input_schema(&mut inputs()));
     let description =
         input.remove("description").and_then(|text| text.as_str().map(one_line)).unwrap_or_default();
@@ -32,6 +32,9 @@ pub(super) fn describe(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
     }
     if let Some(list) = spec.list {
         operation["x-platform-list"] = json!({ "items": list });
+    }
+    if let Some(tool) = spec.tool {
+        operation["x-platform-tool"] = json!({ "name": tool.name, "scopes": spec.tool_scopes() });
     }
     if let Some(category) = spec.category {
         operation["x-platform-units"] =
@@ -235,7 +238,7 @@ fn allow_null(schema: &mut Value) {
 }
 
 fn responses(entry: &Entry, answers: &mut SchemaGenerator) -> Value {
-    let spec = &entry.spec;
+    let spec = entry.spec;
     let answer = object(entry.answer_schema(answers));
     let media = match (entry.answer_kind, spec.protocol) {
         (_, Some(Protocol::Sse)) => "text/event-stream",

@@ -113,7 +113,10 @@ pub(crate) async fn authenticate_and_serve(
         }
         // It went away before it said who it is.
         Ok(None) => {}
-        Err((problem, close)) => refuse(&mut client.ws, &problem, close).await,
+        Err((problem, close)) => {
+            transport.wait_with_refusal(None).await;
+            refuse(&mut client.ws, &problem, close).await;
+        }
     }
 }
 

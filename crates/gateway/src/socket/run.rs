@@ -150,7 +150,9 @@ impl Socket {
             }
             ws.flush().await
         };
+        // In this order: what leaves at once, which is nearly everything, needs no clock.
         tokio::select! {
+            biased;
             sent = sending => sent.map_err(|_| SocketEnd::Gone),
             end = self.connection.ended() => Err(SocketEnd::Close(Close::of_end(end))),
             () = self.calls.engine.clock.sleep(IDLE_MAX) => Err(SocketEnd::Gone),
@@ -226,11 +228,7 @@ impl Socket {
             tokio::task::yield_now().await;
         }
         match received {
-            Some(Ok(Message::Text(frame))) => match parse(frame.into(), InboundFrame::read).await {
-                Ok(Ok(frame)) => self.take(frame).await,
-                Ok(Err(error)) => self.refuse(&error.id, &error.problem).await,
-                Err(problem) => self.refuse("", &problem).await,
-            },
+            Some(Ok(Message::Text(frame))) => self.read(frame.into()).await,
             Some(Ok(Message::Binary(_))) => {
                 let problem = Problem::new(Code::BadRequest, "Frames are text: JSON in UTF-8.");
                 self.refuse("", &problem).await
@@ -248,6 +246,15 @@ impl Socket {
                 Err(SocketEnd::Gone)
             }
             None => Err(SocketEnd::Gone),
+        }
+    }
+
+    async fn read(&mut self, frame: Bytes) -> Result<(), SocketEnd> {
+        let read = parse(self.connection.credential().caller(), frame, InboundFrame::read).await;
+        match read {
+            Ok(Ok(frame)) => self.take(frame).await,
+            Ok(Err(error)) => self.refuse(&error.id, &error.problem).await,
+            Err(problem) => self.refuse("", &problem).await,
         }
     }
 

@@ -10,18 +10,31 @@ pub(crate) mod write_limits;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use portico_engine::Engine;
-use portico_kernel::{Code, Problem};
+use portico_kernel::{Code, PersonId, Problem};
 
 use crate::oauth::{EndpointError, OAuthError};
+use crate::people::known_browser::KnownBrowser;
 use crate::{Identity, pages};
 
-pub use request_context::Arrival;
+pub use request_context::{Arrival, client_address};
 pub(crate) use request_context::{Params, RequestContext, header};
 use routes::{EndpointFn, Handler, ROUTES, Route};
 
+/// Is the path one of a page, which people ask for?
+pub fn is_page(path: &str) -> bool {
+    ROUTES.iter().any(|route| route.path == path && matches!(route.handler, Handler::Page(_)))
+}
+
 impl Identity {
+    /// The person who last signed in with the browser that sends this. Reads no database.
+    pub fn known_person(&self, engine: &Arc<Engine>, headers: &HeaderMap) -> Option<PersonId> {
+        let mut request = Request::new(Bytes::new());
+        *request.headers_mut() = headers.clone();
+        KnownBrowser::last_person(&RequestContext::new(engine, &request, &self.trusted_proxies))
+    }
+
     /// Answers a request to `{auth_url}`. What is outside of OAuth (an unknown path, a fault of ours) is a `Problem`.
     pub async fn answer(
         &self,

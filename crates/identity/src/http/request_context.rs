@@ -24,7 +24,7 @@ pub struct Arrival {
     /// The address at the other end of the connection.
     pub peer: IpAddr,
     /// The request's id.
-    pub request_id: String,
+    pub request_id: Arc<str>,
 }
 
 /// The parameters of a query or a form, each given once.
@@ -74,7 +74,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) engine: &'a Arc<Engine>,
     pub(crate) http: &'a Request<Bytes>,
     pub(crate) address: IpAddr,
-    pub(crate) request_id: String,
+    pub(crate) request_id: Arc<str>,
     pub(crate) now: Timestamp,
 }
 
@@ -86,7 +86,7 @@ impl<'a> RequestContext<'a> {
             engine,
             http,
             address: client_address(peer, http.headers(), proxies),
-            request_id: arrival.map(|arrival| arrival.request_id.clone()).unwrap_or_default(),
+            request_id: arrival.map_or_else(|| "".into(), |arrival| arrival.request_id.clone()),
             now: engine.clock.now(),
         }
     }
@@ -165,7 +165,7 @@ pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
 
 /// The client's address: the last one in `X-Forwarded-For` that a trusted proxy added, read from the end, where only
 /// our proxies write. Nobody else's header is believed.
-fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
+pub fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
     let forwarded = headers.get_all("x-forwarded-for").iter();
     let forwarded: Vec<_> = forwarded.flat_map(|value| value.to_str().unwrap_or("?").split(',')).collect();
     let mut address = peer;

@@ -40,7 +40,7 @@ impl Identity {
         }
         let mut tx = context.engine.db.read().await?;
         let kept = sql::oauth::client(&mut tx, id).await?;
-        tx.rollback().await?;
+        tx.rollback();
         match kept {
             Some(row) if row.revoked_at.is_some() => Err(unknown()),
             Some(row) if row.expires_at.is_some_and(|end| context.now < end) => Ok(Client::from_row(row)?),

@@ -50,7 +50,7 @@ impl Identity {
             Some(key) => sql::active_credential(&mut tx, key).await?.is_some(),
             None => true,
         };
-        tx.rollback().await?;
+        tx.rollback();
         if revoked || !is_listed {
             return Ok(None);
         }
@@ -72,7 +72,7 @@ impl Identity {
         if sql::is_closed(&mut tx, row.account_id).await? {
             return Ok(None);
         }
-        tx.rollback().await?;
+        tx.rollback();
         let end = row.ends_at(self.refresh_token_life);
         let active = row.revoked_at.is_none() && context.now < end && token.is_current(&row);
         if !active || !token.is_genuine(context.engine, &row)? {

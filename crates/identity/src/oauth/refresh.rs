@@ -137,7 +137,7 @@ impl Identity {
         let presented = RefreshToken::parse(token).ok_or_else(OAuthError::invalid_grant)?;
         let mut tx = engine.db.read().await?;
         let row = sql::oauth::authorization(&mut tx, presented.authorization).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let row = row.filter(|row| row.client_id == client.id).ok_or_else(OAuthError::invalid_grant)?;
         if !presented.is_genuine(engine, &row)? {
             return Err(OAuthError::invalid_grant().into());

@@ -44,7 +44,7 @@ impl Identity {
         let own = [claims.jti.clone()];
         let mut tx = context.engine.db.read().await?;
         let known = sql::any_revoked(&mut tx, &own, context.now).await?;
-        tx.rollback().await?;
+        tx.rollback();
         if known {
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl Identity {
     ) -> Result<(), EndpointError> {
         let mut tx = context.engine.db.read().await?;
         let row = sql::oauth::authorization(&mut tx, token.authorization).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let Some(row) = row.filter(|row| row.client_id == client.id()) else { return Ok(()) };
         if token.is_genuine(context.engine, &row)? {
             let mut ctx = Ctx::acting(context.engine, Caller::person(row.person_id, ""), &context.request_id);

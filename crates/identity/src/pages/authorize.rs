@@ -107,7 +107,7 @@ impl PageRequest<'_> {
         let mut tx = self.context.engine.db.read().await?;
         let memberships = self.identity.enrolment.memberships(&mut tx, person.id).await?;
         let before = sql::oauth::authorizations_of(&mut tx, person.id, self.context.now).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let held = |row: &&sql::oauth::AuthorizationRow| {
             let scopes = row.scopes.as_deref().map(ScopeSet::from);
             row.client_id == client.id

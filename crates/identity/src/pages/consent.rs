@@ -32,7 +32,7 @@ impl PageRequest<'_> {
         let session = self.session.as_ref().ok_or_else(expired)?;
         let mut tx = self.context.engine.db.read().await?;
         let memberships = self.identity.enrolment.memberships(&mut tx, session.person.id).await?;
-        tx.rollback().await?;
+        tx.rollback();
         Ok(memberships)
     }
 

@@ -19,7 +19,7 @@ impl PageRequest<'_> {
         let query = self.query()?;
         let mut tx = self.context.engine.db.read().await?;
         let link = links::find(&mut tx, Purpose::Email, query.text("link"), self.context.now).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let link = link.ok_or_else(expired)?;
         let guard = self.guard();
         let body = html! {
@@ -38,7 +38,7 @@ impl PageRequest<'_> {
         let link = links::find(&mut tx, Purpose::Email, token, self.context.now).await?;
         let link = link.ok_or_else(expired)?;
         let person = sql::people::person(&mut tx, &link.person_id).await?.ok_or_else(expired)?;
-        tx.rollback().await?;
+        tx.rollback();
         let mut ctx = session::acting(self.context, &person);
         let now = ctx.now();
         links::take(ctx.tx().await?, Purpose::Email, token, now).await?.ok_or_else(expired)?;

@@ -53,7 +53,7 @@ impl Overview {
             sessions: sql::people::sessions(&mut tx, person).await?,
             apps,
         };
-        tx.rollback().await?;
+        tx.rollback();
         Ok(overview)
     }
 

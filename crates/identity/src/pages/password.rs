@@ -27,7 +27,7 @@ impl PageRequest<'_> {
         let link = links::find(&mut tx, Purpose::Password, token, self.context.now).await?;
         let link = link.ok_or_else(expired_link)?;
         let person = sql::people::person(&mut tx, &link.person_id).await?;
-        tx.rollback().await?;
+        tx.rollback();
         person.ok_or_else(expired_link)
     }
 
@@ -121,7 +121,7 @@ async fn post_link(
 ) -> Result<(), Problem> {
     let mut tx = engine.db.read().await?;
     let person = sql::people::person_by_email(&mut tx, email).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let Some(person) = person else { return Ok(()) };
     let mut ctx = Ctx::acting(engine, Caller::person(person.id, &person.name), request_id);
     let link = Identity::make_password_link(&mut ctx, issuer, &person).await?;

@@ -31,7 +31,7 @@ impl PageRequest<'_> {
         }
         let mut tx = self.context.engine.db.read().await?;
         let row = sql::people::password(&mut tx, person).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let hash = row.map(|row| row.hash);
         if !self.check_against("current_password", hash, &limits).await? {
             return Err(Problem::new(Code::Unauthenticated, "Your password is wrong."));

@@ -117,7 +117,7 @@ impl PageRequest<'_> {
             ),
             None => (None, false),
         };
-        tx.rollback().await?;
+        tx.rollback();
         let elsewhere = self.password_limits(&email);
         let SignInAttempt { limits, outcome, .. } = self.take_attempt(person.as_ref(), elsewhere).await?;
         if let Some(wait) = outcome.wait() {
@@ -280,7 +280,7 @@ impl PageRequest<'_> {
         let Some(pending) = self.pending_sign_in() else { return Ok(to_signin("/settings")) };
         let mut tx = self.context.engine.db.read().await?;
         let person = sql::people::person(&mut tx, &pending.person.to_string()).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let Some(person) = person else { return Ok(to_signin("/settings")) };
         let attempt = self.take_attempt(Some(&person), self.code_limits(&person)).await?;
         if let Some(wait) = attempt.outcome.wait() {

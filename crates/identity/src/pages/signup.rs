@@ -9,6 +9,7 @@ use super::frame::{self, Field, Width};
 use super::{PageRequest, expired_link, signin, used_link};
 use crate::http::Params;
 use crate::http::response::{self, AuthResponse};
+use crate::oauth::redirect;
 use crate::people::NewPerson;
 use crate::people::links::{self, Purpose};
 use crate::sql;
@@ -45,7 +46,7 @@ impl PageRequest<'_> {
             }
             _ => None,
         };
-        tx.rollback().await?;
+        tx.rollback();
         found.ok_or_else(expired_link)
     }
 
@@ -67,7 +68,7 @@ impl PageRequest<'_> {
             }
             let mut tx = self.context.engine.db.read().await?;
             let known = sql::people::person_by_email(&mut tx, &invited.email).await?.is_some();
-            tx.rollback().await?;
+            tx.rollback();
             if known {
                 return Ok(signin::to_signin(&format!("/signup?invitation={text}")));
             }
@@ -95,7 +96,8 @@ impl PageRequest<'_> {
                 button.primary type="submit" { "Create account" }
             }
         };
-        Ok(guard.apply(frame::page("Create your account", Width::Narrow, refusal, "", &body)))
+        let onwards = self.console_origin();
+        Ok(guard.apply(frame::page("Create your account", Width::Narrow, refusal, &onwards, &body)))
     }
 
     /// For someone who has an account already.
@@ -119,7 +121,16 @@ impl PageRequest<'_> {
                 p { a href="/signout" { "Sign out" } }
             }
         };
-        frame::page(&format!("Join {}", invited.team), Width::Narrow, refusal, "", &body)
+        frame::page(&format!("Join {}", invited.team), Width::Narrow, refusal, &self.console_origin(), &body)
+    }
+
+    /// The console, which shows a person what there is to do next.
+    fn to_console(&self) -> AuthResponse {
+        response::see_other(&format!("{}/", self.identity.console_url))
+    }
+
+    fn console_origin(&self) -> String {
+        redirect::form_action(&self.identity.console_url)
     }
 
     pub(crate) async fn signup(&self) -> Result<AuthResponse, Problem> {
@@ -128,7 +139,7 @@ impl PageRequest<'_> {
             let mut ctx = session.ctx(self.context);
             self.identity.enrolment.accept(&mut ctx, text, session.person.id).await?;
             ctx.finish().await?;
-            return Ok(response::see_other("/settings"));
+            return Ok(self.to_console());
         }
         match self.create_account(&token).await {
             Err(problem) if frame::field_message(&problem).is_some() => {
@@ -164,6 +175,6 @@ impl PageRequest<'_> {
         ctx.set_account(person.account_id);
         let with_session = self.identity.begin_session(&mut ctx, self.context, person.id, "signup").await?;
         ctx.finish().await?;
-        Ok(with_session(response::see_other("/settings")))
+        Ok(with_session(self.to_console()))
     }
 }

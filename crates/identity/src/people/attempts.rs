@@ -208,7 +208,7 @@ pub(crate) async fn try_take<K: AsRef<str>>(
     let slowed = locked.iter().any(|one| one.limit.effect == Effect::SlowsDown && one.are_used_up());
     if let Some(wait) = locked.iter().filter_map(|one| one.wait(now, slowed)).max() {
         let gives_way = locked.iter().any(|one| one.limit.effect == Effect::GivesWay && one.are_used_up());
-        tx.rollback().await?;
+        tx.rollback();
         return Ok(if gives_way { AttemptOutcome::GaveWay(wait) } else { AttemptOutcome::Refused(wait) });
     }
     for mut one in locked {

@@ -40,7 +40,7 @@ pub(crate) async fn begin_adding(
 ) -> Result<Value, Problem> {
     let mut tx = context.engine.db.read().await?;
     let known = sql::passkeys(&mut tx, person.id).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let known: Vec<Passkey> =
         known.iter().filter_map(|row| serde_json::from_str(&row.passkey).ok()).collect();
     let display_name = if person.name.is_empty() { &person.email } else { &person.name };

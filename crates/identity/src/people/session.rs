@@ -104,7 +104,7 @@ impl Identity {
         let row = sql::people::session(&mut tx, secret::hash(&secret)).await?;
         let Some(row) = row.filter(|row| context.now < row.expires_at) else { return Ok(None) };
         let person = sql::people::person(&mut tx, &row.person_id.to_string()).await?;
-        tx.rollback().await?;
+        tx.rollback();
         if context.now.since(row.last_seen_at) >= limits::SESSION_SEEN_EVERY {
             let expires_at = (context.now + limits::SESSION_IDLE).min(row.created_at + limits::SESSION_LIFE);
             let mut tx = context.engine.db.write().await?;

@@ -19,11 +19,12 @@ pub(crate) struct PersonRow {
 from_row!(PersonRow { id, email, name, email_verified, account_id });
 
 pub(crate) async fn insert_person(tx: &mut Tx, row: &PersonRow, now: Timestamp) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into people (id, email, name, email_verified, account_id, created_at) values ($1, $2, $3, $4, $5, $6)",
         args![row.id, row.email, row.name, row.email_verified, row.account_id, now],
     )
     .await
+    .map(drop)
 }
 
 pub(crate) async fn person(tx: &mut Tx, id: &str) -> Result<Option<PersonRow>, StoreError> {
@@ -83,11 +84,12 @@ pub(crate) async fn set_email(
     email: &str,
     verified: bool,
 ) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "update people set email = $2, email_verified = $3 where id = $1",
         args![person, email.to_owned(), verified],
     )
     .await
+    .map(drop)
 }
 
 /// A password as it is kept.
@@ -214,11 +216,12 @@ pub(crate) async fn passkeys(tx: &mut Tx, person: PersonId) -> Result<Vec<Passke
 }
 
 pub(crate) async fn insert_passkey(tx: &mut Tx, row: &PasskeyRow) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into passkeys (id, person_id, name, passkey, created_at) values ($1, $2, $3, $4, $5)",
         args![row.id, row.person_id, row.name, row.passkey, row.created_at],
     )
     .await
+    .map(drop)
 }
 
 /// Stores the passkey as a sign-in left it; false when it is not `row` any more that is stored.

@@ -112,11 +112,12 @@ pub(crate) struct LinkRow {
 from_row!(LinkRow { hash, purpose, person_id, email, expires_at });
 
 pub(crate) async fn insert_link(tx: &mut Tx, row: &LinkRow) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into links (hash, purpose, person_id, email, expires_at) values ($1, $2, $3, $4, $5)",
         args![row.hash, row.purpose, row.person_id, row.email, row.expires_at],
     )
     .await
+    .map(drop)
 }
 
 pub(crate) async fn link(

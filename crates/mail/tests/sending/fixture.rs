@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use portico_blobs::{Blobs, FileStore};
-use portico_engine::ports::{AfterCommit, Memberships, Outbox, StoredEvent, Streams};
+use portico_engine::ports::{AfterCommit, Memberships, NewEvent, Outbox, Streams};
 use portico_engine::{Engine, OPERATION_TIME_MAX, Registry};
 use portico_kernel::{AccountId, Clock, Entropy, Role, Sleep, SystemEntropy, Timestamp, hex};
 use portico_store::{Db, Keyring, StoreError, Tx, args};
@@ -127,7 +127,7 @@ impl Streams for Nobody {
         false
     }
 
-    fn committed(&self, _: &Arc<Engine>, _: AccountId, _: i64, _: Timestamp, _: Vec<StoredEvent>) {}
+    fn committed(&self, _: &Arc<Engine>, _: AccountId, _: i64, _: Timestamp, _: &[NewEvent]) {}
 }
 
 impl Outbox for Nobody {
@@ -136,8 +136,8 @@ impl Outbox for Nobody {
         _: &'a mut Tx,
         _: AccountId,
         _: Timestamp,
-        _: Vec<StoredEvent>,
-    ) -> BoxFuture<'a, Result<Option<AfterCommit>, StoreError>> {
-        Box::pin(async { Ok(None) })
+        _: Arc<[NewEvent]>,
+    ) -> BoxFuture<'a, Result<AfterCommit, StoreError>> {
+        Box::pin(async { Ok(Box::new(|| ()) as AfterCommit) })
     }
 }

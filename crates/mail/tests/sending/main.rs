@@ -109,7 +109,7 @@ async fn a_message_goes_out_with_its_commit(fixture: Fixture) {
     let mail = mail_to(&server);
     let mut tx = fixture.engine.db.write().await.unwrap();
     mail.post(&fixture.engine, &mut tx, &message("nobody@example.com")).await.unwrap();
-    tx.rollback().await.unwrap();
+    tx.rollback();
     assert_eq!(mail.send_due(&fixture.engine).await.unwrap(), JobOutcome::Idle);
     assert!(server.messages().is_empty(), "what was taken back is not sent");
     post(&fixture, &mail, "ada@example.com").await;
@@ -273,7 +273,7 @@ async fn without_a_mail_server_messages_wait(fixture: Fixture) {
     assert!(!none.is_configured());
     let mut tx = fixture.engine.db.write().await.unwrap();
     assert!(none.post(&fixture.engine, &mut tx, &message("ada@example.com")).await.is_err());
-    tx.rollback().await.unwrap();
+    tx.rollback();
     post(&fixture, &mail_to(&server), "ada@example.com").await;
     assert_eq!(none.send_due(&fixture.engine).await.unwrap(), JobOutcome::Idle);
     assert_eq!(outbox(&fixture).await, (1, 0));

@@ -15,12 +15,13 @@ pub(crate) struct LeaseAt {
 
 /// Locks the resource until the commit.
 pub(crate) async fn lock_resource(tx: &mut Tx, at: &LeaseAt) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into lease_locks (account_id, resource) values ($1, $2) \
          on conflict (account_id, resource) do update set resource = excluded.resource",
         args![at.account, at.resource],
     )
     .await
+    .map(drop)
 }
 
 /// What is leased of an account's units.

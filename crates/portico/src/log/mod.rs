@@ -76,8 +76,9 @@ impl Log {
         let buffer = Arc::new(LogBuffer::default());
         let thread_buffer = buffer.clone();
         std::thread::spawn(move || {
+            let mut written = Vec::new();
             loop {
-                thread_buffer.write_out();
+                written = thread_buffer.write_out(written);
             }
         });
         Self(buffer)
@@ -99,14 +100,16 @@ impl LogBuffer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a line, then a little longer for more, and writes them.
-    fn write_out(&self) {
+    /// Waits for a line, then a little longer for more, and writes them. `lines` is the memory of those that were written
+    /// before: the next ones go there, and what these take is returned for the ones after them.
+    fn write_out(&self, mut lines: Vec<u8>) -> Vec<u8> {
         let nothing = |state: &mut BufferState| state.lines.is_empty();
         let state = self.more.wait_while(self.state(), nothing).unwrap_or_else(PoisonError::into_inner);
         let early = |state: &mut BufferState| !state.urgent && state.lines.len() < BUFFER_BYTES_MAX / 4;
         let waited = self.more.wait_timeout_while(state, WAIT_MAX, early);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let (mut lines, dropped) = (std::mem::take(&mut state.lines), std::mem::take(&mut state.dropped));
+        std::mem::swap(&mut state.lines, &mut lines);
+        let dropped = std::mem::take(&mut state.dropped);
         (state.urgent, state.writing) = (false, true);
         drop(state);
         if dropped > 0 {
@@ -118,6 +121,11 @@ impl LogBuffer {
         let _ = io::stderr().write_all(&lines);
         self.state().writing = false;
         self.written.notify_all();
+        let used = lines.len();
+        lines.clear();
+        // After a busy time it is given back.
+        lines.shrink_to(2 * used);
+        lines
     }
 
     fn push(&self, line: &[u8], urgent: bool) {

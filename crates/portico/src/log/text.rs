@@ -94,7 +94,34 @@ impl<W: Write> Values<'_, W> {
     }
 }
 
+/// The number in thousandths, where it has no more digits than that: then the shortest text that reads as the number is
+/// written without a search for it.
+fn thousandths(value: f64) -> Option<u64> {
+    let scaled = (value * 1e3).round();
+    let fits = value.is_sign_positive() && scaled < 1e12 && (scaled / 1e3).to_bits() == value.to_bits();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and in this range")]
+    fits.then_some(scaled as u64)
+}
+
+/// Writes `1.25` for 1,250 thousandths, and `1.0` for 1,000.
+fn write_thousandths(thousandths: u64, to: &mut impl Write) -> fmt::Result {
+    let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
+    match part {
+        0 => write!(to, "{whole}.0"),
+        _ if part % 100 == 0 => write!(to, "{whole}.{}", part / 100),
+        _ if part % 10 == 0 => write!(to, "{whole}.{:02}", part / 10),
+        _ => write!(to, "{whole}.{part:03}"),
+    }
+}
+
 impl<W: Write> Visit for Values<'_, W> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, |writer| match thousandths(value) {
+            Some(thousandths) => write_thousandths(thousandths, writer),
+            None => write!(writer, "{value:?}"),
+        });
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.put(field, |writer| write!(writer, "{value:?}"));
     }
@@ -102,7 +129,7 @@ impl<W: Write> Visit for Values<'_, W> {
     fn record_str(&mut self, field: &Field, value: &str) {
         // Whatever could be taken for something else is quoted, as nothing of a caller's may make a line of its own.
         let plain = !value.is_empty()
-            && value.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"=\\".contains(&byte));
+            && value.bytes().all(|byte| matches!(byte, b'!' | b'#'..=b'<' | b'>'..=b'[' | b']'..=b'~'));
         self.put(field, |writer| if plain { writer.write_str(value) } else { write!(writer, "{value:?}") });
     }
 }
@@ -122,5 +149,20 @@ mod tests {
             write_time(time.parse().unwrap(), &mut line).unwrap();
             assert_eq!(line, text);
         }
+    }
+
+    #[test]
+    fn a_number_is_written_as_it_always_is() {
+        let millis = (0..5_000_u32).chain([999_999, 1_000_000, 123_456_789, u32::MAX]);
+        let millis = millis.map(|micros| f64::from(micros) / 1e3);
+        for value in millis.chain([-0.0, -1.5, 0.1234, 1e9, 1e300, f64::NAN, f64::INFINITY]) {
+            let mut text = String::new();
+            match thousandths(value) {
+                Some(thousandths) => write_thousandths(thousandths, &mut text).unwrap(),
+                None => write!(text, "{value:?}").unwrap(),
+            }
+            assert_eq!(text, format!("{value:?}"));
+        }
+        assert_eq!(thousandths(0.25), Some(250));
     }
 }

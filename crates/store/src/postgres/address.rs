@@ -46,8 +46,15 @@ impl Address {
                         "pooler={other} is not known; it can be `transaction`"
                     )));
                 }
+                Some((name @ ("sslcert" | "sslkey" | "channel_binding"), _)) => {
+                    return Err(StoreError::fault(format!("{pair}: {name} is not supported")));
+                }
                 _ => others.push(pair),
             }
+        }
+        // As libpq does: whoever names roots means them.
+        if read.roots.is_some() && matches!(read.tls, SslMode::Require) && read.check == Check::Nothing {
+            read.check = Check::Issuer;
         }
         let separator = if others.is_empty() { "" } else { "?" };
         read.url = format!("{address}{separator}{}", others.join("&"));
@@ -58,7 +65,7 @@ impl Address {
 /// As `libpq` understands it: only `verify-ca` and `verify-full` look at the certificate, and only the latter at the name.
 fn ssl_mode(mode: &str) -> Result<(SslMode, Check), StoreError> {
     Ok(match mode {
-        "disable" | "allow" => (SslMode::Disable, Check::Nothing),
+        "disable" => (SslMode::Disable, Check::Nothing),
         "prefer" => (SslMode::Prefer, Check::Nothing),
         "require" => (SslMode::Require, Check::Nothing),
         "verify-ca" => (SslMode::Require, Check::Issuer),
@@ -82,7 +89,16 @@ mod tests {
         assert_eq!(all.url, "postgres://h/db?connect_timeout=3");
         assert_eq!((all.tls, all.check), (SslMode::Require, Check::IssuerAndName));
         assert_eq!((all.roots.as_deref(), all.pooler), (Some("/ca.pem"), true));
-        for wrong in ["sslmode=none", "pooler=session", "pooler="] {
+        let named = Address::parse("postgres://h/db?sslrootcert=/ca.pem&sslmode=require").unwrap();
+        assert_eq!(named.check, Check::Issuer, "whoever names roots means them");
+        for wrong in [
+            "sslmode=allow",
+            "channel_binding=require",
+            "sslcert=/c.pem",
+            "sslmode=none",
+            "pooler=session",
+            "pooler=",
+        ] {
             let refused = Address::parse(&format!("postgres://h/db?{wrong}")).unwrap_err().to_string();
             assert!(refused.contains(wrong), "{refused}");
         }

@@ -65,6 +65,12 @@ impl PgConnection {
     /// Sends all commands at once, and waits for all answers. Once one fails the server runs no other of the
     /// transaction; the first failure is the one that counts.
     pub(super) async fn run(&mut self, commands: Vec<Command>) -> Result<Vec<Answer>, StoreError> {
+        // Not one by one: a statement that is prepared only when it is sent would run after those behind it.
+        if let Some(prepared) = &mut self.prepared
+            && prepared.len() + commands.len() > PREPARED_MAX
+        {
+            prepared.clear();
+        }
         for command in &commands {
             if let Command::Statement(sql, args) = command {
                 self.prepare(sql, args).await?;
@@ -82,9 +88,6 @@ impl PgConnection {
         }
         let parsed = self.parse(sql, args).await?;
         if let Some(prepared) = &mut self.prepared {
-            if prepared.len() >= PREPARED_MAX {
-                prepared.clear();
-            }
             prepared.insert(sql, parsed);
         }
         Ok(())
@@ -102,11 +105,9 @@ impl PgConnection {
             let args = args.iter().map(|arg| (arg, type_of(arg)));
             return answer(self.client.query_typed_raw(sql, args).await?, None).await;
         };
-        // One that was forgotten for others of the same round trip is prepared for this once.
-        let prepared = match prepared.get(sql) {
-            Some(prepared) => prepared.clone(),
-            None => self.parse(sql, args).await?,
-        };
+        let prepared = prepared.get(sql).cloned();
+        let prepared =
+            prepared.ok_or_else(|| StoreError::fault("a statement is sent before it is prepared"))?;
         answer(self.client.query_raw(&prepared.statement, args).await?, Some(prepared.columns)).await
     }
 
@@ -201,18 +202,32 @@ const UNUSABLE: [&str; 5] = ["08", "53", "57", "58", "40"];
 
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
-        let code = error.code();
-        match code {
-            Some(code) if *code == SqlState::UNIQUE_VIOLATION => Self::Conflict(Arc::new(error)),
+        let cause: Box<dyn std::error::Error + Send + Sync> = said(&error).into();
+        let cause = Arc::from(cause);
+        match error.code() {
+            // No statement of ours divides, but for the one that must touch a row.
+            Some(code) if *code == SqlState::DIVISION_BY_ZERO => Self::NoRow,
+            Some(code) if *code == SqlState::UNIQUE_VIOLATION => Self::Conflict(cause),
             Some(code)
                 if UNUSABLE.iter().any(|class| code.code().starts_with(class))
                     || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT =>
             {
-                Self::Unavailable(Arc::new(error))
+                Self::Unavailable(cause)
             }
-            None if error.is_closed() || is_io(&error) => Self::Unavailable(Arc::new(error)),
-            _ => Self::Fault(Arc::new(error)),
+            None if error.is_closed() || is_io(&error) => Self::Unavailable(cause),
+            _ => Self::Fault(cause),
         }
+    }
+}
+
+/// What the error says, with what the server said. Its details are left out: they hold values of rows.
+fn said(error: &tokio_postgres::Error) -> String {
+    if let Some(server) = error.as_db_error() {
+        return format!("{} ({})", server.message(), server.code().code());
+    }
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
     }
 }
 

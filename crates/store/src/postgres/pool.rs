@@ -117,8 +117,8 @@ impl PgPool {
 
     /// Waits for what is under way, and closes all connections.
     pub(crate) async fn close(&self) {
-        // It fails when it was closed before.
-        let _ = self.permits.acquire_many(CONNECTIONS_MAX).await;
+        // Held until nobody is given one any more. It fails when it was closed before.
+        let _all = self.permits.acquire_many(CONNECTIONS_MAX).await;
         self.permits.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -1,19 +1,19 @@
 //! A connection to PostgreSQL in somebody's hands, and what becomes of it when they go away.
 //!
 //! Each round trip costs more than most statements. What nobody waits for is kept back until somebody waits for something,
-//! and goes with it: the beginning of a transaction with its first statement, and what was sent with [`Tx::send`] with the
-//! commit.
+//! and goes with it: the beginning of a transaction with its first statement, and what [`Tx::run`] was given with
+//! the next statement or the commit.
 //!
 //! A call that has ended, because its client left or its time was up, drops its future wherever that stands. While the
 //! server has not answered, the connection is closed then and the server told to stop the statement. Between two
 //! statements the transaction is rolled back.
 //!
-//! [`Tx::send`]: crate::Tx::send
+//! [`Tx::run`]: crate::Tx::run
 
 use super::PgPool;
 use super::connection::{Answer, Command};
 use super::pool::Pooled;
-use crate::tx::SentRows;
+use crate::tx::PendingRows;
 use crate::{Arg, StoreError};
 
 /// A connection of the pool, with or without a transaction.
@@ -21,7 +21,7 @@ pub(crate) struct PgSession {
     /// `None` once it was given back.
     pooled: Option<Pooled>,
     /// What goes with the next command, and where its rows belong.
-    queue: Vec<(Command, Option<SentRows>)>,
+    queue: Vec<(Command, Option<PendingRows>)>,
     /// Is an answer awaited?
     busy: bool,
     /// Does the server know of a transaction?
@@ -42,8 +42,8 @@ impl PgSession {
         Ok(session)
     }
 
-    /// Sends a statement with the next one that is waited for.
-    pub(crate) fn send(&mut self, sql: &'static str, args: Vec<Arg>, rows: Option<SentRows>) {
+    /// Runs a statement together with the next one that is waited for.
+    pub(crate) fn enqueue(&mut self, sql: &'static str, args: Vec<Arg>, rows: Option<PendingRows>) {
         self.queue.push((Command::Statement(sql, args), rows));
     }
 
@@ -76,18 +76,18 @@ impl PgSession {
     async fn flush(&mut self, last: Command) -> Result<Answer, StoreError> {
         let closed = || StoreError::unavailable("the connection was given back");
         let pooled = self.pooled.as_mut().ok_or_else(closed)?;
-        let (mut commands, mut sent): (Vec<_>, Vec<_>) = self.queue.drain(..).unzip();
+        let (mut commands, mut pending): (Vec<_>, Vec<_>) = self.queue.drain(..).unzip();
         commands.push(last);
-        sent.push(None);
+        pending.push(None);
         self.busy = true;
         self.in_transaction |= matches!(commands[0], Command::Control(_));
         let answers = pooled.connection.run(commands).await;
         self.busy = false;
         let mut answers = answers?;
         let answer = answers.pop().unwrap_or_default();
-        for (sent, answer) in sent.into_iter().zip(answers) {
-            if let Some(sent) = sent {
-                sent.fill(answer.rows);
+        for (pending, answer) in pending.into_iter().zip(answers) {
+            if let Some(pending) = pending {
+                pending.fill(answer.rows);
             }
         }
         Ok(answer)

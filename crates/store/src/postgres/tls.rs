@@ -1,5 +1,6 @@
 //! TLS to PostgreSQL.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::{fs, io};
@@ -119,8 +120,8 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Makes one TLS connection, to the host of that name.
-pub(super) struct Connect(TlsConnector, ServerName<'static>);
+/// Makes one TLS connection, to the host of that name. There is none where a socket of the file system needs no TLS.
+pub(super) struct Connect(TlsConnector, Option<ServerName<'static>>);
 
 /// A connection with TLS.
 pub(super) struct Stream<S>(RustlsStream<S>);
@@ -128,10 +129,10 @@ pub(super) struct Stream<S>(RustlsStream<S>);
 impl MakeTlsConnect<Socket> for Tls {
     type Stream = Stream<Socket>;
     type TlsConnect = Connect;
-    type Error = rustls::pki_types::InvalidDnsNameError;
+    type Error = Infallible;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Connect, Self::Error> {
-        Ok(Connect(TlsConnector::from(self.0.clone()), ServerName::try_from(host.to_owned())?))
+        Ok(Connect(TlsConnector::from(self.0.clone()), ServerName::try_from(host.to_owned()).ok()))
     }
 }
 
@@ -141,7 +142,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
     type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move { self.0.connect(self.1, stream).await.map(Stream) })
+        Box::pin(async move {
+            let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "TLS needs the name of a host");
+            self.0.connect(self.1.ok_or_else(no_name)?, stream).await.map(Stream)
+        })
     }
 }
 

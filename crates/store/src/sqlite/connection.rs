@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::wal::CheckpointMode;
@@ -50,7 +51,6 @@ pub(super) struct SqliteConnection {
 }
 
 /// The steps of the statement that runs.
-#[derive(Default)]
 struct Steps {
     counted: AtomicU32,
     limit: AtomicU32,
@@ -161,7 +161,14 @@ impl SqliteConnection {
         // What a savepoint may have to restore is kept in memory; otherwise it spills into a file after 64 KiB.
         connection.execute_batch("pragma foreign_keys = on; pragma temp_store = memory")?;
         connection.set_prepared_statement_cache_capacity(PREPARED_MAX);
-        let steps = Arc::new(Steps::default());
+        // A plan that looks at the values of its parameters is made anew at each use: a bound `limit` is enough for that, and
+        // it takes many times as long as most statements.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        let steps = Arc::new(Steps {
+            counted: AtomicU32::new(0),
+            limit: AtomicU32::new(u32::MAX),
+            abandoned: AtomicBool::new(false),
+        });
         let counting = steps.clone();
         connection.progress_handler(STEPS_AT_ONCE, Some(move || counting.count()))?;
         Ok(Self { connection: Box::new(Mutex::new(connection)), steps, long: HashSet::new() })
@@ -210,6 +217,8 @@ impl SqliteConnection {
         args: &[Arg],
         limit: u32,
     ) -> Result<rusqlite::Result<Option<T>>, StoreError> {
+        // Preparing a statement takes steps too, of which those of the one before would be counted.
+        self.steps.begin(u32::MAX);
         let connection = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut statement = connection.prepare_cached(sql)?;
         bind(&mut statement, sql, args)?;
@@ -237,7 +246,7 @@ impl SqliteConnection {
         self.steps.begin(u32::MAX);
         let connection = self.connection();
         connection.busy_timeout(Duration::ZERO)?;
-        let done = connection.prepare_cached(sql)?.raw_execute();
+        let done = connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
         connection.busy_timeout(BUSY_MAX)?;
         match done {
             Err(error) if code(&error).is_some_and(|code| code & 0xff == ffi::SQLITE_BUSY) => Ok(false),
@@ -254,6 +263,7 @@ impl SqliteConnection {
     /// Copies what it can from the write-ahead log into the file, beside readers and a writer. Returns how many pages the
     /// log has, and how many of them were copied by now.
     pub(super) fn checkpoint(&mut self) -> Result<(i32, i32), StoreError> {
+        self.steps.begin(u32::MAX);
         Ok(self.connection().wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE)?)
     }
 
@@ -314,5 +324,22 @@ impl From<rusqlite::Error> for StoreError {
             Some(code) if UNUSABLE.contains(&(code & 0xff)) => Self::Unavailable(Arc::new(error)),
             _ => Self::Fault(Arc::new(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_before_does_not_stop_a_statement_while_it_is_prepared() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("db");
+        let tables = (0..500).map(|number| format!("create table t{number} (a text unique);"));
+        SqliteConnection::writer(&file).unwrap().script(&tables.collect::<String>()).unwrap();
+        // Its first statement reads the schema.
+        let mut reader = SqliteConnection::reader(&file).unwrap();
+        let rows = reader.try_run::<Vec<Row>>("select a from t1", &[]).unwrap();
+        assert!(rows.is_some_and(|rows| rows.is_empty()));
     }
 }

@@ -39,8 +39,8 @@ impl Readers {
 
     /// Waits for those who read, and closes their connections.
     pub(super) async fn close(&self) {
-        // It fails when it was closed before.
-        let _ = self.permits.acquire_many(READERS_MAX).await;
+        // Held until nobody is given one any more. It fails when it was closed before.
+        let _all = self.permits.acquire_many(READERS_MAX).await;
         self.permits.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -53,12 +53,10 @@ impl Lane {
 
     /// Undoes the last guard, back to its savepoint. SQLite ends the whole transaction by itself on some failures (a full
     /// disk); then the savepoint is gone, and with it the work of everyone who rides along.
-    fn take_back(&mut self) -> Result<(), StoreError> {
-        let undone = self.connection.script("rollback to guard; release guard");
-        if let Err(error) = &undone {
-            self.abandon(error);
+    fn take_back(&mut self) {
+        if let Err(error) = self.connection.script("rollback to guard; release guard") {
+            self.abandon(&error);
         }
-        undone
     }
 
     /// Ends the transaction without a trace and tells everyone who rode along.
@@ -169,18 +167,12 @@ impl WriteGuard {
         let closed = |_| Err(StoreError::unavailable("the database was closed before the commit"));
         outcome.await.unwrap_or_else(closed)
     }
-
-    pub(crate) fn rollback(mut self) -> Result<(), StoreError> {
-        self.begun = false;
-        self.lane.take_back()
-    }
 }
 
 impl Drop for WriteGuard {
     fn drop(&mut self) {
         if self.begun {
-            // It failed only if the transaction ended by itself, and then nothing is left to take back.
-            let _ = self.lane.take_back();
+            self.lane.take_back();
         }
         // A committer that was called and has not come yet will commit this too.
         let _ = self.guard_ended.try_send(());

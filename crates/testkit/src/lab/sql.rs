@@ -65,12 +65,13 @@ pub(crate) async fn next_number(tx: &mut Tx, account: AccountId) -> Result<i64, 
 }
 
 pub(crate) async fn insert_thing(tx: &mut Tx, account: AccountId, row: &ThingRow) -> Result<(), StoreError> {
-    tx.run(
+    tx.execute(
         "insert into lab_things (account_id, number, id, name, size, color, created_at) \
          values ($1, $2, $3, $4, $5, $6, $7)",
         args![account, row.number, row.id, row.name, row.size, row.color, row.created_at],
     )
     .await
+    .map(drop)
 }
 
 pub(crate) async fn thing(tx: &mut Tx, account: AccountId, id: &str) -> Result<Option<ThingRow>, StoreError> {

@@ -1,5 +1,7 @@
 //! What one stranger can do to everybody's connections.
 
+use std::io::ErrorKind::WouldBlock;
+
 use portico::Environment;
 use portico_gateway::ConnectionSettings;
 use portico_testkit::{Database, MqttClient, SocketClient, TestApp, TestAppOptions, TestServer, soon, until};
@@ -159,4 +161,36 @@ async fn the_system_holds_little_for_a_client_that_reads_nothing() {
         assert!(is_served(&served).await);
     }
     assert!(held(&served, &client) < 512 << 10, "{}", held(&served, &client));
+}
+
+#[tokio::test]
+async fn an_account_with_too_many_connections_ends_an_idle_one_of_its_own() {
+    let connections = ConnectionSettings { per_account: 3, ..ConnectionSettings::default() };
+    let environment = Environment { connections, ..Environment::default() };
+    let options = TestAppOptions { environment, ..TestAppOptions::default() };
+    let served = TestServer::new(TestApp::with(Database::Sqlite, options).await).await;
+    let called = async |token: &str| {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        let request = format!("GET /v1/me HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}") {
+            assert!(soon("an answer", stream.read_buf(&mut answer)).await.unwrap() > 0);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200"));
+        stream
+    };
+    let account = served.app.new_account("Other").await;
+    let other = served.app.token_with(account, ["identity:read"].into_iter().collect()).await;
+    let honest = called(&other).await;
+    let mut greedy = Vec::new();
+    for _ in 0..5 {
+        greedy.push(called(&served.app.token).await);
+    }
+    for stream in greedy.drain(..2) {
+        closed(stream).await;
+    }
+    let is_open =
+        |stream: &TcpStream| stream.try_read(&mut [0]).is_err_and(|error| error.kind() == WouldBlock);
+    assert!(is_open(&honest) && greedy.iter().all(is_open));
 }

@@ -125,7 +125,7 @@ async fn each_ran_once(database: &TestDatabase) {
     let events = "select count(*) as value from events where type = 'lab.thing.created'";
     let events: i64 = tx.value(events, args![]).await.unwrap();
     assert_eq!(events, count, "each with its event");
-    tx.rollback().await.unwrap();
+    tx.rollback();
 }
 
 fn is_running(body: &[u8]) -> bool {

@@ -174,7 +174,7 @@ async fn a_call_that_waits_for_a_lock_is_ended_on_postgres() {
     holder.execute("lock table lab_things", args![]).await.unwrap();
     app.post(&app.things(), &json!({ "name": "held up" })).await.refused(Code::Timeout);
     app.get(&app.things()).await.refused(Code::Timeout);
-    holder.rollback().await.unwrap();
+    holder.rollback();
     assert_eq!(app.get(&app.things()).await.ok()["things"], json!([]), "nothing of it remains");
     app.post(&app.things(), &json!({ "name": "fine" })).await.ok();
 }

@@ -145,7 +145,7 @@ async fn a_newcomer_signs_up_with_one(app: TestApp) {
     assert!(page.text().contains("Acme") && page.text().contains("ada@example.com"));
     // The address is the invitation's, whatever the form says.
     let fields = [("email", "eve@example.com"), ("name", "Ada"), ("password", PASSWORD)];
-    assert_eq!(browser.submit(&page, "/signup", &fields).await.header("location"), "/settings");
+    assert_eq!(browser.submit(&page, "/signup", &fields).await.header("location"), "http://console.test/");
     assert!(browser.get("/settings").await.text().contains("ada@example.com"));
     assert_eq!(Browser::new(&app).get(&path).await.status, 404, "used up");
     let members =
@@ -177,7 +177,7 @@ async fn someone_known_is_asked_to_sign_in_first(app: TestApp) {
     let mut eve = Browser::new(&app);
     eve.sign_in("eve@example.com", PASSWORD).await;
     assert!(eve.get(&path).await.alert().contains("You are signed in as"));
-    assert_eq!(browser.submit(&join, "/signup", &[]).await.header("location"), "/settings");
+    assert_eq!(browser.submit(&join, "/signup", &[]).await.header("location"), "http://console.test/");
 }
 
 async fn a_personal_account_invites_nobody(app: TestApp) {

@@ -37,6 +37,7 @@ mod paging;
 mod passkeys;
 mod people;
 mod program;
+mod queries;
 mod queues;
 mod refresh;
 mod refusals;

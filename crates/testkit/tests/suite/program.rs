@@ -26,7 +26,7 @@ pub(crate) fn command(database: &TestDatabase) -> Command {
         .env("PORTICO_AUTH_URL", "http://auth.test")
         .env("PORTICO_LISTEN_API", "127.0.0.1:0")
         .env("PORTICO_LISTEN_AUTH", "127.0.0.1:0")
-        .env("PORTICO_LISTEN_MQTT", "127.0.0.1:0")
+        .env("PORTICO_LISTEN_CONSOLE", "127.0.0.1:0")
         .env("PORTICO_LISTEN_METRICS", "127.0.0.1:0")
         .env("PORTICO_LISTEN_MQTT", "127.0.0.1:0")
         .env("PORTICO_LOG", "warn")
@@ -69,7 +69,7 @@ impl Server {
         };
         let address = |name: &str| found(name).unwrap_or_else(|| panic!("{name} in {line:?}"));
         let (api, auth, mqtt, mqtts) = (address("api"), address("auth"), address("mqtt"), found("mqtts"));
-        assert!(address("metrics").starts_with("127.0.0.1:"));
+        assert!(address("metrics").starts_with("127.0.0.1:") && address("console").starts_with("127.0.0.1:"));
         Self { child, api, auth, mqtt, mqtts }
     }
 

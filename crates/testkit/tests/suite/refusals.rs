@@ -1,15 +1,19 @@
 //! What refusals leave behind: they are counted, and nothing grows with them.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use portico_kernel::Code;
 use portico_testkit::{
     Database, MqttClient, TestApp, TestRequest, TestServer, capture_log, captured_log, on_both_databases,
-    turn, until,
+    soon, turn, until,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::metering::set_plan;
 
@@ -232,4 +236,107 @@ async fn a_journal_that_cannot_grow_is_told_and_the_rest_of_it_still_serves() {
         metering_backend(&app).await == (200, json!("serving"))
     }))
     .await;
+}
+
+/// One request on a connection of its own: the head of its answer, in small letters.
+async fn asked(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        assert!(soon("an answer", stream.read_buf(&mut head)).await.unwrap() > 0);
+    }
+    String::from_utf8(head).unwrap().to_lowercase()
+}
+
+fn me(token: &str) -> String {
+    format!("GET /v1/me HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\r\n")
+}
+
+#[tokio::test]
+async fn whoever_guesses_tokens_goes_on_slowly_and_keeps_nobody_waiting() {
+    let served = TestServer::new(TestApp::new(Database::Sqlite).await).await;
+    let is_closed = async |token: &str| asked(served.address, &me(token)).await.contains("connection: close");
+    until("guesses that wait", async || is_closed("unknown").await).await;
+    assert!(!is_closed(&served.app.token).await, "a token that is good, from the same address");
+    assert!(is_closed("unknown").await);
+}
+
+#[tokio::test]
+async fn a_caller_whose_minute_is_used_up_goes_on_slowly() {
+    let app = TestApp::new(Database::Sqlite).await;
+    set_plan(&app, "slow").await;
+    let served = TestServer::new(app).await;
+    let is_closed = async |token: &str| asked(served.address, &me(token)).await.contains("connection: close");
+    until("refusals that wait", async || is_closed(&served.app.token).await).await;
+    let other = served.app.new_account("Other").await;
+    let other = served.app.token_with(other, ["identity:read"].into_iter().collect()).await;
+    assert!(!is_closed(&other).await, "another account, from the same address");
+}
+
+#[tokio::test]
+async fn whoever_asks_for_pages_waits_in_their_own_line() {
+    let app = Arc::new(TestApp::new(Database::Sqlite).await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_stop, stopped) = watch::channel(false);
+    let limits = app.app.connections.limits.clone();
+    let engine = app.app.engine.clone();
+    tokio::spawn(portico_gateway::serve(listener, app.auth.clone(), engine, None, limits, stopped));
+    let page = "GET /signin HTTP/1.1\r\nhost: a\r\n\r\n";
+    let mut asking = JoinSet::new();
+    for _ in 0..300 {
+        asking.spawn(async move { asked(address, page).await });
+    }
+    // So many are answered at once or wait; the rest is told so, and need not be waited for.
+    let mut refused = None;
+    while refused.is_none() {
+        let head = asking.join_next().await.expect("one that is refused").unwrap();
+        refused = Some(head).filter(|head| head.starts_with("http/1.1 429"));
+    }
+    let refused = refused.unwrap();
+    assert!(refused.contains("retry-after: 5") && refused.contains("connection: close"), "{refused}");
+    let keys = "GET /.well-known/jwks.json HTTP/1.1\r\nhost: a\r\n\r\n";
+    assert!(
+        asked(address, keys).await.starts_with("http/1.1 200"),
+        "what programs ask for waits for no page"
+    );
+}
+
+#[tokio::test]
+async fn an_open_answer_between_refusals_does_not_begin_their_count_anew() {
+    let served = TestServer::new(TestApp::new(Database::Sqlite).await).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let mut answers = 0;
+    loop {
+        let open = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+        stream.write_all([me("unknown"), open.to_owned()].concat().as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\"ok\"}") {
+            if stream.read_buf(&mut answer).await.unwrap() == 0 {
+                break;
+            }
+        }
+        answers += 1;
+        if !answer.ends_with(b"\"ok\"}") {
+            break;
+        }
+    }
+    assert_eq!(answers, 100);
+}
+
+#[tokio::test]
+async fn an_assistant_whose_minute_is_used_up_is_refused_before_its_message_is_read() {
+    let app = TestApp::new(Database::Sqlite).await;
+    set_plan(&app, "slow").await;
+    let served = TestServer::new(app).await;
+    for _ in 0..5 {
+        served.app.get("/v1/me").await.ok();
+    }
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+         content-length: 2000000\r\n\r\n{{",
+        served.app.token
+    );
+    assert!(asked(served.address, &head).await.starts_with("http/1.1 429"));
 }

@@ -39,7 +39,7 @@ async fn the_first_link_makes_the_first_person_once(app: TestApp) {
         );
     }
     let made = browser.submit(&page, "/signup", &fields("Ada@example.com", PASSWORD)).await;
-    assert_eq!((made.status, made.header("location")), (303, "/settings"));
+    assert_eq!((made.status, made.header("location")), (303, "http://console.test/"));
     assert!(browser.get("/settings").await.text().contains("ada@example.com"));
     assert_eq!(Browser::new(&app).get(&path).await.status, 404, "used up");
     let again = Browser::new(&app).submit(&page, "/signup", &fields("eve@example.com", PASSWORD)).await;

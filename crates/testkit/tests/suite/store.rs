@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use portico_kernel::{SystemEntropy, Timestamp};
-use portico_store::{Db, Keyring, Select, SentRows, StoreError, args};
+use portico_store::{Db, Keyring, PendingRows, Select, StoreError, args};
 use portico_testkit::{Database, TestDatabase, soon, until};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_775_000_000);
@@ -19,7 +19,7 @@ async fn open(database: Database) -> (TestDatabase, Arc<Db>) {
 
 async fn insert(db: &Db, name: &str) -> Result<(), StoreError> {
     let mut tx = db.write().await?;
-    tx.run("insert into notes (name) values ($1)", args![name.to_owned()]).await?;
+    tx.execute("insert into notes (name) values ($1)", args![name.to_owned()]).await?;
     tx.commit().await
 }
 
@@ -27,7 +27,7 @@ async fn names(db: &Db) -> Vec<String> {
     let mut tx = db.read().await.unwrap();
     let names: Vec<String> =
         tx.values("select name as value from notes order by name", args![]).await.unwrap();
-    tx.rollback().await.unwrap();
+    tx.rollback();
     names
 }
 
@@ -91,7 +91,7 @@ mod stories {
         drop(tx);
         let mut tx = db.write().await.unwrap();
         tx.execute("insert into notes (name) values ('taken back')", args![]).await.unwrap();
-        tx.rollback().await.unwrap();
+        tx.rollback();
         insert(&db, "also kept").await.unwrap();
         db.close().await;
         let again = Db::open(&test.url).await.unwrap();
@@ -127,17 +127,17 @@ mod stories {
         let (_test, db) = open(database).await;
         let insert = "insert into notes (name) values ($1) returning name as value";
         let mut tx = db.write().await.unwrap();
-        let first = tx.send_for_rows(insert, args!["first".to_owned()]).await.unwrap();
-        tx.send(insert, args!["second".to_owned()]).await.unwrap();
+        let first = tx.run_for_rows(insert, args!["first".to_owned()]).await.unwrap();
+        tx.run(insert, args!["second".to_owned()]).await.unwrap();
         let seen: i64 = tx.value("select count(*) as value from notes", args![]).await.unwrap();
         assert_eq!(seen, 2, "what was sent before runs before");
-        let third = tx.send_for_rows(insert, args!["third".to_owned()]).await.unwrap();
+        let third = tx.run_for_rows(insert, args!["third".to_owned()]).await.unwrap();
         tx.commit().await.unwrap();
-        let names = |rows: &SentRows| rows.values::<String>().unwrap();
+        let names = |rows: &PendingRows| rows.values::<String>().unwrap();
         assert_eq!((names(&first), names(&third)), (vec!["first".to_owned()], vec!["third".to_owned()]));
         let mut tx = db.write().await.unwrap();
         tx.run(insert, args!["fourth".to_owned()]).await.unwrap();
-        let failed = match tx.send(insert, args!["first".to_owned()]).await {
+        let failed = match tx.run(insert, args!["first".to_owned()]).await {
             Ok(()) => tx.commit().await,
             failed => failed,
         };
@@ -240,7 +240,7 @@ async fn a_caller_that_gives_up_waiting_leaves_the_writer_whole() {
         let held = other.write().await.unwrap();
         let gave_up = tokio::time::timeout(std::time::Duration::from_millis(50), insert(&db, "never")).await;
         assert!(gave_up.is_err(), "the file was held");
-        held.rollback().await.unwrap();
+        held.rollback();
         insert(&db, &format!("round {round}")).await.unwrap();
     }
     // What was given up may have run to its end behind our back, but only once and whole.
@@ -308,7 +308,7 @@ async fn a_statement_whose_caller_went_away_is_stopped() {
                 if in_transaction {
                     let mut tx = db.write().await.unwrap();
                     tx.run("insert into notes (name) values ('kept by nobody')", args![]).await.unwrap();
-                    tx.run(SLEEP, args![]).await.unwrap();
+                    tx.execute(SLEEP, args![]).await.unwrap();
                 } else {
                     db.query().run(SLEEP, args![]).await.unwrap();
                 }
@@ -331,13 +331,13 @@ async fn a_statement_that_was_cut_off_is_not_waited_for() {
         let mut tx = db.write().await.unwrap();
         tx.run("insert into notes (name) values ('kept by nobody')", args![]).await.unwrap();
         tokio::select! {
-            _ = tx.run(SLEEP, args![]) => unreachable!("it sleeps for 50 seconds"),
+            _ = tx.execute(SLEEP, args![]) => unreachable!("it sleeps for 50 seconds"),
             () = until("the statement that runs", async || sleeping(&db).await == 1) => {}
         }
         if keeps {
             assert!(soon("a refusal", tx.commit()).await.is_err());
         } else {
-            soon("the rollback", tx.rollback()).await.unwrap();
+            tx.rollback();
         }
         until("its end", async || sleeping(&db).await == 0).await;
         assert_eq!(names(&db).await, Vec::<String>::new());
@@ -351,8 +351,8 @@ async fn nothing_is_kept_on_a_connection_behind_a_pooler() {
     let (test, _) = open(Database::Postgres).await;
     let db = Db::open(&format!("{}&pooler=transaction", test.url)).await.unwrap();
     let mut tx = db.write().await.unwrap();
-    tx.send("insert into notes (name) values ($1)", args!["sent".to_owned()]).await.unwrap();
-    tx.run("insert into notes (name) values ($1)", args!["run".to_owned()]).await.unwrap();
+    tx.run("insert into notes (name) values ($1)", args!["sent".to_owned()]).await.unwrap();
+    tx.execute("insert into notes (name) values ($1)", args!["run".to_owned()]).await.unwrap();
     tx.commit().await.unwrap();
     let taken = insert(&db, "run").await;
     assert!(matches!(taken, Err(StoreError::Conflict(_))), "{taken:?}");
@@ -360,6 +360,22 @@ async fn nothing_is_kept_on_a_connection_behind_a_pooler() {
     let kept = "select count(*) as value from pg_prepared_statements";
     let kept: i64 = db.query().value(kept, args![]).await.unwrap();
     assert_eq!(kept, 0);
+    db.close().await;
+}
+
+/// What PostgreSQL says is told, so that an operator knows what to mend.
+#[tokio::test]
+async fn a_refusal_of_postgres_says_why() {
+    let test = TestDatabase::create(Database::Postgres).await;
+    let (server, rest) = test.url.rsplit_once("/postgres").unwrap();
+    let refused = match Db::open(&format!("{server}/nobody_made_this{rest}")).await {
+        Ok(db) => db.ping().await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(refused.to_string().contains("nobody_made_this"), "{refused}");
+    let db = Db::open(&test.url).await.unwrap();
+    let missing = db.query().run("select 1 from no_such_table", args![]).await.unwrap_err();
+    assert!(missing.to_string().contains("no_such_table"), "{missing}");
     db.close().await;
 }
 
@@ -374,8 +390,8 @@ async fn a_statement_has_a_time_limit() {
     }
     let mut tx = db.write().await.unwrap();
     tx.run("set local statement_timeout = '20ms'", args![]).await.unwrap();
-    let stopped = tx.run(SLEEP, args![]).await;
+    let stopped = tx.execute(SLEEP, args![]).await;
     assert!(matches!(stopped, Err(StoreError::Unavailable(_))), "{stopped:?}");
-    tx.rollback().await.unwrap();
+    tx.rollback();
     db.close().await;
 }

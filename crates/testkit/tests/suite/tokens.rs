@@ -327,7 +327,7 @@ async fn neither_token_nor_secret_is_kept(app: TestApp) {
         )
         .await
         .unwrap();
-    tx.rollback().await.unwrap();
+    tx.rollback();
     let all: String = rows.concat();
     assert!(!all.contains(secret) && !all.contains(&app.token));
     if app.database.url.starts_with("sqlite:") {

@@ -44,6 +44,8 @@ macro_rules! with_unknown_hosts {
 
 with_unknown_hosts! {
     hosts_that_took_nothing_yet_are_called_seldom,
+    the_first_event_reaches_every_new_host_at_once,
+    a_host_that_takes_nothing_any_more_must_prove_itself_again,
     a_pause_gives_no_more_attempts,
 }
 
@@ -270,6 +272,34 @@ async fn hosts_that_took_nothing_yet_are_called_seldom(app: TestApp) {
     let proven = "select count(*) as value from webhook_endpoints where proven_at is not null";
     let proven: i64 = app.app.engine.db.query().value(proven, args![]).await.unwrap();
     assert_eq!(proven, 0);
+}
+
+async fn the_first_event_reaches_every_new_host_at_once(app: TestApp) {
+    for number in 0..50 {
+        endpoint_at(&app, &format!("https://hooks{number}.test/")).await;
+    }
+    thing(&app).await;
+    app.sent().await;
+    assert_eq!(app.count("webhook_attempts").await, 50);
+    thing(&app).await;
+    app.sent().await;
+    assert_eq!(app.count("webhook_attempts").await, 50, "the second waits for its minute");
+}
+
+/// Whoever has a host may point its name elsewhere once it has proven itself.
+async fn a_host_that_takes_nothing_any_more_must_prove_itself_again(app: TestApp) {
+    let id = endpoint_at(&app, "https://hooks.test/").await;
+    let mut tx = app.app.engine.db.write().await.unwrap();
+    let prove = "update webhook_endpoints set proven_at = 1 where id = $1";
+    tx.execute(prove, args![id.clone()]).await.unwrap();
+    tx.commit().await.unwrap();
+    for _ in 0..120 {
+        thing(&app).await;
+    }
+    app.sent().await;
+    let attempts = app.count("webhook_attempts").await;
+    // Until it is known again, and the usual ones of a minute; a few are in flight meanwhile.
+    assert!((60..=80).contains(&attempts), "{attempts}");
 }
 
 /// How many attempts at deliveries to the endpoint there were.

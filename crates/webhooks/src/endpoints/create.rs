@@ -5,9 +5,9 @@ use portico_kernel::{AccountId, Category, Problem, Role};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::endpoint_record;
+use super::Endpoint;
 use super::secrets::{WithSecret, new_key};
-use crate::sql::{self, EndpointRow};
+use crate::sql::{self, EndpointRow, TagRow};
 use crate::{Webhooks, limits};
 
 /// The characters of a tag, which ends the ids of deliveries: those of a ULID.
@@ -64,27 +64,30 @@ pub(crate) fn description(text: &str) -> Result<String, Problem> {
 }
 
 /// A new tag that is none of `taken`.
-fn new_tag(ctx: &Ctx, taken: &[String]) -> String {
+fn new_tag(ctx: &Ctx, taken: &[TagRow]) -> String {
     loop {
         let random = ctx.engine().entropy.bytes::<TAG_CHARACTERS>();
         let tag = random.map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
         let tag: String = tag.iter().collect();
-        if !taken.contains(&tag) {
+        if taken.iter().all(|taken| taken.tag != tag) {
             return tag;
         }
     }
 }
 
 impl CreateEndpoint {
-    /// Checks that the account may have one more endpoint, under a lock, so that no two calls create the last one.
-    async fn check_limit(ctx: &mut Ctx, account: AccountId) -> Result<(), Problem> {
+    /// The tags that are taken. Checks that the account may have one more endpoint, under a lock, so that no two calls
+    /// create the last one.
+    async fn check_limit(ctx: &mut Ctx, account: AccountId) -> Result<Vec<TagRow>, Problem> {
         ctx.lock_account(account).await?.active()?;
-        let limit = limits::ENDPOINTS_MAX;
-        if sql::count_endpoints(ctx.tx().await?, account).await? >= limit {
+        let (tags, limit) = (sql::tags(ctx.tx().await?, account).await?, limits::ENDPOINTS_MAX);
+        if tags.iter().filter(|taken| !taken.is_deleted).count()
+            >= usize::try_from(limit).unwrap_or(usize::MAX)
+        {
             let message = format!("The account already has {limit} endpoints, the maximum.");
             return Err(Problem::limit_reached("webhooks", message, limit));
         }
-        Ok(())
+        Ok(tags)
     }
 }
 
@@ -103,10 +106,9 @@ impl Operation for CreateEndpoint {
             (event_types(ctx, &self.event_types)?, description(&self.description)?);
         let now = ctx.now();
         let address = webhooks.address(ctx.tx().await?, account, &self.url, now).await?;
-        Self::check_limit(ctx, account).await?;
+        let taken = Self::check_limit(ctx, account).await?;
         let id = ctx.new_id();
         let (key, secret) = new_key(ctx, account, id);
-        let taken = sql::tags(ctx.tx().await?, account).await?;
         let maker = ctx.caller().subject.clone();
         let row = EndpointRow {
             id,
@@ -132,8 +134,8 @@ impl Operation for CreateEndpoint {
         };
         let tx = ctx.tx().await?;
         sql::insert_endpoint(tx, &row).await?;
-        sql::replace_subscriptions(tx, account, id, &event_types).await?;
+        sql::insert_subscriptions(tx, account, id, &event_types).await?;
         ctx.audit("endpoint.created", &id)?;
-        Ok(WithSecret::new(endpoint_record(ctx, row).await?, &key))
+        Ok(WithSecret::new(Endpoint::new(row, event_types, None), &key))
     }
 }

@@ -79,7 +79,7 @@ impl Operation for RecoverEndpoint {
         let mut failed = sql::failed_deliveries(&mut search, key, range, now, room).await?;
         let left = room - i64::try_from(failed.len()).unwrap_or(0);
         let mut missed = sql::missed_events(&mut search, key, range, left).await?;
-        search.rollback().await?;
+        search.rollback();
         check_enabled(&find_endpoint(ctx, self.endpoint_id).await?)?;
         // Counted again under a lock, so that several calls do not fill the same room.
         ctx.lock_account(key.account).await?;

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{check_enabled, check_room, find_endpoint};
+use crate::Webhooks;
 use crate::events::WebhookTest;
-use crate::{Webhooks, sql};
+use crate::sql::EndpointRow;
 
 /// Send a `webhook.test` event to an endpoint, whatever it subscribes. The answer comes once the first attempt is on
 /// record, or after a quarter of a second.
@@ -26,6 +27,13 @@ pub(crate) struct TestEvent {
     event_id: EventId,
     /// Its delivery to the endpoint.
     delivery_id: DeliveryId,
+}
+
+/// The id that the delivery of the event to the endpoint will have: the event's, but for the tag at its end.
+fn delivery_id(event: EventId, endpoint: &EndpointRow) -> Result<DeliveryId, Problem> {
+    let event = event.to_string();
+    let of_event = event.get(4..27).unwrap_or_default();
+    format!("whd_{of_event}{}", endpoint.tag).parse().map_err(Problem::internal)
 }
 
 impl Operation for TestEndpoint {
@@ -47,7 +55,7 @@ impl Operation for TestEndpoint {
         check_room(ctx, row.id).await?;
         let (endpoint_id, actor) = (row.id.to_string(), ctx.caller().subject.clone());
         let event_id = ctx.emit_to(&WebhookTest { endpoint_id, actor }, row.id)?;
-        let delivery_id = sql::delivery_id(ctx.tx().await?, event_id, row.id).await?;
+        let delivery_id = delivery_id(event_id, &row)?;
         ctx.await_before_reply(webhooks.sender.await_attempt(delivery_id));
         Ok(TestEvent { event_id, delivery_id })
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use portico_engine::Engine;
+use portico_engine::clock::Stopwatch;
 use portico_kernel::{AccountId, DeliveryId, EndpointId, Problem, Timestamp};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -11,11 +12,12 @@ use tokio::task::{Id, JoinError, JoinSet};
 use super::attempt::{FinishedAttempt, attempt_in_slot};
 use super::endpoint_queue::{EndpointQueue, Target};
 use super::rates::Rates;
+use super::refresh_rest::RefreshRest;
 use super::results::AttemptRecord;
 use super::worker_handle::{WorkerHandle, WorkerInbox, WorkerMode};
 use super::{PendingDelivery, Sender};
-use crate::model::{AttemptOutcome, DeliveryState, Outcome, QueueKind, transition};
-use crate::sql::{self, EndpointKey, EndpointRow, PendingDeliveryRow};
+use crate::model::{AttemptOutcome, Outcome, QueueKind, transition};
+use crate::sql::{self, EndpointKey, EndpointRow};
 use crate::{Webhooks, limits};
 
 /// Sends the deliveries of one account.
@@ -36,6 +38,7 @@ pub(super) struct AccountWorker {
     unstored: usize,
     /// Are the endpoints and the due deliveries to be read again?
     refresh: bool,
+    rest: RefreshRest,
     /// When the next delivery is due that is not due yet.
     next_at: Option<Timestamp>,
     rates: Rates,
@@ -63,6 +66,7 @@ impl AccountWorker {
             recently_stored: VecDeque::new(),
             unstored: 0,
             refresh: true,
+            rest: RefreshRest::default(),
             next_at: None,
             rates: Rates::default(),
         }
@@ -123,11 +127,13 @@ impl AccountWorker {
         if self.next_at.is_some_and(|next| next <= now) {
             self.refresh = true;
         }
-        if self.refresh {
+        if self.refresh && self.rest.is_over() {
+            let watch = Stopwatch::start();
             self.refresh = false;
             self.rates.read_plan(&self.engine, self.account, now).await?;
             self.read_endpoints(now).await?;
             self.read_queue_heads(now).await?;
+            self.rest.begin(&watch);
         } else if now.since(self.endpoints_read_at) >= limits::ENDPOINTS_LIFE
             && self.queues.values().any(EndpointQueue::is_busy)
         {
@@ -233,7 +239,7 @@ impl AccountWorker {
             let mut page = Vec::with_capacity(rows.len());
             for row in rows {
                 let id = row.id;
-                match pending_delivery(row, kind) {
+                match PendingDelivery::read(row, kind) {
                     Some(delivery) => page.push(delivery),
                     None => self.end_delivery(id).await?,
                 }
@@ -247,7 +253,7 @@ impl AccountWorker {
     }
 
     /// Ends a delivery whose event was deleted: there is nothing left to send.
-    async fn end_delivery(&self, id: DeliveryId) -> Result<(), Problem> {
+    async fn end_delivery(&mut self, id: DeliveryId) -> Result<(), Problem> {
         tracing::error!(account = %self.account, delivery = %id, "Ended a delivery without an event");
         let mut tx = self.engine.db.write().await?;
         sql::end_delivery(&mut tx, id).await?;
@@ -314,15 +320,16 @@ impl AccountWorker {
             self.handle.set_waiting(idle.then(|| self.rates.idle_since(now)));
             self.sender().notify_progress();
         }
-        if self.refresh {
+        if self.refresh && self.rest.is_over() {
             while let Some(ended) = self.attempts.try_join_next_with_id() {
                 self.attempt_ended(ended);
             }
             return tokio::task::yield_now().await;
         }
         let engine = self.engine.clone();
+        let refresh = self.refresh;
         let due = async {
-            match self.next_at {
+            match self.next_at.filter(|_| !refresh) {
                 Some(next) => engine.clock.sleep(next.since(now)).await,
                 None => std::future::pending().await,
             }
@@ -330,6 +337,7 @@ impl AccountWorker {
         tokio::select! {
             () = self.handle.notified() => {}
             () = due => {}
+            () = self.rest.over(), if refresh => {}
             Some(ended) = self.attempts.join_next_with_id() => {
                 self.attempt_ended(ended);
                 while let Some(ended) = self.attempts.try_join_next_with_id() {
@@ -355,8 +363,8 @@ impl AccountWorker {
         queue.attempt_ended(delivery, outcome, attempt.duration_ms);
         // An answer says nothing about an endpoint that was changed meanwhile.
         let is_current = attempt.endpoint_version == queue.target.row.version;
-        if is_current && outcome == Outcome::Delivered {
-            self.rates.prove(&queue.target);
+        if is_current {
+            self.rates.note(&queue.target, outcome == Outcome::Delivered, attempt.outcome.ended_at);
         }
         attempt.outcome.gone &= is_current;
         if attempt.outcome.gone {
@@ -380,19 +388,4 @@ impl AccountWorker {
 /// Returns whether the old secret, which signed beside the new one for a day, has expired since.
 fn overlap_ended(queue: &EndpointQueue, now: Timestamp) -> bool {
     queue.target.keys.len() > 1 && queue.target.row.old_secret_until.is_some_and(|until| until <= now)
-}
-
-/// The delivery of a row; `None` when its event was deleted.
-fn pending_delivery(row: PendingDeliveryRow, queue: QueueKind) -> Option<PendingDelivery> {
-    Some(PendingDelivery {
-        id: row.id,
-        endpoint: row.endpoint_id,
-        event: row.event_id,
-        event_type: row.event_type,
-        occurred_at: row.occurred_at?,
-        data: row.data?,
-        tries: row.tries,
-        state: DeliveryState { status: row.status, attempts: row.attempts, by_hand: row.by_hand, queue },
-        next_at: row.next_at,
-    })
 }

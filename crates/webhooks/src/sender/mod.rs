@@ -38,6 +38,7 @@ mod attempt;
 mod backlog;
 mod endpoint_queue;
 mod rates;
+mod refresh_rest;
 mod results;
 mod supervisor;
 mod worker_handle;
@@ -51,7 +52,8 @@ use portico_engine::{Engine, Service};
 use portico_kernel::{AccountId, Clock, DeliveryId, EndpointId, EventId, Problem, Timestamp};
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
-use crate::model::DeliveryState;
+use crate::model::{DeliveryState, QueueKind};
+use crate::sql::PendingDeliveryRow;
 use crate::{Webhooks, limits};
 
 use worker_handle::WorkerHandle;
@@ -70,6 +72,23 @@ pub(crate) struct PendingDelivery {
     pub(crate) tries: i64,
     pub(crate) state: DeliveryState,
     pub(crate) next_at: Timestamp,
+}
+
+impl PendingDelivery {
+    /// The delivery of a row; `None` when its event was deleted.
+    fn read(row: PendingDeliveryRow, queue: QueueKind) -> Option<Self> {
+        Some(Self {
+            id: row.id,
+            endpoint: row.endpoint_id,
+            event: row.event_id,
+            event_type: row.event_type,
+            occurred_at: row.occurred_at?,
+            data: row.data?,
+            tries: row.tries,
+            state: DeliveryState { status: row.status, attempts: row.attempts, by_hand: row.by_hand, queue },
+            next_at: row.next_at,
+        })
+    }
 }
 
 /// Sends deliveries as long as the server runs.

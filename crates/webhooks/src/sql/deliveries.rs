@@ -1,8 +1,8 @@
 //! Deliveries: inserted with their events, read, and sent again by hand.
 
-use portico_engine::ports::StoredEvent;
+use portico_engine::ports::NewEvent;
 use portico_kernel::{AccountId, AttemptId, DeliveryId, EndpointId, EventId, Timestamp};
-use portico_store::{BulkStatement, Select, StoreError, Tx, args, from_row};
+use portico_store::{BulkStatement, PendingRows, Select, StoreError, Tx, args, from_row};
 
 use super::{EndpointKey, TimeRange};
 use crate::limits;
@@ -13,10 +13,10 @@ use crate::model::{Outcome, QueueKind, Status};
 pub(crate) struct NewDeliveryRow {
     pub(crate) id: DeliveryId,
     pub(crate) endpoint_id: EndpointId,
-    pub(crate) sequence: i64,
+    pub(crate) event_id: EventId,
 }
 
-from_row!(NewDeliveryRow { id, endpoint_id, sequence });
+from_row!(NewDeliveryRow { id, endpoint_id, event_id });
 
 /// The id of a delivery: that of event `e`, whose last three characters are replaced by the tag of endpoint `p`.
 macro_rules! delivery_id {
@@ -43,14 +43,14 @@ macro_rules! insert_deliveries {
 /// From the events' own values, since a planner that knows nothing of a new table would look through all of them.
 static INSERT: BulkStatement = BulkStatement::new(
     "with e (id, sequence, type) as (values",
-    "($a, $b, $c)",
+    "($a, (select last from account_sequences where account_id = $3) - $b, $c)",
     concat!(
         ") ",
         insert_deliveries!(
             "e join webhook_subscriptions s on s.account_id = $3 and s.event_type = e.type \
                  join webhook_endpoints p on p.id = s.endpoint_id where p.enabled \
                  and not exists (select 1 from webhook_holds h where h.endpoint_id = p.id) \
-                 returning id, endpoint_id, sequence"
+                 returning id, endpoint_id, event_id"
         )
     ),
 );
@@ -60,46 +60,29 @@ static INSERT: BulkStatement = BulkStatement::new(
 pub(crate) async fn insert_deliveries(
     tx: &mut Tx,
     account: AccountId,
-    events: &[StoredEvent],
+    events: &[NewEvent],
     now: Timestamp,
-) -> Result<Vec<NewDeliveryRow>, StoreError> {
+) -> Result<Vec<PendingRows>, StoreError> {
     let shared = args![now, QueueKind::ORDERED_TYPE.to_owned(), account];
-    let row = |event: &StoredEvent| args![event.id, event.sequence, event.event_type.to_owned()];
-    INSERT.all(tx, shared, events.iter().map(row).collect()).await
+    let row = |event: &NewEvent| args![event.id, event.behind, event.event_type.to_owned()];
+    INSERT.run_for_rows(tx, shared, events.iter().map(row).collect()).await
 }
 
 /// Inserts a delivery of the event for that endpoint, if it is enabled, whatever it subscribes.
 pub(crate) async fn insert_delivery(
     tx: &mut Tx,
     account: AccountId,
-    sequence: i64,
-    endpoint: EndpointId,
-    now: Timestamp,
-) -> Result<Vec<NewDeliveryRow>, StoreError> {
-    tx.all(
-        insert_deliveries!(
-            "events e join webhook_endpoints p on p.account_id = e.account_id \
-             where e.account_id = $3 and e.sequence = $4 and p.id = $5 and p.enabled \
-             returning id, endpoint_id, sequence"
-        ),
-        args![now, QueueKind::ORDERED_TYPE.to_owned(), account, sequence, endpoint],
-    )
-    .await
-}
-
-/// The id that the delivery of the event to that endpoint has, or will have.
-pub(crate) async fn delivery_id(
-    tx: &mut Tx,
     event: EventId,
     endpoint: EndpointId,
-) -> Result<DeliveryId, StoreError> {
-    tx.value(
-        concat!(
-            "select ",
-            delivery_id!(),
-            " as value from webhook_endpoints p, (select cast($1 as text) as id) e where p.id = $2"
+    now: Timestamp,
+) -> Result<PendingRows, StoreError> {
+    tx.run_for_rows(
+        insert_deliveries!(
+            "events e join webhook_endpoints p on p.account_id = e.account_id \
+             where e.account_id = $3 and e.id = $4 and p.id = $5 and p.enabled \
+             returning id, endpoint_id, event_id"
         ),
-        args![event, endpoint],
+        args![now, QueueKind::ORDERED_TYPE.to_owned(), account, event, endpoint],
     )
     .await
 }

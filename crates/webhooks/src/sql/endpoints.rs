@@ -118,17 +118,19 @@ pub(crate) async fn endpoints_of_inbox(
     query.all(select_endpoint!("inbox_id = $1"), args![inbox]).await
 }
 
-/// The tags of the account's endpoints, and of deleted ones as long as their history is kept.
-pub(crate) async fn tags(tx: &mut Tx, account: AccountId) -> Result<Vec<String>, StoreError> {
-    tx.values("select tag as value from webhook_endpoints where account_id = $1", args![account]).await
+/// The tag of an endpoint.
+pub(crate) struct TagRow {
+    pub(crate) tag: String,
+    pub(crate) is_deleted: bool,
 }
 
-pub(crate) async fn count_endpoints(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
-    tx.value(
-        "select count(*) as value from webhook_endpoints where account_id = $1 and deleted_at is null",
-        args![account],
-    )
-    .await
+from_row!(TagRow { tag, is_deleted });
+
+/// The tags of the account's endpoints, and of deleted ones as long as their history is kept.
+pub(crate) async fn tags(tx: &mut Tx, account: AccountId) -> Result<Vec<TagRow>, StoreError> {
+    let tags =
+        "select tag, deleted_at is not null as is_deleted from webhook_endpoints where account_id = $1";
+    tx.all(tags, args![account]).await
 }
 
 pub(crate) async fn insert_endpoint(tx: &mut Tx, row: &EndpointRow) -> Result<(), StoreError> {
@@ -245,7 +247,7 @@ pub(crate) async fn all_subscriptions(
     .await
 }
 
-static SUBSCRIBE: BulkStatement = BulkStatement::new(
+static INSERT_SUBSCRIPTIONS: BulkStatement = BulkStatement::new(
     "insert into webhook_subscriptions (account_id, event_type, endpoint_id) values",
     "($1, $a, $2)",
     "",
@@ -258,6 +260,15 @@ pub(crate) async fn replace_subscriptions(
     event_types: &[String],
 ) -> Result<(), StoreError> {
     tx.run("delete from webhook_subscriptions where endpoint_id = $1", args![id]).await?;
+    insert_subscriptions(tx, account, id, event_types).await
+}
+
+pub(crate) async fn insert_subscriptions(
+    tx: &mut Tx,
+    account: AccountId,
+    id: EndpointId,
+    event_types: &[String],
+) -> Result<(), StoreError> {
     let rows = event_types.iter().map(|event_type| args![event_type.clone()]).collect();
-    SUBSCRIBE.run(tx, args![account, id], rows).await
+    INSERT_SUBSCRIPTIONS.run(tx, args![account, id], rows).await
 }

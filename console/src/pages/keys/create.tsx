@@ -1,0 +1,110 @@
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, ask, type Schemas } from "../../api/client";
+import { OPERATIONS } from "../../api/document.gen";
+import type { paths } from "../../api/schema.gen";
+import { asRefusal } from "../../api/problem";
+import { queries } from "../../api/queries";
+import { useOrg } from "../../app/account";
+import { curl, exchange } from "../../ui/curl";
+import { Choice, Code, Dialog, Field, Form, Note, SecretDialog } from "../../ui/kit";
+import { type Preset, presetScopes, ScopePicker } from "./scopes";
+
+type NewToken = paths["/v1/accounts/orgs/{org_id}/tokens"]["post"]["requestBody"]["content"]["application/json"];
+
+const DAYS = [
+  ["7", "7 days"],
+  ["30", "30 days"],
+  ["90", "90 days"],
+  ["365", "1 year"],
+] as const;
+
+type Kind = "token" | "key";
+type Made = { kind: Kind; key: Schemas["Key"]; secret: string };
+
+/** A read that these scopes allow, and that needs nothing but the token. */
+function firstCall(scopes: readonly string[], org: string): string {
+  const preferred = ["identity.me.get", "accounts.me.get", "webhooks.endpoints.list", "metering.units.get", "events.types.list"];
+  const rpc = preferred.find((name) => scopes.includes(OPERATIONS.find((each) => each.rpc === name)?.scope ?? ""));
+  const found = OPERATIONS.find((each) => each.rpc === rpc);
+  return (found?.path ?? "/v1/openapi.json").replace("{org_id}", org);
+}
+
+function MadeDialog({ made, onClose }: { made: Made; onClose: () => void }) {
+  const org = useOrg();
+  const path = firstCall(made.key.scopes, org);
+  const toolsOnly = made.key.scopes.every((scope) => scope.startsWith("mcp:"));
+  return made.kind === "token" ? (
+    <SecretDialog open onClose={onClose} title={`The token ${made.key.name || "is made"}`} secret={made.secret} label="Token">
+      {!toolsOnly && <Code label="Try it: paste this into a terminal" text={curl("GET", path, made.secret)} wrap />}
+    </SecretDialog>
+  ) : (
+    <SecretDialog open onClose={onClose} title={`The key ${made.key.name || "is made"}`} secret={made.secret} label="Client secret">
+      <Code label="Client id" text={made.key.client_id} wrap />
+      <Code
+        label="Exchange it for a token of 15 minutes"
+        text={exchange(made.key.client_id, made.secret, made.key.scopes)}
+        wrap
+      />
+    </SecretDialog>
+  );
+}
+
+export function CreateDialog({ kind, onClose }: { kind: Kind; onClose: () => void }) {
+  const org_id = useOrg();
+  const [name, setName] = useState("");
+  const [days, setDays] = useState<(typeof DAYS)[number][0]>("30");
+  const [preset, setPreset] = useState<Preset>("read");
+  const [scopes, setScopes] = useState<string[]>([...presetScopes("read")]);
+  const [made, setMade] = useState<Made | null>(null);
+  const make = useMutation({
+    mutationFn: async (): Promise<Made> => {
+      const params = { path: { org_id } };
+      // What can be chosen above is made from the same document.
+      const chosen = { name, scopes: scopes as NewToken["scopes"] };
+      if (kind === "token") {
+        const body = { ...chosen, days: Number(days) as NewToken["days"] };
+        const answer = await ask(api.POST("/v1/accounts/orgs/{org_id}/tokens", { params, body }));
+        return { kind, key: answer.key, secret: answer.token };
+      }
+      const answer = await ask(api.POST("/v1/accounts/orgs/{org_id}/keys", { params, body: chosen }));
+      return { kind, key: answer.key, secret: answer.client_secret };
+    },
+    onSuccess: (answer) => {
+      setMade(answer);
+      void queries.invalidateQueries({ queryKey: [`${kind}s`] });
+    },
+  });
+  if (made) return <MadeDialog made={made} onClose={onClose} />;
+  const refusal = make.error ? asRefusal(make.error) : undefined;
+  return (
+    <Dialog open onClose={onClose} title={kind === "token" ? "Make a token" : "Make a key"} keep={name !== ""} wide>
+      <Form
+        onSubmit={() => make.mutate()}
+        error={make.error}
+        busy={make.isPending}
+        submit={kind === "token" ? "Make the token" : "Make the key"}
+        onCancel={onClose}
+        disabled={scopes.length === 0}
+      >
+        <Note>
+          {kind === "token"
+            ? "A token is one text that a program sends with each call. It ends by itself."
+            : "A key is a client id and a secret. A server exchanges them for tokens of 15 minutes, so what travels is short-lived. It has no end."}
+        </Note>
+        <Field label="Name" hint="To know it by, such as the program or the place where it is used." error={refusal?.field("name")}>
+          {(control) => (
+            <input {...control} value={name} maxLength={100} onChange={(event) => setName(event.target.value)} autoFocus autoComplete="off" />
+          )}
+        </Field>
+        {kind === "token" && (
+          <fieldset className="field">
+            <legend>How long it lives</legend>
+            <Choice label="How long it lives" value={days} options={DAYS} onChange={setDays} />
+          </fieldset>
+        )}
+        <ScopePicker value={scopes} onChange={setScopes} preset={preset} onPreset={setPreset} error={refusal?.field("scopes")} />
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,38 @@
+import { useParams } from "@tanstack/react-router";
+import { useEffect } from "react";
+import { NotFound } from "../app/fallbacks";
+import { Code, Json } from "../ui/kit";
+import { curl, TOKEN } from "../ui/curl";
+import { EVENTS } from "./document";
+import { Fields } from "./fields";
+
+export default function EventPage() {
+  const { type = "" } = useParams({ strict: false }) as { type?: string };
+  const event = EVENTS.find((each) => each.type === type);
+  useEffect(() => {
+    document.title = `${type} · Portico`;
+  }, [type]);
+  if (!event) return <NotFound />;
+  return (
+    <div className="ref-page">
+      <article className="prose">
+        <h1 tabIndex={-1}>{event.type}</h1>
+        <p>{event.description}</p>
+        <p className="quiet">
+          It comes over webhooks, server-sent events, the socket and MQTT. Deliveries may come twice and in another order; the id stays the
+          same, and <code>occurred_at</code> tells the time.
+        </p>
+        <h2>Fields</h2>
+        <Fields schema={event.schema} />
+      </article>
+      <aside className="ref-examples" aria-label="Example">
+        <Json label="Example" value={event.example} />
+        <Code
+          label="Follow it with curl"
+          text={curl("GET", `/v1/events/stream?types=${event.type}`, TOKEN).replace("curl -s", "curl -sN")}
+        />
+        <Json label="JSON Schema" value={event.schema} />
+      </aside>
+    </div>
+  );
+}

@@ -1,0 +1,270 @@
+/** The frame of the reference: search and contents at the left, the token at the top. It needs nobody to be signed in. */
+import { Dialog } from "@base-ui/react/dialog";
+import { useMutation } from "@tanstack/react-query";
+import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { useMe } from "../app/account";
+import { Notices } from "../app/shell";
+import { session, useSession } from "../auth/session";
+import "../styles/reference.css";
+import { Icon, Mark } from "../ui/icons";
+import { Button, ErrorNote, Field, Form, Waiting } from "../ui/kit";
+import { AREAS, EVENTS, entries, OPERATIONS } from "./document";
+import { GUIDES } from "./guides";
+import { forgetToken, makeTestToken, takeToken, useTestToken } from "./test-token";
+
+const FOUND_MAX = 30;
+
+function Search({ onGo }: { onGo: () => void }) {
+  const [text, setText] = useState("");
+  const [at, setAt] = useState(0);
+  const all = useMemo(() => entries(GUIDES), []);
+  const navigate = useNavigate();
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const typing = (event.target as Element).closest("input, textarea, select");
+      if ((event.key === "/" && !typing) || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k")) {
+        event.preventDefault();
+        input.current?.focus();
+        input.current?.select();
+      }
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
+  const words = text.toLowerCase().trim().split(/\s+/).filter(Boolean);
+  const found = useMemo(() => {
+    if (words.length === 0) return [];
+    const score = (title: string) => (title.toLowerCase().startsWith(words[0]!) ? 0 : title.toLowerCase().includes(words[0]!) ? 1 : 2);
+    return all
+      .filter(({ title, detail, kind }) => words.every((word) => `${title} ${detail} ${kind}`.toLowerCase().includes(word)))
+      .sort((a, b) => score(a.title) - score(b.title))
+      .slice(0, FOUND_MAX);
+  }, [all, words.join(" ")]);
+  const go = (to: string | undefined) => {
+    if (to === undefined) return;
+    setText("");
+    onGo();
+    void navigate({ to });
+  };
+  return (
+    <div className="ref-search">
+      <input
+        ref={input}
+        type="search"
+        role="combobox"
+        aria-expanded={found.length > 0}
+        aria-controls="ref-found"
+        aria-activedescendant={found[at] ? `ref-found-${at}` : undefined}
+        aria-label="Search operations, fields, events and guides"
+        placeholder="Search  /"
+        value={text}
+        onChange={(event) => {
+          setText(event.target.value);
+          setAt(0);
+        }}
+        onKeyDown={(event) => {
+          if (event.key === "ArrowDown") setAt(Math.min(at + 1, found.length - 1));
+          else if (event.key === "ArrowUp") setAt(Math.max(at - 1, 0));
+          else if (event.key === "Enter") go(found[at]?.to);
+          else if (event.key === "Escape") setText("");
+          else return;
+          event.preventDefault();
+        }}
+      />
+      {words.length > 0 && (
+        <ul id="ref-found" role="listbox" aria-label="Found">
+          {found.map((each, index) => (
+            <li
+              key={`${each.kind} ${each.title} ${each.to}`}
+              id={`ref-found-${index}`}
+              role="option"
+              aria-selected={index === at}
+              onMouseMove={() => setAt(index)}
+              onClick={() => go(each.to)}
+            >
+              <span>
+                <strong>{each.title}</strong> <span className="quiet">{each.kind}</span>
+              </span>
+              <span className="quiet clip">{each.detail}</span>
+            </li>
+          ))}
+          {found.length === 0 && <li className="quiet">Nothing is called that.</li>}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function Contents({ onGo }: { onGo: () => void }) {
+  return (
+    <nav aria-label="Reference" className="ref-nav">
+      <Link to="/" className="only-narrow" onClick={onGo}>
+        To the console
+      </Link>
+      <h2>Guides</h2>
+      {GUIDES.map(({ slug, title }) => (
+        <Link key={slug} to="/reference/guides/$guide" params={{ guide: slug } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
+          {title}
+        </Link>
+      ))}
+      {AREAS.map(({ name, title }) => {
+        const operations = OPERATIONS.filter(({ area }) => area === name);
+        return (
+          operations.length > 0 && (
+            <div key={name}>
+              <h2>{title}</h2>
+              {operations.map(({ rpc, title: name, method }) => (
+                <Link key={rpc} to="/reference/$operation" params={{ operation: rpc } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
+                  <span className={`method ${method.toLowerCase()}`}>{method === "DELETE" ? "DEL" : method}</span>
+                  {name}
+                </Link>
+              ))}
+            </div>
+          )
+        );
+      })}
+      <h2>Event types</h2>
+      {EVENTS.map(({ type }) => (
+        <Link key={type} to="/reference/events/$type" params={{ type } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
+          <code>{type}</code>
+        </Link>
+      ))}
+    </nav>
+  );
+}
+
+function SignedInToken() {
+  const me = useMe();
+  const accounts = me.data ? [...(me.data.account ? [me.data.account] : []), ...me.data.teams] : [];
+  const [chosen, setChosen] = useState("");
+  const org = chosen || accounts[0]?.id || "";
+  const make = useMutation({ mutationFn: () => makeTestToken(org) });
+  return (
+    <>
+      {accounts.length > 1 && (
+        <select aria-label="Account of the test token" value={org} onChange={(event) => setChosen(event.target.value)}>
+          {accounts.map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </select>
+      )}
+      <Button small look="primary" busy={make.isPending} disabled={org === ""} onClick={() => make.mutate()}>
+        Make a test token
+      </Button>
+      {make.error && <ErrorNote error={make.error} />}
+    </>
+  );
+}
+
+function PasteToken({ onClose }: { onClose: () => void }) {
+  const [token, setToken] = useState("");
+  const take = useMutation({ mutationFn: () => takeToken(token.trim()), onSuccess: onClose });
+  return (
+    <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Backdrop className="backdrop" />
+        <Dialog.Popup className="dialog">
+          <div className="dialog-head">
+            <Dialog.Title>Use a token of yours</Dialog.Title>
+          </div>
+          <Form onSubmit={() => take.mutate()} error={undefined} busy={take.isPending} submit="Use it" onCancel={onClose} disabled={token.trim() === ""}>
+            <Field label="API token" hint="It stays in this page, and is sent to the API alone." error={take.error?.message}>
+              {(control) => (
+                <input {...control} type="password" autoComplete="off" value={token} onChange={(event) => setToken(event.target.value)} autoFocus />
+              )}
+            </Field>
+          </Form>
+        </Dialog.Popup>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}
+
+/** Which token examples and tries use. */
+function TokenBar() {
+  const token = useTestToken();
+  const state = useSession();
+  const { pathname } = useLocation();
+  const [pasting, setPasting] = useState(false);
+  if (token) {
+    return (
+      <div className="token-bar">
+        <span className="quiet only-wide">
+          Examples use <strong>{token.name || "your token"}</strong>
+        </span>
+        <Button small onClick={forgetToken}>
+          Forget it
+        </Button>
+      </div>
+    );
+  }
+  return (
+    <div className="token-bar">
+      {state === "none" ? (
+        <Button small look="primary" onClick={() => void session.signIn(pathname)}>
+          Sign in to try
+        </Button>
+      ) : (
+        <SignedInToken />
+      )}
+      <Button small onClick={() => setPasting(true)}>
+        Use a token
+      </Button>
+      {pasting && <PasteToken onClose={() => setPasting(false)} />}
+    </div>
+  );
+}
+
+export default function ReferenceLayout() {
+  const { pathname } = useLocation();
+  const [drawer, setDrawer] = useState(false);
+  const main = useRef<HTMLElement>(null);
+  const first = useRef(true);
+  useEffect(() => {
+    if (first.current) first.current = false;
+    else main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
+  }, [pathname]);
+  const close = () => setDrawer(false);
+  return (
+    <div className="ref">
+      <a className="skip" href="#main">
+        Skip to the page
+      </a>
+      <header className="ref-top">
+        <Dialog.Root open={drawer} onOpenChange={setDrawer}>
+          <Dialog.Trigger className="button quiet only-narrow" aria-label="Contents">
+            <Icon name="menu" />
+          </Dialog.Trigger>
+          <Dialog.Portal>
+            <Dialog.Backdrop className="backdrop" />
+            <Dialog.Popup className="drawer" aria-label="Contents">
+              <Search onGo={close} />
+              <Contents onGo={close} />
+            </Dialog.Popup>
+          </Dialog.Portal>
+        </Dialog.Root>
+        <Link to="/reference" className="brand" aria-label="Reference">
+          <Mark /> <strong className="only-wide">Portico</strong> <span className="quiet only-wide">Reference</span>
+        </Link>
+        <TokenBar />
+        <Link to="/" className="button small only-wide">
+          Console
+        </Link>
+      </header>
+      <aside className="ref-side" aria-label="Contents">
+        <Search onGo={close} />
+        <Contents onGo={close} />
+      </aside>
+      <main id="main" className="ref-main" ref={main}>
+        <Notices />
+        <Suspense fallback={<Waiting rows={6} />}>
+          <Outlet />
+        </Suspense>
+      </main>
+    </div>
+  );
+}

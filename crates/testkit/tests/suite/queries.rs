@@ -1,0 +1,139 @@
+//! How many statements each write costs, and how often it waits for the database, so that neither creeps up.
+
+use std::collections::BTreeMap;
+
+use portico_engine::Method;
+use portico_kernel::{PersonId, Role};
+use portico_testkit::{Receiver, TestApp, TestRequest, capture_log, captured_log};
+use serde_json::{Value, json};
+
+use crate::webhooks::{ENDPOINTS, text};
+use crate::with_a_receiver;
+
+/// Statements of each operation that writes, and how many of them are waited for. The commit, with all that nobody waited
+/// for until then, is not counted.
+const COSTS: [(&str, u32, u32); 22] = [
+    ("accounts.invitations.accept", 14, 10),
+    ("accounts.invitations.create", 13, 8),
+    ("accounts.invitations.delete", 7, 3),
+    ("accounts.members.delete", 16, 9),
+    ("accounts.members.update", 10, 5),
+    ("accounts.orgs.create", 13, 8),
+    ("accounts.orgs.delete", 10, 5),
+    ("accounts.orgs.update", 9, 5),
+    ("identity.keys.create", 8, 3),
+    ("identity.keys.delete", 10, 5),
+    ("identity.tokens.create", 8, 3),
+    ("identity.tokens.delete", 10, 5),
+    ("webhooks.deliveries.retry", 6, 5),
+    ("webhooks.endpoints.create", 8, 2),
+    ("webhooks.endpoints.delete", 8, 2),
+    ("webhooks.endpoints.recover", 4, 4),
+    ("webhooks.endpoints.rotate", 9, 4),
+    ("webhooks.endpoints.test", 6, 2),
+    ("webhooks.endpoints.update", 11, 4),
+    ("webhooks.inboxes.create", 9, 4),
+    ("webhooks.inboxes.delete", 8, 2),
+    ("webhooks.inboxes.receive", 4, 1),
+];
+
+with_a_receiver! {
+    writes_cost_what_they_must,
+}
+
+struct Client<'a> {
+    app: &'a TestApp,
+    token: &'a str,
+}
+
+impl Client<'_> {
+    async fn call(&self, method: &str, path: &str, body: &Value) -> Value {
+        let sent = TestRequest::new(method, path).bearer(self.token);
+        self.app.send(if method == "DELETE" { sent } else { sent.json(body) }).await.ok()
+    }
+}
+
+async fn writes_cost_what_they_must(app: TestApp, receiver: Receiver) {
+    capture_log();
+    let (owner, other) =
+        (app.new_person("ada@example.com", None).await.id, app.new_person("bea@example.com", None).await.id);
+    app.join(app.account, owner, Role::Owner).await;
+    write_as_a_person(&app, &app.person_token(owner).await, other).await;
+    write_webhooks(&app, &receiver).await;
+    let mut answered = answered();
+    let entries = app.app.engine.registry.entries().iter().filter(|entry| entry.spec.method != Method::Get);
+    let names = entries.map(|entry| entry.spec.name);
+    // But those of the tests' own area, and what has no statements of its own.
+    let costs = names
+        .filter(|name| !name.starts_with("lab.") && !name.starts_with("platform."))
+        .map(|name| (name, answered.remove(name).unwrap_or_else(|| panic!("{name} is not called here"))));
+    let expected = COSTS.iter().map(|&(name, statements, round_trips)| (name, (statements, round_trips)));
+    assert_eq!(costs.collect::<BTreeMap<_, _>>(), expected.collect());
+}
+
+/// The most that each operation has cost.
+fn answered() -> BTreeMap<String, (u32, u32)> {
+    let mut costs = BTreeMap::<_, (u32, u32)>::new();
+    for line in captured_log().lines().filter(|line| line.contains("Answered")) {
+        let field = |name: &str| {
+            let (_, rest) = line.split_once(&format!(" {name}=")).unwrap_or_else(|| panic!("{line}"));
+            rest.split(' ').next().unwrap_or_default().trim_matches('"').to_owned()
+        };
+        let number = |name: &str| field(name).parse::<u32>().unwrap();
+        let cost = costs.entry(field("operation")).or_default();
+        *cost = (number("queries").max(cost.0), number("round_trips").max(cost.1));
+    }
+    costs
+}
+
+async fn write_as_a_person(app: &TestApp, owner: &str, other: PersonId) {
+    let token = app.person_token(other).await;
+    let (ada, bea) = (Client { app, token: owner }, Client { app, token: &token });
+    let org = format!("/v1/accounts/orgs/{}", app.account);
+    for kind in ["keys", "tokens"] {
+        let mut body = json!({ "scopes": ["identity:read"] });
+        if kind == "tokens" {
+            body["days"] = json!(30);
+        }
+        let id = text(&ada.call("POST", &format!("{org}/{kind}"), &body).await["key"]["id"]);
+        ada.call("DELETE", &format!("{org}/{kind}/{id}"), &json!(null)).await;
+    }
+    for email in ["bea@example.com", "cat@example.com"] {
+        let body = json!({ "email": email, "role": "member" });
+        let made = ada.call("POST", &format!("{org}/invitations"), &body).await;
+        if email.starts_with("bea") {
+            let (_, token) = made["link"].as_str().unwrap().split_once("invitation=").unwrap();
+            bea.call("POST", "/v1/accounts/invitations/accept", &json!({ "token": token })).await;
+        } else {
+            let id = text(&made["invitation"]["id"]);
+            ada.call("DELETE", &format!("{org}/invitations/{id}"), &json!(null)).await;
+        }
+    }
+    let member = format!("{org}/members/{other}");
+    ada.call("PATCH", &member, &json!({ "role": "admin" })).await;
+    ada.call("DELETE", &member, &json!(null)).await;
+    let team = text(&ada.call("POST", "/v1/accounts/orgs", &json!({ "name": "A team" })).await["id"]);
+    ada.call("PATCH", &format!("/v1/accounts/orgs/{team}"), &json!({ "name": "Its name" })).await;
+    ada.call("DELETE", &format!("/v1/accounts/orgs/{team}"), &json!(null)).await;
+}
+
+async fn write_webhooks(app: &TestApp, receiver: &Receiver) {
+    let client = Client { app, token: &app.token };
+    let body = json!({ "url": receiver.url("/hook"), "event_types": ["key.created"] });
+    let id = text(&client.call("POST", ENDPOINTS, &body).await["id"]);
+    let endpoint = format!("{ENDPOINTS}/{id}");
+    client
+        .call("PATCH", &endpoint, &json!({ "description": "Another", "event_types": ["key.revoked"] }))
+        .await;
+    client.call("POST", &format!("{endpoint}/rotate"), &json!({})).await;
+    let tested = client.call("POST", &format!("{endpoint}/test"), &json!({})).await;
+    app.sent().await;
+    let delivery = text(&tested["delivery_id"]);
+    client.call("POST", &format!("/v1/webhooks/deliveries/{delivery}/retry"), &json!({})).await;
+    client.call("POST", &format!("{endpoint}/recover"), &json!({ "since": app.clock_text() })).await;
+    client.call("DELETE", &endpoint, &json!(null)).await;
+    let inbox = client.call("POST", "/v1/webhooks/inboxes", &json!({})).await;
+    let inbox = format!("/v1/webhooks/inboxes/{}", text(&inbox["inbox"]["id"]));
+    client.call("POST", &format!("{inbox}/receive"), &json!({})).await;
+    client.call("DELETE", &inbox, &json!(null)).await;
+}
