@@ -73,7 +73,7 @@ impl AuthServer {
         tokio::select! {
             admitted = transport.admit_stranger(known) => {
                 if admitted { return Ok(()) }
-                transport.refusals.end();
+                transport.refusals().end();
                 Err(too_many_wait())
             }
             () = self.stopping.begun() => self.stopping.check(),

@@ -20,12 +20,15 @@ use crate::client_ids::ClientIds;
 use crate::connection_limits::ConnectionLimits;
 use crate::credential::Credential;
 use crate::on_wake::OnWake;
+use crate::tls::Certificates;
 use crate::transport::{Refusals, Transport, wait};
 use crate::turns::{TurnSettings, Turns};
 use crate::unread::UnreadAnswers;
 
 /// How often it is asked whether each credential is still valid.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
+/// After so many of these it is looked whether the files of certificates have changed.
+const SWEEPS_PER_LOOK: u32 = 4;
 /// How often it is asked whether a person still belongs to the team.
 const MEMBERS_EVERY: i64 = 2_000_000;
 /// A server that stood still for longer cannot know what was revoked meanwhile.
@@ -74,6 +77,8 @@ pub struct Connections {
     count: watch::Sender<u64>,
     /// How many there may be, of these and of all others.
     pub limits: Arc<ConnectionLimits>,
+    /// What the listeners with TLS show.
+    pub certificates: Arc<Certificates>,
     /// The turns of tenants.
     pub(crate) turns: Turns,
     /// What of their answers is not read.
@@ -123,6 +128,7 @@ impl Connections {
             next_id: AtomicU64::new(0),
             count: watch::Sender::new(0),
             limits,
+            certificates: Arc::default(),
             unread: Arc::default(),
             turns: Turns::new(TurnSettings::of_machine(is_remote)),
             swept: AtomicI64::new(0),
@@ -230,8 +236,15 @@ impl Connections {
 impl Service for Connections {
     fn run(&self, engine: Arc<Engine>, mut stop: watch::Receiver<bool>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            let mut sweeps = 0_u32;
             while !*stop.borrow() {
                 self.sweep(&engine).await;
+                if sweeps.is_multiple_of(SWEEPS_PER_LOOK) && !self.certificates.is_empty() {
+                    // In a thread of its own, because the files may be far away.
+                    let certificates = self.certificates.clone();
+                    let _ = tokio::task::spawn_blocking(move || certificates.look()).await;
+                }
+                sweeps = sweeps.wrapping_add(1);
                 tokio::select! {
                     () = wait(SWEEP_EVERY) => {}
                     _ = stop.changed() => {}

@@ -12,20 +12,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use portico_engine::Engine;
-use portico_engine::clock::Stopwatch;
 use portico_events::limits::IDLE_MAX;
 use portico_kernel::{Code, Problem, Sleep};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::answer_pace::Pace;
 use crate::framing::RequestFraming;
 use crate::incoming::new_request_id;
 use crate::transport::{Transport, wait};
 
-/// A peer that takes nothing of its answer for so long is cut off,
-const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
-/// and so is one that, after the same time, has taken less than this a second. So an answer has an end: a whole one of
-/// 4 MiB is over after five minutes, whatever its reader does.
-const WRITE_BYTES_PER_SECOND: u64 = 16 << 10;
 /// How long and how much is drained.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(5);
 const LINGER_BYTES_MAX: usize = 16 << 20;
@@ -49,30 +44,6 @@ pub(crate) struct EdgeIo<T> {
     patience: Option<Sleep>,
     pace: Pace,
     linger: Option<Linger>,
-}
-
-/// How fast a peer takes the answer that is on its way.
-#[derive(Default)]
-struct Pace {
-    /// Since when the peer has made us wait, if it does.
-    waiting: Option<Stopwatch>,
-    /// How long it made us wait before that.
-    waited: Duration,
-    /// How many bytes it took.
-    taken: u64,
-}
-
-impl Pace {
-    /// How much longer the peer may make us wait.
-    fn left(&self) -> Duration {
-        let earned = Duration::from_secs(self.taken / WRITE_BYTES_PER_SECOND);
-        (WRITE_TIME_MAX + earned).saturating_sub(self.waited).min(WRITE_TIME_MAX)
-    }
-
-    fn took(&mut self, bytes: usize) {
-        self.taken += bytes as u64;
-        self.waited += self.waiting.take().map(|watch| watch.elapsed()).unwrap_or_default();
-    }
 }
 
 struct Linger {
@@ -171,7 +142,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
             self.patience = None;
             return written;
         }
-        self.pace.waiting.get_or_insert_with(Stopwatch::start);
+        self.pace.wait();
         // Who listens to a stream may be slow; only one that has gone is cut off.
         let limit = if self.transport.streaming.is_set() { IDLE_MAX } else { self.pace.left() };
         let patience = self.patience.get_or_insert_with(|| wait(limit));
@@ -298,20 +269,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EdgeIo<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reader_that_trickles_runs_out_of_time() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.left(), WRITE_TIME_MAX);
-        pace.waited = Duration::from_secs(29);
-        assert_eq!(pace.left(), Duration::from_secs(1));
-        pace.took(usize::try_from(WRITE_BYTES_PER_SECOND * 4).unwrap());
-        assert_eq!(pace.left(), Duration::from_secs(5), "each piece earns the time it may take");
-        pace.waited += Duration::from_secs(5);
-        assert_eq!(pace.left(), Duration::ZERO);
-        pace.took(1 << 30);
-        assert_eq!(pace.left(), WRITE_TIME_MAX, "nobody may stand still for longer");
-    }
 
     #[test]
     fn only_the_librarys_own_refusals_are_replaced() {

@@ -89,7 +89,7 @@ impl<B: HttpBody> IncomingRequest<B> {
         if transport.set_authenticated(&Party::of(caller)) {
             return Ok(());
         }
-        transport.refusals.end();
+        transport.refusals().end();
         let message = "Too many connections of the account are in use.";
         Err(Problem::new(Code::RateLimited, message).retry_after(seconds(1)))
     }
@@ -118,9 +118,9 @@ impl<B: HttpBody> IncomingRequest<B> {
         let is_refusal = response.status().is_client_error();
         // What is open to all says nothing about whoever is refused otherwise.
         if is_refusal || self.is_authenticated.is_set() {
-            transport.inspect(|transport| transport.refusals.note(is_refusal));
+            transport.inspect(|transport| transport.refusals().note(is_refusal));
         }
-        if transport.is_some_and(|transport| transport.refusals.are_too_many()) {
+        if transport.is_some_and(|transport| transport.refusals().are_too_many()) {
             response::close(&mut response);
         }
         if self.parts.method == Method::HEAD && !response.body().is_empty() {
@@ -147,6 +147,7 @@ impl Transport {
             () = stopping.begun() => true,
         };
         if slowed {
+            self.refusals().end();
             response::close(response);
         }
     }
@@ -168,18 +169,18 @@ pub(crate) fn new_request_id(engine: &Engine) -> Arc<str> {
     id.with_text(|text| text.into())
 }
 
-/// A request of HTTP/1.1 names one host, which may be empty (RFC 9112, section 3.2).
+/// A request names one host, which may be empty (RFC 9112, section 3.2); only HTTP/1.0 knows none.
 pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
     let mut hosts = headers.get_all(HOST).iter();
     let fits = match (hosts.next(), hosts.next()) {
-        (None, _) => version != Version::HTTP_11,
+        (None, _) => version < Version::HTTP_11,
         (Some(host), None) => is_host(host.as_bytes()),
         (Some(_), Some(_)) => false,
     };
     if fits {
         Ok(())
     } else {
-        Err(Problem::new(Code::BadRequest, "A request of HTTP/1.1 has one `Host` header."))
+        Err(Problem::new(Code::BadRequest, "A request has one `Host` header, or `:authority` in HTTP/2."))
     }
 }
 

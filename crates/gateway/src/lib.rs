@@ -4,17 +4,19 @@
 //! [`dispatch`](portico_engine::dispatch). What leaves the process, whoever refused it, is JSON in one envelope with an
 //! `x-request-id`; `edge.rs` sees to it even for what is not HTTP enough to reach a handler.
 //!
-//! Modules import downwards only: bytes (`transport`, `edge`, `incoming`, `response`), then calls (`scope`, `calls`,
+//! Modules import downwards only: bytes (`tls`, `transport`, `edge`, `http2`, `incoming`, `response`), then calls (`scope`, `calls`,
 //! `connections`), then protocols (`sse`, `socket`, `mqtt`, `mcp`), then `rest` and `server`, which know them all.
 //!
 //! Invariant: this is the only crate that opens sockets to callers, and no area behind it sees a token.
 
+mod answer_pace;
 pub mod asyncapi;
 mod auth;
 mod body;
 mod bytes_answer;
 mod calls;
 mod client_ids;
+mod client_stream;
 mod connection_limits;
 mod connections;
 mod console;
@@ -22,7 +24,9 @@ mod cors;
 mod credential;
 mod edge;
 mod framing;
+mod http2;
 mod incoming;
+mod listener;
 mod mcp;
 mod message;
 mod metrics;
@@ -42,6 +46,7 @@ mod server;
 mod socket;
 mod sse;
 mod stranger_lines;
+mod tls;
 mod tokens;
 mod transport;
 mod turns;
@@ -56,11 +61,12 @@ pub use connections::Connections;
 pub use console::{ConsoleAddresses, ConsoleFile, ConsoleServer};
 pub use cors::Origins;
 pub use incoming::Stopping;
+pub use listener::Handler;
 pub use metrics::{Metrics, MetricsServer};
-pub use mqtt::Tls;
 pub use outgoing::Outgoing;
 pub use platform::{Platform, area};
 pub use rest::Gateway;
 pub use routes::RouteError;
-pub use server::{Handler, serve, serve_mqtt};
+pub use server::{serve, serve_mqtt};
+pub use tls::{Certificate, Certificates, Tls};
 pub use transport::PeerAddress;

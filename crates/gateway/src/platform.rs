@@ -91,6 +91,7 @@ pub fn area(platform: &Arc<Platform>, connections: &Arc<Connections>) -> Area {
                 let open = i64::try_from(connections.count()).unwrap_or(i64::MAX);
                 let help = "Streams, sockets and MQTT connections that are open";
                 let mut metrics = connections.limits.metrics();
+                metrics.extend(connections.certificates.metrics());
                 metrics.push(connections.turns.metrics());
                 metrics.extend(connections.unread.metrics());
                 metrics.push(Metric::gauge("streams_open", help, open));

@@ -2,10 +2,10 @@
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
+use crate::client_stream::ClientStream;
 use crate::transport::wait;
 use crate::websocket::{FRAME_BYTES_MAX, Ws, websocket};
 
@@ -48,7 +48,7 @@ impl Unauthenticated {
 /// The library makes room for a frame as soon as its head is there, and its limit stays what it was at the beginning. So
 /// the first frame is awaited here, and the usual limit is given to those who are known after it.
 pub(crate) async fn first_frame(
-    mut stream: TcpStream,
+    mut stream: ClientStream,
     mut read: BytesMut,
     kind: Data,
 ) -> Result<Unauthenticated, Ws> {
@@ -70,7 +70,7 @@ pub(crate) async fn first_frame(
 
 /// Reads until the first frame is there, past pings and pongs, and takes it if it is one of that kind, whole and small.
 /// The outer `None` means that the peer has gone.
-async fn read_first(stream: &mut TcpStream, read: &mut BytesMut, kind: Data) -> Option<Option<BytesMut>> {
+async fn read_first(stream: &mut ClientStream, read: &mut BytesMut, kind: Data) -> Option<Option<BytesMut>> {
     loop {
         match scan(read, kind) {
             FrameScan::More => {

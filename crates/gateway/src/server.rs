@@ -1,5 +1,6 @@
 //! Listeners: they accept connections, and end them in order when the server stops.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,33 +16,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::client_stream::ClientStream;
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::edge::EdgeIo;
+use crate::listener::{Handler, HttpListener, no_longer_busy, silence, stopped};
 use crate::on_wake::OnWake;
 use crate::transport::{Transport, first_byte, wait};
-use crate::{AuthServer, ConsoleServer, Gateway, MetricsServer, Outgoing, Tls, mqtt};
+use crate::{AuthServer, ConsoleServer, Gateway, MetricsServer, Outgoing, Tls, http2, mqtt};
 
-/// A peer that sends no whole head for about so long is cut off: looks at the connection, and the time between two.
-const SILENT_LOOKS_MAX: u32 = 3;
-const SILENT_PAUSE: Duration = Duration::from_secs(10);
 /// About the largest head that is read.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// What the system holds of an answer that its peer has no room for.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
 /// How long calls under way may take to end when the server stops.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(35);
-/// How long a connection may stay without a call when the server stops.
-const DRAIN_PAUSE: Duration = Duration::from_millis(500);
-/// How many such pauses an answer may take to leave.
-const DRAIN_PAUSES_BLOCKED: u32 = 10;
 /// How long to wait when the machine has no more sockets to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// What answers the requests of a listener.
-pub trait Handler: Send + Sync + 'static {
-    /// Answers one request.
-    fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>>;
-}
 
 impl Handler for Gateway {
     fn handle(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<Outgoing>> {
@@ -67,24 +57,20 @@ impl Handler for ConsoleServer {
     }
 }
 
-/// Serves HTTP on `listener` until `stop` turns true; then lets the calls under way end, and returns.
+/// Serves HTTP/1 and HTTP/2 on `listener`, under TLS if there is a certificate, until `stop` turns true; then lets the calls
+/// under way end, and returns.
 pub async fn serve(
     listener: TcpListener,
     handler: Arc<dyn Handler>,
     engine: Arc<Engine>,
+    tls: Option<Tls>,
     limits: Arc<ConnectionLimits>,
     stop: watch::Receiver<bool>,
 ) {
     let stopping = stop.clone();
+    let http = Arc::new(HttpListener { handler, engine, tls });
     let serve = |stream, peer, permit| {
-        serve_http(
-            stream,
-            peer,
-            Transport::new(permit, peer.ip()),
-            handler.clone(),
-            engine.clone(),
-            stopping.clone(),
-        )
+        serve_http(stream, peer, Transport::new(permit, peer.ip()), http.clone(), stopping.clone())
     };
     accept(listener, limits, stop, serve).await;
 }
@@ -98,7 +84,8 @@ pub async fn serve_mqtt(
 ) {
     let limits = gateway.calls.connections.limits.clone();
     let serve = |stream, peer: SocketAddr, permit| {
-        mqtt::serve_tcp(stream, tls.clone(), gateway.calls.clone(), Transport::new(permit, peer.ip()))
+        let transport = Transport::new(permit, peer.ip());
+        mqtt::serve_tcp(stream, peer.ip(), tls.clone(), gateway.calls.clone(), transport)
     };
     accept(listener, limits, stop, serve).await;
 }
@@ -155,17 +142,11 @@ async fn accept<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// Resolves when the server is told to stop, or nobody is left who could tell it.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await.map(drop);
-}
-
 async fn serve_http(
     stream: TcpStream,
     peer: SocketAddr,
     transport: Transport,
-    handler: Arc<dyn Handler>,
-    engine: Arc<Engine>,
+    listener: Arc<HttpListener>,
     mut stop: watch::Receiver<bool>,
 ) {
     // Who says nothing costs no more than the socket.
@@ -175,34 +156,78 @@ async fn serve_http(
         () = silence(&transport) => return,
         () = stopped(&mut stop) => return,
     }
-    boxed_requests(stream, peer, transport, handler, engine, stop).await;
+    let opened = tokio::select! {
+        biased;
+        opened = boxed_opening(stream, peer, listener.clone(), transport.clone()) => opened,
+        () = stopped(&mut stop) => return,
+    };
+    match opened {
+        Ok((stream, true)) => boxed_streams(stream, peer, transport, listener, stop).await,
+        Ok((stream, false)) => boxed_requests(stream, peer, transport, listener, stop).await,
+        Err(error) => tracing::debug!(%error, %peer, "Connection ended before it spoke HTTP"),
+    }
 }
 
-/// Made here, so that the future of a silent connection has no room for it.
-fn boxed_requests(
+/// Made here, like the next ones, so that the future of a silent connection has no room for it.
+fn boxed_opening(
     stream: TcpStream,
     peer: SocketAddr,
+    listener: Arc<HttpListener>,
     transport: Transport,
-    handler: Arc<dyn Handler>,
-    engine: Arc<Engine>,
+) -> BoxFuture<'static, io::Result<(ClientStream, bool)>> {
+    Box::pin(open(stream, peer, listener, transport))
+}
+
+fn boxed_streams(
+    stream: ClientStream,
+    peer: SocketAddr,
+    transport: Transport,
+    listener: Arc<HttpListener>,
     stop: watch::Receiver<bool>,
 ) -> BoxFuture<'static, ()> {
-    Box::pin(serve_requests(stream, peer, transport, handler, engine, stop))
+    Box::pin(http2::serve(stream, peer, transport, listener, stop))
 }
 
-/// Serves the requests of one connection, until it ends.
-async fn serve_requests(
-    stream: TcpStream,
+fn boxed_requests(
+    stream: ClientStream,
     peer: SocketAddr,
     transport: Transport,
-    handler: Arc<dyn Handler>,
-    engine: Arc<Engine>,
+    listener: Arc<HttpListener>,
+    stop: watch::Receiver<bool>,
+) -> BoxFuture<'static, ()> {
+    Box::pin(serve_requests(stream, peer, transport, listener, stop))
+}
+
+/// Waits until it is known what the client speaks: whether it is HTTP/2.
+async fn open(
+    stream: TcpStream,
+    peer: SocketAddr,
+    listener: Arc<HttpListener>,
+    transport: Transport,
+) -> io::Result<(ClientStream, bool)> {
+    let mut stream = match &listener.tls {
+        None => ClientStream::from(stream),
+        Some(tls) => tls.accept(stream, peer.ip()).await?.into(),
+    };
+    tokio::select! {
+        biased;
+        speaks_http2 = stream.speaks_http2() => speaks_http2.map(|speaks_http2| (stream, speaks_http2)),
+        () = silence(&transport) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// Serves the requests of one connection that speaks HTTP/1, until it ends.
+async fn serve_requests(
+    stream: ClientStream,
+    peer: SocketAddr,
+    transport: Transport,
+    listener: Arc<HttpListener>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let io = TokioIo::new(EdgeIo::new(stream, engine, transport.clone()));
+    let io = TokioIo::new(EdgeIo::new(stream, listener.engine.clone(), transport.clone()));
     let of_request = transport.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let (handler, transport) = (handler.clone(), of_request.clone());
+        let (listener, transport) = (listener.clone(), of_request.clone());
         request.extensions_mut().insert(transport.clone());
         transport.begin(request.headers());
         let follows = !transport.has_read.is_set();
@@ -212,7 +237,7 @@ async fn serve_requests(
                 // It came together with the one before. Others have their turn in between.
                 tokio::task::yield_now().await;
             }
-            let answer = handler.handle(request).await;
+            let answer = listener.answer(request).await;
             transport.serving.set(false);
             Ok::<_, std::convert::Infallible>(answer)
         }
@@ -253,38 +278,11 @@ async fn serve_requests(
     }
 }
 
-/// Resolves when the peer has sent no whole head and taken nothing of an answer for about half a minute, and nothing is being
-/// done for it.
-async fn silence(transport: &Transport) {
-    let (mut looks, mut steps) = (0, 0);
-    while looks < SILENT_LOOKS_MAX {
-        wait(SILENT_PAUSE).await;
-        let now = transport.steps();
-        let busy = transport.serving.is_set() || transport.streaming.is_set();
-        (looks, steps) = (if now == steps && !busy { looks + 1 } else { 0 }, now);
-    }
-}
-
-/// Resolves once there is nothing to wait for any more, with a moment for what is just arriving or leaving.
-async fn no_longer_busy(transport: &Transport) {
-    wait(DRAIN_PAUSE).await;
-    while transport.is_working() {
-        wait(DRAIN_PAUSE).await;
-    }
-    // A peer that does not take its answer is given a little longer.
-    for _ in 0..DRAIN_PAUSES_BLOCKED {
-        if !transport.blocked.is_set() {
-            return;
-        }
-        wait(DRAIN_PAUSE).await;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn future_bytes<A, B, C, D, E, F, R>(_: impl Fn(A, B, C, D, E, F) -> R) -> usize {
+    fn future_bytes<A, B, C, D, E, R>(_: impl Fn(A, B, C, D, E) -> R) -> usize {
         size_of::<R>()
     }
 

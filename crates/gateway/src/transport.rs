@@ -1,15 +1,18 @@
-//! The connection beneath a request: what a handler, its bytes and the server tell each other.
+//! What is beneath a request: what a handler, its bytes and the server tell each other.
+//!
+//! Over HTTP/1 that is the connection. Over HTTP/2 each request has a stream, which has a transport of its own and knows that
+//! of its connection; what is known of the client, and what is counted, belongs to the connection.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderMap, Request};
 use portico_kernel::Clock;
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::connection_limits::ConnectionPermit;
 use crate::pace::PACE_WAIT_MAX;
@@ -39,6 +42,11 @@ impl Flag {
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Sets it, and returns what it was.
+    pub(crate) fn swap(&self, value: bool) -> bool {
+        self.0.swap(value, Ordering::Relaxed)
+    }
 }
 
 impl Transport {
@@ -50,6 +58,30 @@ impl Transport {
             ..TransportState::default()
         }))
     }
+
+    /// The transport of a stream on this connection.
+    pub(crate) fn stream(&self) -> Self {
+        Self(Arc::new(TransportState {
+            permit: self.permit.clone(),
+            peer: self.peer,
+            connection: Some(self.clone()),
+            ..TransportState::default()
+        }))
+    }
+}
+
+/// What the streams of a connection do: how many of them.
+#[derive(Debug, Default)]
+struct Load {
+    working: u32,
+    streaming: u32,
+    answering: u32,
+}
+
+/// Counts one more or one fewer; returns whether there are any.
+fn count(number: &mut u32, more: bool) -> bool {
+    *number = if more { *number + 1 } else { number.saturating_sub(1) };
+    *number > 0
 }
 
 /// A connection ends after so many refusals in a row: whoever goes on does not listen.
@@ -89,10 +121,18 @@ pub(crate) struct TransportState {
     permit: Option<Arc<ConnectionPermit>>,
     /// Who is at the other end.
     peer: Option<PeerAddress>,
+    /// The connection of a stream; `None` for a connection.
+    connection: Option<Transport>,
+    load: Mutex<Load>,
+    /// Where a connection carries several requests at once: how many may be handled before its client has authenticated.
+    /// It is closed once that has happened.
+    pub(crate) strangers: OnceLock<Arc<Semaphore>>,
     /// Was part of a request's body not read?
     pub(crate) unread: Flag,
     /// Does an operation run for a request that was read whole?
     working: Flag,
+    /// Is the answer of a client that has authenticated on its way, or written?
+    answering: Flag,
     /// Does an answer wait for the peer to take it?
     pub(crate) blocked: Flag,
     /// Has a request been read, and not answered yet?
@@ -106,7 +146,7 @@ pub(crate) struct TransportState {
     /// Bytes that the peer's system has taken, and told when a stream's moves.
     written: AtomicU64,
     drained: Notify,
-    pub(crate) refusals: Refusals,
+    refusals: Refusals,
     /// Where a proxy says that the client of its last request is.
     behind_proxy: Mutex<Option<Buckets>>,
     /// Were any bytes read since the last request?
@@ -116,21 +156,57 @@ pub(crate) struct TransportState {
 }
 
 impl TransportState {
+    /// The connection that this is, or that this is a stream of.
+    fn connection(&self) -> &Self {
+        self.connection.as_ref().map_or(self, |connection| &connection.0)
+    }
+
+    /// Sets a flag of a request, and tells `permit` whether it is set for any of the connection's.
+    fn set(
+        &self,
+        flag: &Flag,
+        value: bool,
+        number: fn(&mut Load) -> &mut u32,
+        permit: fn(&ConnectionPermit, bool),
+    ) {
+        let before = flag.swap(value);
+        let Some(held) = &self.permit else { return };
+        match &self.connection {
+            None => permit(held, value),
+            Some(_) if before == value => {}
+            Some(connection) => {
+                // Told while it is locked, so that what is told last is what holds.
+                let mut load = connection.load.lock().unwrap_or_else(PoisonError::into_inner);
+                permit(held, count(number(&mut load), value));
+            }
+        }
+    }
+
+    /// Is it a proxy's, behind which anybody may be?
+    pub(crate) fn is_of_proxy(&self) -> bool {
+        self.permit.as_ref().is_some_and(|permit| permit.is_of_proxy())
+    }
+
     /// The client has authenticated, and acts for that party; returns whether it may have one more connection.
     pub(crate) fn set_authenticated(&self, party: &Party) -> bool {
+        self.connection().strangers.get().inspect(|strangers| strangers.close());
         self.permit.as_ref().is_none_or(|permit| permit.set_authenticated(party))
+    }
+
+    /// The answers of the connection.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.connection().refusals
     }
 
     /// An answer is on its way, or has been written.
     pub(crate) fn set_answering(&self, answering: bool) {
-        self.permit.as_ref().inspect(|permit| permit.set_answering(answering));
+        self.set(&self.answering, answering, |load| &mut load.answering, ConnectionPermit::set_answering);
     }
 
     /// Does an operation run for a request that was read whole? A request that is still coming in is worth no more than
     /// silence: whoever sends it may take their time.
     pub(crate) fn set_working(&self, working: bool) {
-        self.working.set(working);
-        self.permit.as_ref().inspect(|permit| permit.set_busy(working));
+        self.set(&self.working, working, |load| &mut load.working, ConnectionPermit::set_busy);
     }
 
     /// It carries something that lasts, for a client that has authenticated.
@@ -140,8 +216,19 @@ impl TransportState {
 
     /// Does the answer go on and on?
     pub(crate) fn set_streaming(&self, streaming: bool) {
-        self.streaming.set(streaming);
-        self.permit.as_ref().inspect(|permit| permit.set_streaming(streaming));
+        self.set(&self.streaming, streaming, |load| &mut load.streaming, ConnectionPermit::set_streaming);
+    }
+
+    /// The stream is over: it may have been given up half-way, and its connection goes on.
+    pub(crate) fn end_stream(&self) {
+        self.set_working(false);
+        self.set_streaming(false);
+        self.set_answering(false);
+    }
+
+    /// Does an answer on one of its streams go on and on?
+    pub(crate) fn has_streams(&self) -> bool {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner).streaming > 0
     }
 
     /// Waits until a request may be answered of a client whom nobody knows; returns whether it may. Where others of its
@@ -206,7 +293,8 @@ impl TransportState {
 
     /// A stopping server waits for this; not for a request that is still coming in.
     pub(crate) fn is_working(&self) -> bool {
-        self.working.is_set() || self.streaming.is_set()
+        let load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
+        self.working.is_set() || self.streaming.is_set() || load.working > 0 || load.streaming > 0
     }
 
     /// The next answer has a body of so many bytes, which may look like anything.
@@ -238,9 +326,14 @@ impl TransportState {
         self.drained.notified().await;
     }
 
+    /// The peer's system took so many bytes, whatever they were.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Something moved: a request came, or the peer took a piece of its answer.
     pub(crate) fn step(&self) {
-        self.steps.fetch_add(1, Ordering::Relaxed);
+        self.connection().steps.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often something moved.

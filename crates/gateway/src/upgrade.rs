@@ -12,10 +12,10 @@ use portico_engine::input::Fields;
 use portico_engine::{Entry, Protocol, Reply};
 use portico_identity::verify::refused;
 use portico_kernel::{Code, Problem};
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::Data;
 
 use crate::calls::{Calls, opening};
+use crate::client_stream::ClientStream;
 use crate::connections::Connection;
 use crate::credential::Credential;
 use crate::incoming::IncomingRequest;
@@ -108,7 +108,7 @@ pub(crate) fn upgrade(
 async fn serve(
     protocol: Option<Protocol>,
     peer: SocketPeer,
-    stream: TcpStream,
+    stream: ClientStream,
     read: BytesMut,
     calls: Arc<Calls>,
     transport: &Transport,

@@ -10,11 +10,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use portico_kernel::{Code, Problem};
-use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
+use crate::client_stream::ClientStream;
 use crate::edge::EdgeIo;
 
 /// What is read from a socket at once, and kept for each: most of them are quiet.
@@ -25,7 +25,7 @@ const WRITE_BYTES: usize = 16 << 10;
 pub(crate) const FRAME_BYTES_MAX: usize = (2 << 20) + (16 << 10);
 
 /// A WebSocket, once HTTP is over.
-pub(crate) type Ws = WebSocketStream<TcpStream>;
+pub(crate) type Ws = WebSocketStream<ClientStream>;
 
 /// Is that word among the values of the header?
 fn lists(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
@@ -83,14 +83,14 @@ impl Handshake {
 }
 
 /// The connection beneath, without anything of HTTP, and what was read of it already; `None` when its peer has gone.
-pub(crate) async fn upgraded(upgrade: OnUpgrade) -> Option<(TcpStream, BytesMut)> {
+pub(crate) async fn upgraded(upgrade: OnUpgrade) -> Option<(ClientStream, BytesMut)> {
     let upgraded = upgrade.await.ok()?;
-    let parts = upgraded.downcast::<TokioIo<EdgeIo<TcpStream>>>().ok()?;
+    let parts = upgraded.downcast::<TokioIo<EdgeIo<ClientStream>>>().ok()?;
     Some((parts.io.into_inner().into_inner(), BytesMut::from(parts.read_buf)))
 }
 
 /// A WebSocket that takes frames of at most so many bytes.
-pub(crate) async fn websocket(stream: TcpStream, read: BytesMut, frame_max: usize) -> Ws {
+pub(crate) async fn websocket(stream: ClientStream, read: BytesMut, frame_max: usize) -> Ws {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BYTES)
         .write_buffer_size(WRITE_BYTES)

@@ -13,6 +13,7 @@ use portico_mail::Smtp;
 
 use crate::egress_settings::{listed, name_servers, networks, trusted_roots};
 use crate::settings::Settings;
+use crate::tls_settings::{TlsFiles, TlsSettings};
 use crate::{BlobSettings, Environment, file_limit};
 
 /// How the log is written.
@@ -45,8 +46,10 @@ pub struct Config {
     pub listen_console: Option<String>,
     /// Where MQTT listens, without TLS.
     pub listen_mqtt: Option<String>,
-    /// Where MQTT listens with TLS, and with what.
-    pub mqtts: Option<Mqtts>,
+    /// Where MQTT listens with TLS, if there is a certificate.
+    pub listen_mqtts: Option<String>,
+    /// The certificates of the listeners.
+    pub tls: TlsSettings,
     /// Where the metrics are.
     pub listen_metrics: Option<String>,
     /// The least level that is logged.
@@ -55,17 +58,6 @@ pub struct Config {
     pub log_format: LogFormat,
     /// What accounts may spend.
     pub plans: Plans,
-}
-
-/// MQTT with TLS.
-#[derive(Debug, Clone)]
-pub struct Mqtts {
-    /// Where it listens.
-    pub listen: String,
-    /// The file with the certificate and those above it.
-    pub certificate: PathBuf,
-    /// The file with its key.
-    pub key: PathBuf,
 }
 
 /// Why the configuration cannot be used.
@@ -122,21 +114,6 @@ fn smtp(url: Option<String>, from: Option<String>) -> Result<Option<Smtp>, Confi
     }
 }
 
-/// MQTT with TLS; `None` without a certificate, or when it is turned off.
-fn mqtts(
-    address: Option<String>,
-    certificate: Option<PathBuf>,
-    key: Option<PathBuf>,
-) -> Result<Option<Mqtts>, ConfigError> {
-    let (certificate, key) = match (named(certificate), named(key)) {
-        (Some(certificate), Some(key)) => (certificate, key),
-        (None, None) => return Ok(None),
-        _ => return Err(ConfigError("mqtt_tls_certificate and mqtt_tls_key go together".to_owned())),
-    };
-    let listen = listen("listen_mqtts", address, "0.0.0.0:8883")?;
-    Ok(listen.map(|listen| Mqtts { listen, certificate, key }))
-}
-
 /// A listener's address; `None` when it is turned off.
 fn listen(name: &str, value: Option<String>, default: &str) -> Result<Option<String>, ConfigError> {
     let value = value.unwrap_or_else(|| default.to_owned());
@@ -159,8 +136,18 @@ impl Config {
         let listen_api = listen("listen_api", settings.listen_api, "127.0.0.1:8080")?;
         let listen_auth = listen("listen_auth", settings.listen_auth, "localhost:8081")?;
         let listen_console = listen("listen_console", settings.listen_console, "localhost:8082")?;
-        let here = |listen: &Option<String>| format!("http://{}", listen.as_deref().unwrap_or("localhost"));
-        let console_url = url("console_url", settings.console_url.unwrap_or_else(|| here(&listen_console)))?;
+        let tls = TlsSettings::read(
+            (settings.tls_certificate, settings.tls_key),
+            (settings.auth_tls_certificate, settings.auth_tls_key),
+            (settings.console_tls_certificate, settings.console_tls_key),
+            (settings.mqtt_tls_certificate, settings.mqtt_tls_key),
+        )?;
+        let here = |listen: &Option<String>, tls: &Option<TlsFiles>| {
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            format!("{scheme}://{}", listen.as_deref().unwrap_or("localhost"))
+        };
+        let console_url = settings.console_url.unwrap_or_else(|| here(&listen_console, &tls.console));
+        let console_url = url("console_url", console_url)?;
         let trusted_proxies = networks("trusted_proxies", settings.trusted_proxies)?;
         let others = settings.allow_origins.unwrap_or_default();
         let others = others.split(',').map(str::trim).filter(|origin| !origin.is_empty());
@@ -170,8 +157,11 @@ impl Config {
             database_url: settings.database_url.unwrap_or_else(|| sqlite_in(&data_dir)),
             keyring_file: settings.keyring_file.unwrap_or_else(|| data_dir.join("keyring")),
             environment: Environment {
-                base_url: url("base_url", settings.base_url.unwrap_or_else(|| here(&listen_api)))?,
-                auth_url: origin("auth_url", settings.auth_url.unwrap_or_else(|| here(&listen_auth)))?,
+                base_url: url("base_url", settings.base_url.unwrap_or_else(|| here(&listen_api, &tls.api)))?,
+                auth_url: origin(
+                    "auth_url",
+                    settings.auth_url.unwrap_or_else(|| here(&listen_auth, &tls.auth)),
+                )?,
                 console_url,
                 connections: file_limit::connections(
                     settings.max_connections,
@@ -193,7 +183,9 @@ impl Config {
             },
             allow_origins,
             listen_mqtt: listen("listen_mqtt", settings.listen_mqtt, "127.0.0.1:1883")?,
-            mqtts: mqtts(settings.listen_mqtts, settings.mqtt_tls_certificate, settings.mqtt_tls_key)?,
+            listen_mqtts: listen("listen_mqtts", settings.listen_mqtts, "0.0.0.0:8883")?
+                .filter(|_| tls.mqtt.is_some()),
+            tls,
             listen_metrics: listen("listen_metrics", settings.listen_metrics, "127.0.0.1:8083")?,
             log: level(settings.log.as_deref().unwrap_or("info"))?,
             log_format: format(settings.log_format.as_deref().unwrap_or("text"))?,
@@ -220,7 +212,8 @@ impl Config {
     pub fn describe(&self) -> String {
         let environment = &self.environment;
         let listen = |listen: &Option<String>| listen.clone().unwrap_or_else(|| "off".to_owned());
-        let file = |path: Option<&PathBuf>| path.map(|path| path.display().to_string()).unwrap_or_default();
+        let tls =
+            |files: &Option<TlsFiles>| files.as_ref().map_or_else(|| "off".to_owned(), ToString::to_string);
         [
             ("data_dir", self.data_dir.display().to_string()),
             ("database_url", without_password(&self.database_url)),
@@ -247,9 +240,11 @@ impl Config {
             ("listen_auth", listen(&self.listen_auth)),
             ("listen_console", listen(&self.listen_console)),
             ("listen_mqtt", listen(&self.listen_mqtt)),
-            ("listen_mqtts", listen(&self.mqtts.as_ref().map(|mqtts| mqtts.listen.clone()))),
-            ("mqtt_tls_certificate", file(self.mqtts.as_ref().map(|mqtts| &mqtts.certificate))),
-            ("mqtt_tls_key", file(self.mqtts.as_ref().map(|mqtts| &mqtts.key))),
+            ("listen_mqtts", listen(&self.listen_mqtts)),
+            ("tls_certificate", tls(&self.tls.api)),
+            ("auth_tls_certificate", tls(&self.tls.auth)),
+            ("console_tls_certificate", tls(&self.tls.console)),
+            ("mqtt_tls_certificate", tls(&self.tls.mqtt)),
             ("listen_metrics", listen(&self.listen_metrics)),
             ("blobs", environment.blobs.to_string()),
             ("log", self.log.to_string().to_lowercase()),
@@ -337,12 +332,31 @@ mod tests {
             "auth_url = \"https://a.b/\"",
             "log = \"loud\"",
             "mqtt_tls_key = \"key.pem\"",
+            "tls_certificate = \"certificate.pem\"",
+            "auth_tls_certificate = \"certificate.pem\"",
             "egress_ca_file = \"/does/not/exist.pem\"",
             "refresh_token_days = 0",
             "refresh_token_days = 3651",
         ] {
             assert!(Config::load(file(bad).unwrap()).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_certificate_is_for_all_listeners_that_have_none_of_their_own() {
+        let config = Config::load(Settings::default()).unwrap();
+        assert_eq!((config.tls, config.listen_mqtts), (TlsSettings::default(), None));
+        let text = "tls_certificate = \"all.pem\"\ntls_key = \"all.key\"\n\
+                    auth_tls_certificate = \"auth.pem\"\nauth_tls_key = \"auth.key\"";
+        let config = Config::load(file(text).unwrap()).unwrap();
+        assert_eq!(config.environment.base_url, "https://127.0.0.1:8080");
+        assert_eq!(config.environment.auth_url, "https://localhost:8081");
+        assert_eq!(config.environment.console_url, "https://localhost:8082");
+        assert_eq!(config.listen_mqtts.as_deref(), Some("0.0.0.0:8883"));
+        assert_eq!(config.tls.mqtt, config.tls.api);
+        let description = config.describe();
+        assert!(description.contains("auth_tls_certificate = \"auth.pem with the key auth.key\""));
+        assert!(description.contains("mqtt_tls_certificate = \"all.pem with the key all.key\""));
     }
 
     #[test]

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use portico_blobs::{BlobReport, Blobs};
 use portico_engine::clock::SystemClock;
+use portico_gateway::Certificate;
 use portico_kernel::{Clock, SystemEntropy};
 use portico_store::{Db, Keyring};
 use tokio::net::TcpListener;
 
 use crate::config::Config;
 use crate::make_folder;
+use crate::tls_settings::host;
 
 /// The result of one check.
 pub struct Finding {
@@ -46,12 +48,39 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
         let what = format!("root certificates of {roots} ({})", roots.count());
         findings.push(finding(what, Ok::<_, String>(())));
     }
-    let mqtts = config.mqtts.as_ref().map(|mqtts| &mqtts.listen);
-    let listeners = [&config.listen_api, &config.listen_auth, &config.listen_mqtt, &config.listen_metrics];
-    for address in listeners.into_iter().flatten().chain(mqtts) {
+    findings.extend(certificates(config));
+    let Config { listen_api, listen_auth, listen_console, listen_mqtt, listen_mqtts, listen_metrics, .. } =
+        config;
+    let listeners = [listen_api, listen_auth, listen_console, listen_mqtt, listen_mqtts, listen_metrics];
+    for address in listeners.into_iter().flatten() {
         findings.push(finding(format!("listen on {address}"), TcpListener::bind(address).await.map(drop)));
     }
     findings
+}
+
+/// Reads the certificates as a start would, and holds them against the addresses that clients are told.
+fn certificates(config: &Config) -> impl Iterator<Item = Finding> {
+    let Config { tls, environment, .. } = config;
+    let listeners = [
+        ("the API", &tls.api, &config.listen_api, &environment.base_url),
+        ("the identity provider", &tls.auth, &config.listen_auth, &environment.auth_url),
+        ("the console", &tls.console, &config.listen_console, &environment.console_url),
+        ("MQTT", &tls.mqtt, &config.listen_mqtts, &environment.base_url),
+    ];
+    listeners.into_iter().filter_map(|(listener, files, listen, address)| {
+        let files = files.as_ref().filter(|_| listen.is_some())?;
+        Some(match Certificate::read(&files.certificate, &files.key) {
+            Err(error) => finding(format!("certificate of {listener}"), Err(error)),
+            Ok(certificate) => {
+                let fault = certificate.fault(&host(address), SystemClock.now());
+                let fault = fault.or_else(|| {
+                    let is_plain = listener != "MQTT" && !address.starts_with("https://");
+                    is_plain.then(|| format!("clients are told {address}"))
+                });
+                Finding { what: format!("certificate of {listener} {certificate}"), fault }
+            }
+        })
+    })
 }
 
 /// Writes, reads and deletes an object, and counts what is there.

@@ -18,6 +18,7 @@ mod planned;
 mod serve;
 mod server;
 pub mod settings;
+mod tls_settings;
 mod trigger;
 
 pub(crate) use app::make_folder;
@@ -25,3 +26,4 @@ pub use app::{App, AppParts, Areas, Environment, OpenError};
 pub use blob_settings::BlobSettings;
 pub use serve::serve;
 pub use server::Server;
+pub use tls_settings::{TlsFiles, TlsSettings};

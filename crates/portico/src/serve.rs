@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_engine::{Area, release_stale_claims};
-use portico_gateway::{ConnectionLimits, ConnectionSettings, Gateway, Handler, Tls, serve_mqtt};
+use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Gateway, Handler, Tls, serve_mqtt};
 use portico_kernel::Secret;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,7 +18,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::{App, OpenError, Server, file_limit};
+use crate::tls_settings::is_strict;
+use crate::{App, OpenError, Server, TlsFiles, file_limit};
 
 /// How long the jobs and the database may take to end.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -42,7 +43,7 @@ struct Listeners(Vec<(&'static str, TcpListener, ListenerService)>);
 /// What answers at a listener, and how many connections it may have.
 #[derive(Clone)]
 enum ListenerService {
-    Http(Arc<dyn Handler>, Arc<ConnectionLimits>),
+    Http(Arc<dyn Handler>, Arc<ConnectionLimits>, Option<Tls>),
     Mqtt(Arc<Gateway>, Option<Tls>),
 }
 
@@ -97,21 +98,30 @@ impl Listeners {
 }
 
 /// Binds every listener that is configured.
-async fn bind(
-    server: &Server,
-    config: &Config,
-    limits: &Arc<ConnectionLimits>,
-) -> Result<Listeners, Failure> {
+async fn bind(server: &Server, config: &Config, connections: &Connections) -> Result<Listeners, Failure> {
     use ListenerService::{Http, Mqtt};
     let Server { gateway, auth, console, metrics, .. } = server;
+    let (limits, certificates) = (&connections.limits, &connections.certificates);
+    let proxies = &config.environment.trusted_proxies;
+    let tls = |files: &Option<TlsFiles>, is_strict: bool| {
+        let certificate = files.as_ref().map(|files| files.open(certificates)).transpose()?;
+        certificate.map(|certificate| Tls::http(&certificate, proxies.clone(), is_strict)).transpose()
+    };
+    let http = |handler: Arc<dyn Handler>, files, is_strict| {
+        Ok::<_, String>(Http(handler, limits.clone(), tls(files, is_strict)?))
+    };
+    let (auth_url, console_url) = (&config.environment.auth_url, &config.environment.console_url);
+    let of_api = http(gateway.clone(), &config.tls.api, false)?;
+    let of_auth = http(auth.clone(), &config.tls.auth, is_strict(auth_url))?;
+    let of_console = http(console.clone(), &config.tls.console, is_strict(console_url))?;
     let mut listeners = Listeners(Vec::new());
-    listeners.add("api", config.listen_api.as_ref(), Http(gateway.clone(), limits.clone())).await?;
-    listeners.add("auth", config.listen_auth.as_ref(), Http(auth.clone(), limits.clone())).await?;
-    listeners.add("console", config.listen_console.as_ref(), Http(console.clone(), limits.clone())).await?;
+    listeners.add("api", config.listen_api.as_ref(), of_api).await?;
+    listeners.add("auth", config.listen_auth.as_ref(), of_auth).await?;
+    listeners.add("console", config.listen_console.as_ref(), of_console).await?;
     listeners.add("mqtt", config.listen_mqtt.as_ref(), Mqtt(gateway.clone(), None)).await?;
-    if let Some(mqtts) = &config.mqtts {
-        let tls = Tls::read(&mqtts.certificate, &mqtts.key)?;
-        listeners.add("mqtts", Some(&mqtts.listen), Mqtt(gateway.clone(), Some(tls))).await?;
+    if let (Some(listen), Some(files)) = (&config.listen_mqtts, &config.tls.mqtt) {
+        let tls = Tls::mqtt(&files.open(certificates)?, proxies.clone())?;
+        listeners.add("mqtts", Some(listen), Mqtt(gateway.clone(), Some(tls))).await?;
     }
     // On their own, so that they can be read whatever happens at the others.
     let of_metrics = ConnectionLimits::new(ConnectionSettings {
@@ -119,7 +129,7 @@ async fn bind(
         per_network: METRICS_CONNECTIONS,
         ..ConnectionSettings::default()
     });
-    listeners.add("metrics", config.listen_metrics.as_ref(), Http(metrics.clone(), of_metrics)).await?;
+    listeners.add("metrics", config.listen_metrics.as_ref(), Http(metrics.clone(), of_metrics, None)).await?;
     Ok(listeners)
 }
 
@@ -143,7 +153,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     app.accounts.check_plans(&app.engine).await.map_err(OpenError::Problem)?;
     app.metering.start(&app.engine).await.map_err(OpenError::Problem)?;
     let server = Server::new(&app, config.origins(), &config.console_addresses())?;
-    let listeners = bind(&server, config, &app.connections.limits).await?;
+    let listeners = bind(&server, config, &app.connections).await?;
 
     let (stop, stopped) = watch::channel(false);
     let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped).await?;
@@ -155,8 +165,9 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     for (_, listener, service) in listeners.0 {
         let stopped = stopped.clone();
         match service {
-            ListenerService::Http(handler, limits) => {
-                servers.spawn(portico_gateway::serve(listener, handler, app.engine.clone(), limits, stopped))
+            ListenerService::Http(handler, limits, tls) => {
+                let engine = app.engine.clone();
+                servers.spawn(portico_gateway::serve(listener, handler, engine, tls, limits, stopped))
             }
             ListenerService::Mqtt(gateway, tls) => servers.spawn(serve_mqtt(listener, gateway, tls, stopped)),
         };

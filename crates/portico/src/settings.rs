@@ -92,13 +92,32 @@ pub struct Settings {
     /// Where MQTT listens, without TLS; empty turns it off [default: 127.0.0.1:1883]
     #[arg(long, env = "PORTICO_LISTEN_MQTT", global = true, value_name = "HOST:PORT")]
     pub listen_mqtt: Option<String>,
+    /// The certificate of the listeners that have none of their own and those above it, as PEM; without one they speak no TLS
+    /// [default: none]
+    #[arg(long, env = "PORTICO_TLS_CERTIFICATE", global = true, value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The key of that certificate, as PEM [default: none]
+    #[arg(long, env = "PORTICO_TLS_KEY", global = true, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// The certificate of the identity provider, where it has its own [default: `tls_certificate`]
+    #[arg(long, env = "PORTICO_AUTH_TLS_CERTIFICATE", global = true, value_name = "FILE")]
+    pub auth_tls_certificate: Option<PathBuf>,
+    /// The key of that certificate, as PEM [default: `tls_key`]
+    #[arg(long, env = "PORTICO_AUTH_TLS_KEY", global = true, value_name = "FILE")]
+    pub auth_tls_key: Option<PathBuf>,
+    /// The certificate of the console, where it has its own [default: `tls_certificate`]
+    #[arg(long, env = "PORTICO_CONSOLE_TLS_CERTIFICATE", global = true, value_name = "FILE")]
+    pub console_tls_certificate: Option<PathBuf>,
+    /// The key of that certificate, as PEM [default: `tls_key`]
+    #[arg(long, env = "PORTICO_CONSOLE_TLS_KEY", global = true, value_name = "FILE")]
+    pub console_tls_key: Option<PathBuf>,
     /// Where MQTT listens with TLS, once there is a certificate; empty turns it off [default: 0.0.0.0:8883]
     #[arg(long, env = "PORTICO_LISTEN_MQTTS", global = true, value_name = "HOST:PORT")]
     pub listen_mqtts: Option<String>,
-    /// The certificate of MQTT with TLS and those above it, as PEM [default: none]
+    /// The certificate of MQTT with TLS, where it has its own [default: `tls_certificate`]
     #[arg(long, env = "PORTICO_MQTT_TLS_CERTIFICATE", global = true, value_name = "FILE")]
     pub mqtt_tls_certificate: Option<PathBuf>,
-    /// The key of that certificate, as PEM [default: none]
+    /// The key of that certificate, as PEM [default: `tls_key`]
     #[arg(long, env = "PORTICO_MQTT_TLS_KEY", global = true, value_name = "FILE")]
     pub mqtt_tls_key: Option<PathBuf>,
     /// Where Prometheus finds the metrics; empty turns it off [default: 127.0.0.1:8083]
@@ -140,7 +159,8 @@ impl Settings {
             refresh_token_days free_teams_per_person max_connections max_connections_per_address
             max_connections_per_account egress_allow egress_ca_file egress_name_servers
             smtp_url mail_from listen_api
-            listen_auth listen_console listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 plans);
+            listen_auth listen_console tls_certificate tls_key auth_tls_certificate auth_tls_key console_tls_certificate console_tls_key
+            listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 plans);
         Ok(self)
     }
 }

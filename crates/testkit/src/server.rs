@@ -44,7 +44,7 @@ impl TestServer {
         let mqtt = of_mqtt.local_addr().unwrap();
         tokio::spawn(portico_gateway::serve_mqtt(of_mqtt, gateway.clone(), None, stopped.clone()));
         let limits = app.app.connections.limits.clone();
-        let server = tokio::spawn(portico_gateway::serve(listener, gateway, engine, limits, stopped));
+        let server = tokio::spawn(portico_gateway::serve(listener, gateway, engine, None, limits, stopped));
         Self { app, address, mqtt, stop, server }
     }
 

@@ -12,7 +12,7 @@ mod filters;
 mod run;
 mod session;
 mod subscriptions;
-mod tls;
+mod tcp;
 mod wire;
 
 use std::sync::Arc;
@@ -36,8 +36,8 @@ use connect::{Connect, ConnectRefusal};
 use portico_mqtt::codec::ConnectReasonCode;
 use portico_mqtt::packets::find;
 use session::ActiveSession;
-pub use tls::Tls;
-pub(crate) use tls::serve_tcp;
+
+pub(crate) use tcp::serve_tcp;
 use wire::Wire;
 
 /// How long a client has to say who it is.

@@ -15,6 +15,7 @@ pub(crate) struct Server {
     pub(crate) api: String,
     pub(crate) auth: String,
     pub(crate) mqtt: String,
+    pub(crate) mqtts: Option<String>,
 }
 
 pub(crate) fn command(database: &TestDatabase) -> Command {
@@ -62,13 +63,14 @@ impl Server {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let words = line.strip_prefix("ready ").unwrap_or_else(|| panic!("{line:?}"));
-        let address = |name: &str| {
+        let found = |name: &str| {
             let word = words.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-            word.unwrap_or_else(|| panic!("{name} in {line:?}")).to_owned()
+            word.map(str::to_owned)
         };
-        let (api, auth, mqtt) = (address("api"), address("auth"), address("mqtt"));
+        let address = |name: &str| found(name).unwrap_or_else(|| panic!("{name} in {line:?}"));
+        let (api, auth, mqtt, mqtts) = (address("api"), address("auth"), address("mqtt"), found("mqtts"));
         assert!(address("metrics").starts_with("127.0.0.1:") && address("console").starts_with("127.0.0.1:"));
-        Self { child, api, auth, mqtt }
+        Self { child, api, auth, mqtt, mqtts }
     }
 
     /// The id of the process.

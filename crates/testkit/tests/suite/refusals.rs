@@ -281,7 +281,8 @@ async fn whoever_asks_for_pages_waits_in_their_own_line() {
     let address = listener.local_addr().unwrap();
     let (_stop, stopped) = watch::channel(false);
     let limits = app.app.connections.limits.clone();
-    tokio::spawn(portico_gateway::serve(listener, app.auth.clone(), app.app.engine.clone(), limits, stopped));
+    let engine = app.app.engine.clone();
+    tokio::spawn(portico_gateway::serve(listener, app.auth.clone(), engine, None, limits, stopped));
     let page = "GET /signin HTTP/1.1\r\nhost: a\r\n\r\n";
     let mut asking = JoinSet::new();
     for _ in 0..300 {
