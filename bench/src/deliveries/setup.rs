@@ -114,7 +114,7 @@ pub(crate) async fn open(database: &TestDatabase) -> Arc<App> {
 
 /// An API token that may do everything.
 pub(crate) async fn new_token(app: &Arc<App>, account: AccountId) -> String {
-    let (scopes, name) = (app.engine.registry.scopes().all(), "a bench".to_owned());
+    let (scopes, name) = (app.engine.registry.catalog().scopes().all(), "a bench".to_owned());
     let command = Admin::Token(TokenCommand::Create { account, scopes, days: 7, name });
     let made = admin::run(app, command).await.unwrap();
     made["token"].as_str().unwrap().to_owned()

@@ -77,7 +77,7 @@ pub(crate) async fn fill(folder: &Path, accounts: u32, tokens: u32) -> Vec<Strin
     });
     let accounts: Vec<AccountId> = accounts.await.iter().map(|id| id.parse().unwrap()).collect();
     let holders = tokens.div_ceil(TOKENS_EACH);
-    let all = app.engine.registry.scopes().all();
+    let all = app.engine.registry.catalog().scopes().all();
     let tokens = make(&app, tokens, "token", move |number| {
         let account = accounts[(number % holders) as usize];
         let (scopes, name) = (all.clone(), "a bench".to_owned());

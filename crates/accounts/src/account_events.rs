@@ -38,7 +38,7 @@ impl Operation for ListEvents {
 
     async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Page<Envelope<Value>>, Problem> {
         if let Some(event_type) = &self.event_type {
-            ctx.engine().registry.check_event_type("type", event_type)?;
+            ctx.engine().registry.catalog().check_event_type("type", event_type)?;
         }
         let (account, page) = (ctx.account(Some(self.org_id)).await?, ctx.page()?);
         let after = match self.after {

@@ -36,7 +36,8 @@ impl Operation for ListCategories {
     type Answer = Page<UnitCategory>;
 
     async fn run(self, _: &Accounts, ctx: &mut Ctx) -> Result<Page<UnitCategory>, Problem> {
-        let entries = ctx.engine().registry.entries();
+        let catalog = ctx.engine().registry.catalog();
+        let entries = catalog.entries();
         let categories = Category::ALL.iter().map(|category| UnitCategory {
             category: *category,
             units: Int64(category.units()),

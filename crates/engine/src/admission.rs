@@ -45,13 +45,24 @@ pub enum EntryPoint {
 }
 
 impl EntryPoint {
-    /// The scopes that it asks for.
-    pub fn scopes(self, spec: &Spec) -> &[&'static str] {
-        match (self, &spec.access) {
-            (Self::Tool, _) => spec.tool_scopes(),
-            (Self::Api, Access::Scope(scope)) => std::slice::from_ref(scope),
-            (Self::Api, Access::Open | Access::AnyToken | Access::Person) => &[],
-        }
+    /// The scopes that it asks for: of several lists all of one are enough.
+    pub fn scopes(self, spec: &Spec) -> impl Iterator<Item = &[&'static str]> {
+        let (one, lists): (&[&'static str], &[&[&'static str]]) = match (self, &spec.access) {
+            (Self::Tool, _) => (spec.tool_scopes(), &[]),
+            (Self::Api, Access::AnyOf(lists)) => (&[], lists),
+            (Self::Api, Access::Scope(scope)) => (std::slice::from_ref(scope), &[]),
+            (Self::Api, Access::Open | Access::AnyToken | Access::Person) => (&[], &[]),
+        };
+        let alone = lists.is_empty().then_some(one);
+        alone.into_iter().chain(lists.iter().copied())
+    }
+
+    /// The scopes that `caller` lacks, of the list of which they hold the most; none where they may call it.
+    pub fn missing(self, spec: &Spec, caller: &Caller) -> Vec<&'static str> {
+        let missing = |scopes: &[&'static str]| -> Vec<_> {
+            scopes.iter().copied().filter(|scope| !caller.holds(scope)).collect()
+        };
+        self.scopes(spec).map(missing).min_by_key(Vec::len).unwrap_or_default()
     }
 }
 
@@ -64,7 +75,7 @@ impl Engine {
         caller: Arc<Caller>,
         path: &Fields,
     ) -> Result<Admission, Problem> {
-        if let Some(scope) = entry_point.scopes(spec).iter().find(|scope| !caller.holds(scope)) {
+        if let Some(scope) = entry_point.missing(spec, &caller).first() {
             return Err(Problem::new(Code::Forbidden, format!("The token lacks the scope `{scope}`."))
                 .with_info("SCOPE_REQUIRED", "gateway", [("scope", (*scope).to_owned())]));
         }

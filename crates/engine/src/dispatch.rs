@@ -303,15 +303,20 @@ async fn attempt(ctx: &mut Ctx, step: Step) -> Result<Output, Problem> {
         paying.await?;
     }
     let limit = ctx.engine().time_limit(ctx.spec());
-    let running = pin!(AssertUnwindSafe(step.ready.run(ctx)).catch_unwind());
-    let ended = match step.gone {
-        None => within(limit, running).await,
-        Some(gone) => tokio::select! {
-            biased;
-            ended = within(limit, running) => ended,
-            _ = gone => return Err(cancelled()),
-        },
+    let ended = {
+        let running = pin!(AssertUnwindSafe(step.ready.run(ctx)).catch_unwind());
+        match step.gone {
+            None => within(limit, running).await,
+            Some(gone) => tokio::select! {
+                biased;
+                ended = within(limit, running) => ended,
+                _ = gone => return Err(cancelled()),
+            },
+        }
     };
+    if let (Some(units), Some(charge)) = (ctx.take_units(), &step.charge) {
+        charge.reprice(units).await?;
+    }
     match ended {
         Some(Ok(result)) => result,
         Some(Err(panic)) => {

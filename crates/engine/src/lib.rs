@@ -13,6 +13,7 @@ mod admission;
 mod answer;
 mod area;
 mod blobs;
+mod catalog;
 pub mod clock;
 mod ctx;
 mod dispatch;
@@ -42,6 +43,7 @@ pub use admission::{Admission, EntryPoint, ROLE_REQUIRED};
 pub use answer::{ANSWER_BYTES_MAX, Answer, AnswerKind, Body, ByteSource, BytesAnswer, Done, Output};
 pub use area::{Area, AreaBuilder};
 pub use blobs::blobs_area;
+pub use catalog::{Catalog, CatalogPart};
 pub use ctx::{Ctx, LockedAccount};
 pub use dispatch::{
     Call, CallOptions, OPERATION_TIME_MAX, Reply, cancelled, dispatch, log_failure, timed_out,
@@ -53,7 +55,7 @@ pub use jobs::{Job, JobOutcome, Service};
 pub use length_prefixed_hash::LengthPrefixedHash;
 pub use metric::{Metric, MetricValue, Metrics};
 pub use offer::{Assistant, Offer, OfferFault, OfferRequest};
-pub use operation::{Entry, Operation};
+pub use operation::{DocumentedOperation, Entry, Operation, Ready};
 pub use page::{Cursor, Page, PageRequest, PageSize};
 pub use paging::{PAGE_FIELDS, next_query};
 pub use registry::{Registry, RegistryError};

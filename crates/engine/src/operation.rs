@@ -1,5 +1,6 @@
 //! What an operation is.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -10,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::answer::{Answer, AnswerKind, Output};
-use crate::input::{self, Fields, InputError};
+use crate::input::{self, Fields};
 use crate::{Ctx, RequestBody, Spec, example};
 
 /// An operation: its type is its input, its `SPEC` says all else, and `run` does it.
@@ -33,7 +34,8 @@ pub trait Operation: DeserializeOwned + JsonSchema + Send + 'static {
 }
 
 /// An input that was read and may run.
-pub(crate) trait Ready: Send {
+pub trait Ready: Send {
+    /// Runs it.
     fn run(self: Box<Self>, ctx: &mut Ctx) -> BoxFuture<'_, Result<Output, Problem>>;
 }
 
@@ -48,7 +50,31 @@ impl<O: Operation> Ready for Prepared<O> {
     }
 }
 
-type Prepare = dyn Fn(Fields) -> Result<Box<dyn Ready>, InputError> + Send + Sync;
+/// An operation that a document describes and no type: one of a company's own service.
+pub trait DocumentedOperation: Any + Send + Sync {
+    /// Can it be called by its name? What it takes and what it answers must be JSON.
+    fn is_callable(&self) -> bool;
+    /// Reads the fields of a call by name.
+    fn prepare(self: Arc<Self>, fields: Fields) -> Result<Box<dyn Ready>, Problem>;
+    /// The schema of the whole input, path variables included; its description is the operation's.
+    fn input_schema(&self) -> Schema;
+    /// The schema of the answer.
+    fn answer_schema(&self) -> Schema;
+}
+
+type Prepare = dyn Fn(Fields) -> Result<Box<dyn Ready>, Problem> + Send + Sync;
+
+/// Where an operation is described.
+enum Source {
+    /// By a type.
+    Type {
+        prepare: Box<Prepare>,
+        input_schema: fn(&mut SchemaGenerator) -> Schema,
+        answer_schema: fn(&Spec, &mut SchemaGenerator) -> Schema,
+    },
+    /// By a document.
+    Document(Arc<dyn DocumentedOperation>),
+}
 
 /// An operation as the registry holds it, its types erased.
 pub struct Entry {
@@ -60,9 +86,7 @@ pub struct Entry {
     pub answer_kind: AnswerKind,
     /// Codes whose status may come with the answer itself.
     pub also: &'static [Code],
-    prepare: Box<Prepare>,
-    input_schema: fn(&mut SchemaGenerator) -> Schema,
-    answer_schema: fn(&Spec, &mut SchemaGenerator) -> Schema,
+    source: Source,
 }
 
 impl Entry {
@@ -72,20 +96,50 @@ impl Entry {
             area: area_name,
             answer_kind: O::Answer::KIND,
             also: O::Answer::ALSO,
-            prepare: Box::new(move |fields| {
-                let input = input::read::<O>(fields)?;
-                Ok(Box::new(Prepared { input, area: area.clone() }))
-            }),
-            input_schema: O::json_schema,
-            answer_schema: O::Answer::schema,
+            source: Source::Type {
+                prepare: Box::new(move |fields| {
+                    let input = input::read::<O>(fields)?;
+                    Ok(Box::new(Prepared { input, area: area.clone() }))
+                }),
+                input_schema: O::json_schema,
+                answer_schema: O::Answer::schema,
+            },
         }
+    }
+
+    /// An operation of the service `area`, as its document describes it.
+    pub fn documented(
+        area: &'static str,
+        spec: &'static Spec,
+        operation: Arc<dyn DocumentedOperation>,
+    ) -> Self {
+        let source = Source::Document(operation);
+        Self { spec, area, answer_kind: AnswerKind::Json, also: &[], source }
+    }
+
+    /// The operation behind it, where a document describes one of that type.
+    pub fn document<T: DocumentedOperation>(&self) -> Option<&T> {
+        match &self.source {
+            Source::Document(operation) => (&**operation as &dyn Any).downcast_ref(),
+            Source::Type { .. } => None,
+        }
+    }
+
+    /// Does a document describe it?
+    pub fn is_documented(&self) -> bool {
+        matches!(self.source, Source::Document(_))
     }
 
     /// Can it be called by its name, on a socket, over MQTT or as a tool? Only what takes JSON and answers JSON can.
     pub fn is_callable(&self) -> bool {
-        self.spec.protocol.is_none()
-            && self.spec.body == RequestBody::Json
-            && self.answer_kind == AnswerKind::Json
+        match &self.source {
+            Source::Document(operation) => operation.is_callable(),
+            Source::Type { .. } => {
+                self.spec.protocol.is_none()
+                    && self.spec.body == RequestBody::Json
+                    && self.answer_kind == AnswerKind::Json
+            }
+        }
     }
 
     /// Refuses a message that the operation would not take; nothing is done.
@@ -94,13 +148,19 @@ impl Entry {
         Ok(())
     }
 
-    pub(crate) fn prepare(&self, fields: Fields) -> Result<Box<dyn Ready>, InputError> {
-        (self.prepare)(fields)
+    pub(crate) fn prepare(&self, fields: Fields) -> Result<Box<dyn Ready>, Problem> {
+        match &self.source {
+            Source::Type { prepare, .. } => prepare(fields),
+            Source::Document(operation) => operation.clone().prepare(fields),
+        }
     }
 
     /// The schema of the whole input, path variables included; its description is the operation's.
     pub fn input_schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        (self.input_schema)(generator)
+        match &self.source {
+            Source::Type { input_schema, .. } => input_schema(generator),
+            Source::Document(operation) => operation.input_schema(),
+        }
     }
 
     /// An example of the whole input, path variables included: what a call by name could hold.
@@ -121,6 +181,9 @@ impl Entry {
 
     /// The schema of the answer.
     pub fn answer_schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        (self.answer_schema)(self.spec, generator)
+        match &self.source {
+            Source::Type { answer_schema, .. } => answer_schema(self.spec, generator),
+            Source::Document(operation) => operation.answer_schema(),
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Every operation, event and job there is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use portico_kernel::{AccountId, Problem};
 use portico_store::{StoreError, Tx, args};
@@ -13,17 +13,14 @@ use crate::area::Probe;
 use crate::event::AuditWritten;
 use crate::jobs::{PruneEvents, PruneIdempotency, PruneQueues};
 use crate::queue::{self, Queue};
-use crate::{
-    Area, Engine, Entry, EntryPoint, EventType, JobOutcome, Method, Metric, Metrics, Offer, Scopes, Service,
-    Spec, jobs, sql,
-};
+use crate::{Area, Catalog, CatalogPart, Engine, JobOutcome, Metric, Metrics, Offer, Service, jobs, sql};
 
 /// Every operation, event and job there is. All transports and documents walk it.
 pub struct Registry {
     areas: Vec<&'static str>,
-    scopes: Scopes,
-    entries: Vec<Arc<Entry>>,
-    events: Vec<EventType>,
+    /// What the areas bring to the catalog.
+    of_areas: CatalogPart,
+    catalog: RwLock<Arc<Catalog>>,
     jobs: Vec<Arc<jobs::Entry>>,
     services: Vec<Arc<dyn Service>>,
     queues: Vec<Arc<Queue>>,
@@ -36,7 +33,7 @@ pub struct Registry {
 
 /// Two things of one name, route or type, or a name that stands for nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegistryError(String);
+pub struct RegistryError(pub(crate) String);
 
 impl fmt::Display for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,11 +54,11 @@ impl Registry {
             .probe(sql::PROBE)
             .erases(&sql::ERASE)
             .build();
+        let mut of_areas = CatalogPart::default();
         let mut registry = Self {
             areas: Vec::new(),
-            scopes: Scopes::default(),
-            entries: Vec::new(),
-            events: Vec::new(),
+            of_areas: CatalogPart::default(),
+            catalog: RwLock::default(),
             jobs: Vec::new(),
             services: Vec::new(),
             queues: Vec::new(),
@@ -73,110 +70,45 @@ impl Registry {
         };
         for area in std::iter::once(own).chain(areas) {
             registry.areas.push(area.name);
-            registry.scopes.extend(area.scopes);
+            of_areas.scopes.extend(area.scopes);
+            of_areas.entries.extend(area.entries.into_iter().map(Arc::new));
+            of_areas.events.extend(area.events);
             registry.probes.extend(area.probe.map(|probe| (area.name, probe)));
             registry.erasures.extend(area.erasures);
             registry.offers.extend(area.offers);
-            registry.entries.extend(area.entries.into_iter().map(Arc::new));
-            registry.events.extend(area.events);
             registry.jobs.extend(area.jobs.into_iter().map(Arc::new));
             registry.services.extend(area.services);
             registry.queues.extend(area.queues.into_iter().map(Arc::new));
             registry.metrics.extend(area.metrics);
             registry.tool_subjects.extend(area.tool_subjects);
         }
-        registry.entries.sort_by_key(|entry| (entry.spec.path, entry.spec.method));
-        registry.events.sort_by_key(|event| event.r#type);
-        registry.check()?;
+        registry.catalog = RwLock::new(Arc::new(Catalog::new([of_areas.clone()], 0)?));
+        registry.of_areas = of_areas;
         Ok(registry)
     }
 
-    fn check(&self) -> Result<(), RegistryError> {
-        let mut scopes = BTreeSet::new();
-        if let Some(twice) = self.scopes.iter().find(|scope| !scopes.insert(scope.name)) {
-            return Err(RegistryError(format!("two areas bring the scope {}", twice.name)));
-        }
-        let mut names = BTreeSet::new();
-        let mut routes = BTreeSet::new();
-        let mut tools = BTreeSet::new();
-        for entry in &self.entries {
-            let spec = entry.spec;
-            if !names.insert(spec.name) {
-                return Err(RegistryError(format!("two operations are named {}", spec.name)));
-            }
-            if !routes.insert((spec.method.name(), spec.path)) {
-                return Err(RegistryError(format!(
-                    "two operations serve {} {}",
-                    spec.method.name(),
-                    spec.path
-                )));
-            }
-            if let Some(unknown) = asked_scopes(spec).find(|name| !scopes.contains(name)) {
-                return Err(RegistryError(format!(
-                    "{} asks for the scope {unknown}, which no area brings",
-                    spec.name
-                )));
-            }
-            if let Some(error) = spec.tool_error() {
-                return Err(RegistryError(format!("{} {error}", spec.name)));
-            }
-            if spec.tool.is_some() && !entry.is_callable() {
-                return Err(RegistryError(format!("{} is a tool, and cannot be called by name", spec.name)));
-            }
-            if spec.idempotency_key && (!entry.is_callable() || spec.time_limit.is_some()) {
-                return Err(RegistryError(format!(
-                    "{} takes an Idempotency-Key; its request and answer must be JSON, within the usual time",
-                    spec.name
-                )));
-            }
-            if let Some(tool) = spec.tool.filter(|tool| !tools.insert(tool.name)) {
-                return Err(RegistryError(format!("two tools are named {}", tool.name)));
-            }
-            if spec.idempotency_key && spec.method != Method::Post {
-                return Err(RegistryError(format!("{} takes an Idempotency-Key and is no POST", spec.name)));
-            }
-        }
-        let mut types = BTreeSet::new();
-        match self.events.iter().find(|event| !types.insert(event.r#type)) {
-            Some(twice) => Err(RegistryError(format!("two events are of type {}", twice.r#type))),
-            None => Ok(()),
-        }
+    /// What callers can name, as it stands now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The catalog that there would be with these services; refuses what clashes with an area or among them.
+    pub fn catalog_with(
+        &self,
+        services: impl IntoIterator<Item = CatalogPart>,
+    ) -> Result<Catalog, RegistryError> {
+        let generation = self.catalog().generation + 1;
+        Catalog::new(std::iter::once(self.of_areas.clone()).chain(services), generation)
+    }
+
+    /// From now on that is the catalog. What was found in the one before stays usable.
+    pub fn set_catalog(&self, catalog: Arc<Catalog>) {
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
     }
 
     /// The names of the areas.
     pub fn areas(&self) -> &[&'static str] {
         &self.areas
-    }
-
-    /// Every scope there is.
-    pub fn scopes(&self) -> &Scopes {
-        &self.scopes
-    }
-
-    /// Every operation, by path and method.
-    pub fn entries(&self) -> &[Arc<Entry>] {
-        &self.entries
-    }
-
-    /// Every event type, by name.
-    pub fn events(&self) -> &[EventType] {
-        &self.events
-    }
-
-    /// Refuses a name that is no event type, as the field `field`.
-    pub fn check_event_type(&self, field: &str, name: &str) -> Result<(), Problem> {
-        if self.events.iter().any(|known| known.r#type == name) {
-            return Ok(());
-        }
-        Err(Problem::field(field, "is not an event type; GET /v1/events/types lists them"))
-    }
-
-    /// Refuses a name that is no operation, as the field `field`.
-    pub fn check_operation(&self, field: &str, name: &str) -> Result<(), Problem> {
-        if self.entries.iter().any(|known| known.spec.name == name) {
-            return Ok(());
-        }
-        Err(Problem::field(field, "is not an operation; `x-platform-rpc` in GET /openapi.json names them"))
     }
 
     /// What the tools of the areas are about.
@@ -265,10 +197,4 @@ impl Registry {
             tasks.spawn(async move { service.run(engine, stop).await });
         }
     }
-}
-
-/// The scopes that an operation asks for, of its own callers and of assistants.
-fn asked_scopes(spec: &Spec) -> impl Iterator<Item = &'static str> {
-    let of_tool = spec.tool.is_some().then(|| EntryPoint::Tool.scopes(spec)).into_iter().flatten();
-    EntryPoint::Api.scopes(spec).iter().chain(of_tool).copied()
 }

@@ -1,5 +1,7 @@
 //! Everything about an operation that is not its shape, said once.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use portico_kernel::{Category, Role, text_enum};
@@ -39,6 +41,8 @@ pub enum Access {
     AnyToken,
     /// Keys, API tokens and apps that hold the scope of this name, and persons.
     Scope(&'static str),
+    /// Keys, API tokens and apps that hold every scope of one of these lists, and persons.
+    AnyOf(&'static [&'static [&'static str]]),
     /// Persons alone, by their role.
     Person,
 }
@@ -69,7 +73,7 @@ pub enum Protocol {
 }
 
 /// Everything about an operation that is not its shape.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     /// `area.nouns.verb`: the socket method, the span, the metric's label, the row of usage.
     pub name: &'static str,
@@ -83,6 +87,10 @@ pub struct Spec {
     pub role: Role,
     /// What a call costs; `None` for health and documents, which are free.
     pub category: Option<Category>,
+    /// What a call costs where that is not the price of its category.
+    pub units: Option<u32>,
+    /// The plans whose accounts may call it; `None` where the plan does not matter.
+    pub plans: Option<&'static [&'static str]>,
     /// Is an `Idempotency-Key` taken?
     pub idempotency_key: bool,
     /// The name of the list in the answer, when it is one.
@@ -122,6 +130,8 @@ impl Spec {
             access: Access::AnyToken,
             role: Role::Member,
             category: None,
+            units: None,
+            plans: None,
             idempotency_key: false,
             list: None,
             etag: false,
@@ -272,12 +282,30 @@ impl Spec {
         self
     }
 
-    /// The scope that a key must hold.
-    pub const fn required_scope(&self) -> Option<&'static str> {
-        match self.access {
-            Access::Scope(scope) => Some(scope),
-            Access::Open | Access::AnyToken | Access::Person => None,
+    /// What a call costs, in units.
+    pub fn price(&self) -> u32 {
+        let by_category =
+            || self.category.map_or(0, |category| u32::try_from(category.units()).unwrap_or(u32::MAX));
+        self.units.unwrap_or_else(by_category)
+    }
+
+    /// May accounts of that plan call it?
+    pub fn is_for_plan(&self, plan: &str) -> bool {
+        self.plans.is_none_or(|plans| plans.contains(&plan))
+    }
+
+    /// The same description, for as long as the process lives; asked twice for equal ones it returns the same one. A
+    /// service that is read anew, without a change, takes no memory.
+    pub fn intern(self) -> &'static Self {
+        static KNOWN: Mutex<BTreeMap<&'static str, Vec<&'static Spec>>> = Mutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_name = known.entry(self.name).or_default();
+        if let Some(same) = of_name.iter().find(|known| ***known == self) {
+            return same;
         }
+        let spec: &'static Self = Box::leak(Box::new(self));
+        of_name.push(spec);
+        spec
     }
 
     /// The names of the path's variables.

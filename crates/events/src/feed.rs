@@ -25,7 +25,7 @@ impl Filter {
             return Err(Problem::field("types", format!("must be at most {TYPES_MAX} types")));
         }
         for (at, name) in types.iter().enumerate() {
-            registry.check_event_type(&format!("types[{at}]"), name)?;
+            registry.catalog().check_event_type(&format!("types[{at}]"), name)?;
         }
         Ok(Self::types(types.iter().map(String::as_str)))
     }

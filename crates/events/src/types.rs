@@ -26,6 +26,6 @@ impl Operation for ListEventTypes {
     type Answer = Page<EventType>;
 
     async fn run(self, _: &Events, ctx: &mut Ctx) -> Result<Page<EventType>, Problem> {
-        ctx.page()?.slice(ctx.engine().registry.events().iter().cloned())
+        ctx.page()?.slice(ctx.engine().registry.catalog().events().iter().cloned())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use portico_engine::{EventType, Registry};
+use portico_engine::{Catalog, EventType};
 use portico_events::Resync;
 use portico_events::limits::{STREAMS_PER_ACCOUNT, STREAMS_PER_CREDENTIAL, STREAMS_PER_PERSON};
 use schemars::generate::SchemaSettings;
@@ -103,7 +103,7 @@ fn redirect(value: &mut Value, from: &str, to: &str) {
 }
 
 /// The `AsyncAPI` document: what a client can receive and send over server-sent events, the socket and MQTT.
-pub fn document(registry: &Registry, base_url: &str) -> Value {
+pub fn document(catalog: &Catalog, base_url: &str) -> Value {
     let mut schemas = definitions();
     schemas["Resync"] = Resync::json_schema(&mut SchemaGenerator::default()).to_value();
     redirect(&mut schemas, OF_FRAMES, OF_COMPONENTS);
@@ -132,11 +132,11 @@ pub fn document(registry: &Registry, base_url: &str) -> Value {
                 "description": "MQTT 3.1.1 and 5. The token is the password.", "security": security,
             },
         },
-        "channels": channels(registry),
-        "operations": operations(registry),
+        "channels": channels(catalog),
+        "operations": operations(catalog),
         "components": {
             "schemas": schemas,
-            "messages": messages(registry),
+            "messages": messages(catalog),
             "securitySchemes": { "token": {
                 "type": "http", "scheme": "bearer", "bearerFormat": "JWT",
                 "description": "An API token, or a token that a key was exchanged for, with the scope `events:read`.",
@@ -154,13 +154,13 @@ fn event_message(event: &EventType) -> String {
     format!("event.{}", event.r#type)
 }
 
-fn messages(registry: &Registry) -> Value {
+fn messages(catalog: &Catalog) -> Value {
     let mut messages = Map::new();
     for kind in of::<ClientFrame>().kinds.keys().chain(of::<ServerFrame>().kinds.keys()) {
         let payload = json!({ "$ref": format!("{OF_COMPONENTS}{}", schema_name(kind)) });
         messages.insert(format!("frame.{kind}"), json!({ "name": kind, "payload": payload }));
     }
-    let callable = || registry.entries().iter().filter(|entry| entry.is_callable());
+    let callable = || catalog.entries().iter().filter(|entry| entry.is_callable());
     messages["frame.call"]["examples"] = callable()
         .map(|entry| {
             let (method, params) = (entry.spec.name, entry.call_example());
@@ -168,7 +168,7 @@ fn messages(registry: &Registry) -> Value {
             json!({ "name": method, "payload": frame })
         })
         .collect();
-    for event in registry.events() {
+    for event in catalog.events() {
         let examples = json!([{ "payload": event.example }]);
         let mut schema = event.schema.clone();
         // The document says once which dialect its schemas are in.
@@ -203,8 +203,8 @@ fn channel(address: &str, server: &str, description: &str, messages: &[String]) 
     json!({ "address": address, "description": description, "servers": servers, "messages": messages })
 }
 
-fn channels(registry: &Registry) -> Value {
-    let events: Vec<_> = registry.events().iter().map(event_message).collect();
+fn channels(catalog: &Catalog) -> Value {
+    let events: Vec<_> = catalog.events().iter().map(event_message).collect();
     let frames = [frame_messages::<ClientFrame>(), frame_messages::<ServerFrame>()].concat();
     let streamed: Vec<_> = events.iter().cloned().chain(["resync".into(), "problem".into()]).collect();
     let mqtt = |address: &str, description: &str, messages: &[String], parameters: Value| {
@@ -236,7 +236,7 @@ fn channels(registry: &Registry) -> Value {
     })
 }
 
-fn operations(registry: &Registry) -> Value {
+fn operations(catalog: &Catalog) -> Value {
     let operation = |action: &str, channel: &str, description: &str, messages: &[String]| {
         let refer = |name: &String| json!({ "$ref": format!("#/channels/{channel}/messages/{name}") });
         let messages: Vec<_> = messages.iter().map(refer).collect();
@@ -245,7 +245,7 @@ fn operations(registry: &Registry) -> Value {
             "messages": messages,
         })
     };
-    let events: Vec<_> = registry.events().iter().map(event_message).collect();
+    let events: Vec<_> = catalog.events().iter().map(event_message).collect();
     let streamed: Vec<_> = events.iter().cloned().chain(["resync".into(), "problem".into()]).collect();
     let mut call = operation("receive", "mqttCalls", "Takes calls over MQTT.", &["call".into()]);
     call["reply"] = json!({

@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use portico_engine::BytesAnswer;
 
-use crate::outgoing::{BodyStream, HttpAnswer};
+use crate::outgoing::{HttpAnswer, Outgoing};
 use crate::scope::CallScope;
 use crate::transport::Transport;
 
@@ -75,10 +75,10 @@ pub(crate) fn response(answer: BytesAnswer, request: &Parts) -> HttpAnswer {
             piece.inspect_err(|error| tracing::error!(%error, "Failed to read the bytes of an answer"));
         std::future::ready(piece.ok())
     });
-    let begin = move |scope: CallScope| -> BodyStream {
+    let begin = move |scope: CallScope| -> Outgoing {
         // What the client takes of it is its own business.
         scope.finish(status.as_u16(), None);
-        Box::pin(pieces)
+        Outgoing::Stream(Box::pin(pieces))
     };
     HttpAnswer { head: response, stream: Some(Box::new(begin)) }
 }

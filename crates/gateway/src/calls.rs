@@ -1,6 +1,5 @@
 //! The way of a call, whatever the protocol: who calls, whether they may, and running it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -37,7 +36,6 @@ pub(crate) struct Calls {
     pub(crate) connections: Arc<Connections>,
     metering: Arc<Metering>,
     tokens: Tokens,
-    names: HashMap<&'static str, Arc<Entry>>,
 }
 
 /// A call by name, on a connection that stays.
@@ -59,9 +57,8 @@ impl Calls {
         metrics: Arc<Metrics>,
         stopping: Stopping,
     ) -> Self {
-        let names = engine.registry.entries().iter().map(|entry| (entry.spec.name, entry.clone())).collect();
         let tokens = Tokens::new(identity, metering.clone());
-        Self { engine, metrics, stopping, connections, metering, tokens, names }
+        Self { engine, metrics, stopping, connections, metering, tokens }
     }
 
     /// Who sends these headers to the tools of assistants.
@@ -174,7 +171,7 @@ impl Calls {
         let result = self.run_and_record(credential, call, Entry::is_callable, async |reply: Reply| {
             RpcAnswer::try_from(reply)
         });
-        let is_known = self.names.contains_key(call_name);
+        let is_known = self.engine.registry.catalog().entry(call_name).is_some();
         result.await.unwrap_or_else(|problem| RpcAnswer::Refusal {
             problem: problem.to_json("").into(),
             counted: is_known && !Refusals::is_one(problem.code().status()),
@@ -191,7 +188,8 @@ impl Calls {
         before: impl AsyncFnOnce() -> T,
     ) -> Result<(Connection, T), Problem> {
         let opens = |entry: &Entry| entry.spec.protocol == Some(protocol);
-        let method = self.names.values().find(|entry| opens(entry)).map_or("", |entry| entry.spec.name);
+        let catalog = self.engine.registry.catalog();
+        let method = catalog.entries().iter().find(|entry| opens(entry)).map_or("", |entry| entry.spec.name);
         let call = RpcCall { method, fields, idempotency_key: None };
         let take_slot = async |reply: Reply| {
             let account = opening(reply)?.account_id;
@@ -223,7 +221,8 @@ impl Calls {
         go_on: impl AsyncFnOnce(Reply) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let mut scope = CallScope::new(&self.metrics, new_request_id(&self.engine));
-        let result = match self.names.get(call.method).filter(|entry| may(entry)) {
+        let catalog = self.engine.registry.catalog();
+        let result = match catalog.entry(call.method).filter(|entry| may(entry)) {
             Some(entry) => self.admit_and_run(entry, credential, call, &mut scope).await,
             None => Err(no_operation(call.method)),
         };

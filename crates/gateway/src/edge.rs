@@ -113,7 +113,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> EdgeIo<T> {
         write: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_instead(cx))?;
-        let begins = !self.midway && self.opaque_left == 0;
+        let begins = !self.midway && self.opaque_left == 0 && !self.transport.opaque.is_set();
         if let Some(status) = bare_refusal(first).filter(|_| begins) {
             self.replace(status);
             // What does not go out now goes out with the flush that always follows.

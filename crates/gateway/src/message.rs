@@ -119,7 +119,7 @@ pub(crate) async fn read_json<B: HttpBody>(
     incoming.body.read_json(limit).await
 }
 
-fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         let message = "The body must not be compressed: no `Content-Encoding` is taken.";
         return Err(Problem::new(Code::UnsupportedMediaType, message));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use portico_engine::{
@@ -13,7 +14,6 @@ use portico_kernel::{Code, Problem, Timestamp};
 use portico_store::StoreError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::openapi::{Cut, Documents};
@@ -29,7 +29,8 @@ pub struct Platform {
     base_url: String,
     documents: Documents,
     frames: OnceLock<Bytes>,
-    asyncapi: OnceLock<Bytes>,
+    /// The document, and the generation of the catalog that it tells of.
+    asyncapi: ArcSwapOption<(u64, Bytes)>,
     probed: Mutex<Option<(Timestamp, BTreeMap<String, BackendState>)>>,
 }
 
@@ -40,7 +41,7 @@ impl Platform {
             base_url: base_url.to_owned(),
             documents: Documents::new(base_url),
             frames: OnceLock::new(),
-            asyncapi: OnceLock::new(),
+            asyncapi: ArcSwapOption::empty(),
             probed: Mutex::new(None),
         }
     }
@@ -207,7 +208,7 @@ impl Operation for GetOpenApi {
     type Answer = Document;
 
     async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Document, Problem> {
-        Ok(Document(platform.documents.get(&ctx.engine().registry, &Cut::public())?))
+        Ok(Document(platform.documents.get(&ctx.engine().registry.catalog(), Cut::public())?))
     }
 }
 
@@ -222,7 +223,8 @@ impl Operation for GetFrames {
     type Answer = Document;
 
     async fn run(self, platform: &Platform, _: &mut Ctx) -> Result<Document, Problem> {
-        Ok(Document(written(&platform.frames, asyncapi::frames)))
+        let make = || asyncapi::frames().to_string().into_bytes().into();
+        Ok(Document(platform.frames.get_or_init(make).clone()))
     }
 }
 
@@ -237,14 +239,16 @@ impl Operation for GetAsyncApi {
     type Answer = Document;
 
     async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Document, Problem> {
-        let make = || asyncapi::document(&ctx.engine().registry, &platform.base_url);
-        Ok(Document(written(&platform.asyncapi, make)))
+        let catalog = ctx.engine().registry.catalog();
+        let kept = platform.asyncapi.load_full().filter(|kept| kept.0 == catalog.generation);
+        let kept = kept.unwrap_or_else(|| {
+            let document = asyncapi::document(&catalog, &platform.base_url);
+            let made = Arc::new((catalog.generation, document.to_string().into_bytes().into()));
+            platform.asyncapi.store(Some(made.clone()));
+            made
+        });
+        Ok(Document(kept.1.clone()))
     }
-}
-
-/// A document that never changes, made at its first use.
-fn written(kept: &OnceLock<Bytes>, make: impl FnOnce() -> Value) -> Bytes {
-    kept.get_or_init(|| make().to_string().into_bytes().into()).clone()
 }
 
 /// Read the OpenAPI document of what the caller may call. It is narrowed to the scopes of the token; a person's holds
@@ -268,7 +272,7 @@ impl Operation for GetDocument {
         let plan = ctx.plan(account).await?;
         let scopes = ctx.caller().scopes.clone();
         let cut = Cut { plan, account: account.to_string(), scopes };
-        Ok(Document(platform.documents.get(&ctx.engine().registry, &cut)?))
+        Ok(Document(platform.documents.get(&ctx.engine().registry.catalog(), cut)?))
     }
 }
 

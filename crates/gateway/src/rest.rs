@@ -3,13 +3,15 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use portico_engine::input::Fields;
 use portico_engine::{
-    Access, Admission, Body, Call, CallOptions, Engine, Entry, EntryPoint, Protocol, Reply, RequestBody,
+    Access, Admission, Body, Call, CallOptions, Catalog, Engine, Entry, EntryPoint, Protocol, Reply,
+    RequestBody,
 };
 use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
@@ -21,7 +23,8 @@ use crate::connections::Connections;
 use crate::cors::{self, Origins};
 use crate::credential::Credential;
 use crate::incoming::{IncomingRequest, Stopping, check_host, guard};
-use crate::mcp::Mcp;
+use crate::forward::ServiceOperation;
+use crate::mcp::{Mcp, Tools};
 use crate::outgoing::{HttpAnswer, Outgoing};
 use crate::party::Party;
 use crate::response::{self, Refusal};
@@ -31,12 +34,18 @@ use crate::transport::{Refusals, Transport};
 use crate::upgrade::{self, SocketPeer};
 use crate::{Metrics, bytes_answer, message, sse};
 
+/// What the gateway derives from a catalog: its routes, and its tools for assistants.
+pub struct Tables {
+    routes: Routes,
+    tools: Tools,
+}
+
 /// Serves the registry's operations over HTTP.
 pub struct Gateway {
     pub(crate) calls: Arc<Calls>,
     mcp: Arc<Mcp>,
     origins: Origins,
-    routes: Routes,
+    routes: ArcSwap<Routes>,
 }
 
 impl Gateway {
@@ -50,11 +59,22 @@ impl Gateway {
         metrics: Arc<Metrics>,
         stopping: Stopping,
     ) -> Result<Self, RouteError> {
-        let routes = Routes::new(&engine.registry)?;
+        let routes = ArcSwap::from_pointee(Routes::new(&engine.registry.catalog())?);
         let provider = identity.clone();
         let calls = Arc::new(Calls::new(engine, identity, metering, connections, metrics, stopping));
         let mcp = Arc::new(Mcp::new(&calls, &provider, &origins)?);
         Ok(Self { calls, mcp, origins, routes })
+    }
+
+    /// What the gateway derives from `catalog`; refuses paths that do not fit together.
+    pub fn tables(catalog: &Catalog) -> Result<Tables, RouteError> {
+        Ok(Tables { routes: Routes::new(catalog)?, tools: Tools::new(catalog) })
+    }
+
+    /// From now on calls are answered by these tables; those under way end on the ones before.
+    pub fn set_tables(&self, tables: Tables) {
+        self.routes.store(Arc::new(tables.routes));
+        self.mcp.set_tools(tables.tools);
     }
 
     /// Answers a request. Whatever happens inside, something that fits the specification comes out.
@@ -75,7 +95,7 @@ impl Gateway {
             response::rate_limit(&mut response, status);
         }
         if let Some(begin) = stream {
-            return response.map(|_| Outgoing::Stream(begin(scope)));
+            return response.map(|_| begin(scope));
         }
         let (status, caller) = (response.status().as_u16(), scope.caller.clone());
         scope.finish(status, code);
@@ -95,7 +115,9 @@ impl Gateway {
     ) -> Result<HttpAnswer, Refusal> {
         self.calls.stopping.check()?;
         check_host(incoming.parts.version, &incoming.parts.headers)?;
-        let (entry, variables) = match self.routes.find(&incoming.parts.method, incoming.parts.uri.path()) {
+        // A call that has begun ends on the routes that it began on.
+        let routes = self.routes.load_full();
+        let (entry, variables) = match routes.find(&incoming.parts.method, incoming.parts.uri.path()) {
             Route::Nowhere => {
                 return Err(Problem::new(Code::NotFound, "There is nothing at this path.").into());
             }
@@ -122,6 +144,10 @@ impl Gateway {
         }
         let path = variables.as_ref().unwrap_or(&NO_FIELDS);
         let (admission, credential) = self.admit(entry, incoming, path, scope).await?;
+        if let Some(operation) = entry.document::<ServiceOperation>() {
+            let who = (admission, credential);
+            return Box::pin(self.calls.forward(operation, incoming, variables, who, scope)).await;
+        }
         let (mut fields, attachment) = message::read(entry, incoming, admission.caller(), variables).await?;
         let idempotency_key = message::idempotency_key(entry, &incoming.parts.headers)?;
         if entry.spec.protocol == Some(Protocol::Sse) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::Method;
 use portico_engine::input::{Fields, InputError, decode_segment};
-use portico_engine::{Entry, Registry};
+use portico_engine::{Catalog, Entry};
 
 /// The operations of one path, by method.
 pub(crate) struct Methods {
@@ -49,9 +49,9 @@ pub(crate) enum Route<'a> {
 }
 
 impl Routes {
-    pub(crate) fn new(registry: &Registry) -> Result<Self, RouteError> {
+    pub(crate) fn new(catalog: &Catalog) -> Result<Self, RouteError> {
         let mut paths: BTreeMap<&'static str, BTreeMap<&'static str, Arc<Entry>>> = BTreeMap::new();
-        for entry in registry.entries() {
+        for entry in catalog.entries() {
             paths.entry(entry.spec.path).or_default().insert(entry.spec.method.name(), entry.clone());
         }
         let mut router = matchit::Router::new();

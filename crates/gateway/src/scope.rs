@@ -57,7 +57,7 @@ impl CallScope {
         metering: &Arc<Metering>,
         engine: &Arc<Engine>,
         credential: &Credential,
-        spec: &Spec,
+        spec: &'static Spec,
     ) -> Option<&MeteredCall> {
         self.metered = credential.rate_limit_key().and_then(|key| {
             let (caller, key) = (credential.caller().as_ref(), key.clone());
@@ -77,7 +77,7 @@ impl CallScope {
         idempotency_key: Option<IdempotencyKey>,
         options: CallOptions,
     ) -> Call {
-        let charge = self.metered.clone().map(|metered| metered as Arc<dyn Charge>);
+        let charge = self.charge();
         let request_id = self.request_id.clone();
         Call {
             admitted: admission,
@@ -89,6 +89,16 @@ impl CallScope {
             attachment,
             held: None,
         }
+    }
+
+    /// What the call costs, once its caller is known.
+    pub(crate) fn charge(&self) -> Option<Arc<dyn Charge>> {
+        self.metered.clone().map(|metered| metered as Arc<dyn Charge>)
+    }
+
+    /// The name of the account's plan; empty where it is not known.
+    pub(crate) fn plan(&self) -> &'static str {
+        self.metered.as_ref().map_or("", |metered| metered.plan())
     }
 
     /// Notes what the operation came to.

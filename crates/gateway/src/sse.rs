@@ -17,7 +17,7 @@ use portico_kernel::{Problem, Sleep, Timestamp};
 use crate::calls::Calls;
 use crate::connections::{Connection, log_unreadable};
 use crate::credential::Credential;
-use crate::outgoing::{BodyStream, HttpAnswer};
+use crate::outgoing::{HttpAnswer, Outgoing};
 use crate::response;
 use crate::scope::CallScope;
 use crate::transport::Transport;
@@ -111,10 +111,10 @@ pub(crate) async fn open(
     let (engine, ping, sent_at) = (engine.clone(), engine.clock.sleep(PING_EVERY), engine.clock.now());
     let request_id = request_id.into();
     let sse = Sse { engine, connection, feed, ping, sent_at, first, told, ended: false, request_id, backlog };
-    let begin = |scope: CallScope| -> BodyStream {
+    let begin = |scope: CallScope| -> Outgoing {
         // The call is over: what follows is counted as a connection.
         scope.finish(200, None);
-        Box::pin(stream::unfold(sse, |mut sse| async move { Some((sse.next().await?, sse)) }))
+        Outgoing::Stream(Box::pin(stream::unfold(sse, |mut sse| async move { Some((sse.next().await?, sse)) })))
     };
     let head = response::event_stream(Response::new(Bytes::new()), "no-cache, no-transform");
     Ok(HttpAnswer { head, stream: Some(Box::new(begin)) })

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use http::{HeaderMap, Request};
+use http::{Extensions, HeaderMap, Request};
 use portico_kernel::Clock;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
@@ -143,6 +143,8 @@ pub(crate) struct TransportState {
     pub(crate) cut: Notify,
     /// How long the body of the next answer is, where it may be bytes of any kind.
     expected_body: AtomicU64,
+    /// Does an answer come in pieces that may look like anything? Until the next request.
+    pub(crate) opaque: Flag,
     /// Bytes that the peer's system has taken, and told when a stream's moves.
     written: AtomicU64,
     drained: Notify,
@@ -267,6 +269,7 @@ impl TransportState {
         // Its head was read.
         self.step();
         self.serving.set(true);
+        self.opaque.set(false);
         if let Some(permit) = self.permit.as_ref().filter(|permit| permit.is_of_proxy()) {
             *self.behind_proxy.lock().unwrap_or_else(PoisonError::into_inner) = permit.client(headers);
         }
@@ -300,6 +303,11 @@ impl TransportState {
     /// The next answer has a body of so many bytes, which may look like anything.
     pub(crate) fn expect_body(&self, bytes: u64) {
         self.expected_body.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The next answer comes in pieces, each of which may look like anything.
+    pub(crate) fn expect_pieces(&self) {
+        self.opaque.set(true);
     }
 
     /// What was expected, once.
@@ -359,9 +367,14 @@ pub struct PeerAddress(pub IpAddr);
 
 /// Who sent the request; the machine itself for one that came over no connection.
 pub(crate) fn peer_address<B>(request: &Request<B>) -> IpAddr {
+    peer_of(request.extensions())
+}
+
+/// Who sent the request with these extensions.
+pub(crate) fn peer_of(extensions: &Extensions) -> IpAddr {
     // A test says it by itself.
-    let of_transport = || request.extensions().get::<Transport>().and_then(|transport| transport.peer);
-    let peer = request.extensions().get::<PeerAddress>().copied().or_else(of_transport);
+    let of_transport = || extensions.get::<Transport>().and_then(|transport| transport.peer);
+    let peer = extensions.get::<PeerAddress>().copied().or_else(of_transport);
     peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0)
 }
 

@@ -84,7 +84,7 @@ impl NewCredential {
         if self.scopes.is_empty() {
             return Err(Problem::field("scopes", "must name at least one scope"));
         }
-        let scopes = ctx.engine().registry.scopes().read(&self.scopes)?;
+        let scopes = ctx.engine().registry.catalog().scopes().read(&self.scopes)?;
         check_name(&self.name, 0..=limits::NAME_CHARACTERS_MAX)
             .map_err(|message| Problem::field("name", message))?;
         Ok(scopes)

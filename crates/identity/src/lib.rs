@@ -11,6 +11,7 @@
 //!
 //! Start reading at [`credentials`], then [`verify`]; for people and apps at [`http`].
 
+mod assertion;
 pub mod claims;
 pub mod credentials;
 mod events;
@@ -40,6 +41,7 @@ use portico_engine::ports::{Enrolment, Mailer};
 use portico_webauthn::RelyingParty;
 use url::Url;
 
+pub use assertion::ForwardedCall;
 pub use http::response::oauth_refusal;
 pub use http::routes::{ROUTES, Route, open_to_any_origin};
 pub use http::{Arrival, client_address, is_page};

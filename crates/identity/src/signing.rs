@@ -15,6 +15,7 @@ use jsonwebtoken::DecodingKey;
 use portico_engine::{Ctx, Engine, Job, JobOutcome};
 use portico_kernel::{Problem, Timestamp, hex};
 use portico_store::{Context, Tx};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::claims::Claims;
@@ -23,6 +24,8 @@ use crate::{Identity, limits};
 
 /// The type that tokens name in their header (RFC 9068).
 pub(crate) const TOKEN_TYPE: &str = "at+jwt";
+/// The type that assertions for services name in their header. No check of a token takes one.
+const ASSERTION_TYPE: &str = "portico-assertion+jwt";
 
 /// The keys that sign and verify; swapped whole when they change.
 #[derive(Default)]
@@ -51,6 +54,8 @@ struct Signer {
     pair: Ed25519KeyPair,
     /// The first part of its tokens, which is always the same.
     header: String,
+    /// The same of the assertions that it signs.
+    assertion_header: String,
     activates_at: Timestamp,
 }
 
@@ -127,9 +132,17 @@ impl SigningKeys {
                 let private =
                     engine.keyring.open(context(&row.id), &row.sealed_private_key).map_err(damaged)?;
                 let pair = Ed25519KeyPair::from_pkcs8(private.expose()).map_err(damaged)?;
-                let header = json!({ "typ": TOKEN_TYPE, "alg": "EdDSA", "kid": row.id }).to_string();
-                let header = BASE64_URL_SAFE_NO_PAD.encode(header);
-                set.signers.push(Signer { id: row.id.clone(), pair, header, activates_at: row.activates_at });
+                let header = |typ: &str| {
+                    let header = json!({ "typ": typ, "alg": "EdDSA", "kid": row.id }).to_string();
+                    BASE64_URL_SAFE_NO_PAD.encode(header)
+                };
+                set.signers.push(Signer {
+                    id: row.id.clone(),
+                    pair,
+                    header: header(TOKEN_TYPE),
+                    assertion_header: header(ASSERTION_TYPE),
+                    activates_at: row.activates_at,
+                });
             }
         }
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
@@ -190,12 +203,26 @@ impl SigningKeys {
 
     /// Signs a token.
     pub(crate) fn sign(&self, claims: &Claims, now: Timestamp) -> Result<SignedToken, Problem> {
+        self.sign_as(|signer| &signer.header, claims, now)
+    }
+
+    /// Signs what a service behind the gateway is told of a call.
+    pub(crate) fn sign_assertion(&self, claims: &impl Serialize, now: Timestamp) -> Result<String, Problem> {
+        Ok(self.sign_as(|signer| &signer.assertion_header, claims, now)?.token)
+    }
+
+    fn sign_as(
+        &self,
+        header: impl Fn(&Signer) -> &str,
+        claims: &impl Serialize,
+        now: Timestamp,
+    ) -> Result<SignedToken, Problem> {
         let keys = self.current();
         let signer = keys.signers.iter().rev().find(|signer| signer.activates_at <= now);
         let signer =
             signer.or_else(|| keys.signers.first()).ok_or_else(|| Problem::internal("no signing key"))?;
         let claims = serde_json::to_vec(claims).map_err(Problem::internal)?;
-        let mut token = format!("{}.", signer.header);
+        let mut token = format!("{}.", header(signer));
         BASE64_URL_SAFE_NO_PAD.encode_string(claims, &mut token);
         let signature = signer.pair.sign(token.as_bytes());
         token.push('.');

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use portico_kernel::{AccountId, AtZero, Month, Plan, Timestamp};
+use portico_kernel::{AccountId, AtZero, Month, Plan, Timestamp, intern};
 
 /// An account in one month.
 pub(crate) struct AccountMeter {
@@ -11,10 +11,11 @@ pub(crate) struct AccountMeter {
     pub(crate) month: Month,
     /// Leased units that are neither spent nor taken by a call that runs.
     available: AtomicI64,
-    /// Are the two values of the plan below loaded, and still good?
+    /// Are the values of the plan below loaded, and still good?
     plan_known: AtomicBool,
     calls_per_minute: AtomicU32,
     allows_at_zero: AtomicBool,
+    plan: Mutex<&'static str>,
     /// The last time that there were not enough units.
     shortage: Mutex<Option<Shortage>>,
     /// A change of the lease of which it is not known yet whether it was committed.
@@ -58,6 +59,7 @@ impl AccountMeter {
             plan_known: AtomicBool::new(false),
             calls_per_minute: AtomicU32::new(0),
             allows_at_zero: AtomicBool::new(false),
+            plan: Mutex::new(""),
             shortage: Mutex::new(None),
             pending_change: Mutex::new(None),
             lease_lock: tokio::sync::Mutex::new(()),
@@ -92,6 +94,7 @@ impl AccountMeter {
     pub(crate) fn set_plan(&self, plan: &Plan) {
         self.calls_per_minute.store(plan.calls_per_minute, Ordering::Relaxed);
         self.allows_at_zero.store(plan.at_zero == AtZero::Allow, Ordering::Relaxed);
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = intern(&plan.name);
         self.plan_known.store(true, Ordering::Release);
     }
 
@@ -107,6 +110,11 @@ impl AccountMeter {
 
     pub(crate) fn calls_per_minute(&self) -> u32 {
         self.calls_per_minute.load(Ordering::Relaxed)
+    }
+
+    /// The name of the plan; empty before it is loaded.
+    pub(crate) fn plan(&self) -> &'static str {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn allows_at_zero(&self) -> bool {

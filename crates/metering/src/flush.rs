@@ -57,7 +57,7 @@ impl Metering {
             return Ok(false);
         }
         position.unsure = true;
-        let at = self.count(engine, journal.id(), journal.names(), position.number, &records).await?;
+        let at = self.count(engine, journal.id(), &journal.names(), position.number, &records).await?;
         *position = JournalPosition { number: at, unsure: false };
         let lost = records.iter().filter(|record| record.is_none()).count();
         if lost > 0 {

@@ -24,9 +24,8 @@ pub struct MeteredCall {
     key: Arc<RateLimitKey>,
     /// Is it refused when the account's units are used up? Persons are served all the same.
     refusable: bool,
-    only_reads: bool,
     operation: u16,
-    price: u32,
+    spec: &'static Spec,
     at: Timestamp,
     watch: Stopwatch,
     request_id: Arc<str>,
@@ -69,7 +68,7 @@ pub struct IncomingCall<'a> {
     /// The rate limit of the caller.
     pub key: Arc<RateLimitKey>,
     /// The operation.
-    pub spec: &'a Spec,
+    pub spec: &'static Spec,
     /// The id of the request.
     pub request_id: Arc<str>,
     /// Runs since the request came in.
@@ -87,10 +86,9 @@ impl MeteredCall {
             metering: metering.clone(),
             engine: engine.clone(),
             key,
-            only_reads: spec.only_reads(),
             // An app that acts for a person has scopes, and is refused like a key.
             refusable: caller.kind == CallerKind::Client || caller.scopes.is_some(),
-            price: spec.category.map_or(0, |category| u32::try_from(category.units()).unwrap_or(u32::MAX)),
+            spec,
             at: engine.clock.now(),
             watch,
             request_id,
@@ -108,11 +106,18 @@ impl MeteredCall {
         self.metering.make_room(meter.as_deref())?;
         let Some(meter) = meter else { return Ok(()) };
         let decision = self.metering.decide_rate_limit(&self.engine, &self.key, &meter, self.at).await?;
+        let plan = meter.plan();
         let mut state = self.state();
         (state.account, state.meter) = (account, Some(meter));
         match decision {
             RateLimitDecision::Allowed(slot, status) => {
                 (state.slot, state.rate_limit) = (Some(slot), Some(status));
+                drop(state);
+                if !self.spec.is_for_plan(plan) {
+                    // A refused call uses up nothing.
+                    self.refund();
+                    return Err(plan_required(self.spec, plan));
+                }
                 Ok(())
             }
             RateLimitDecision::Limited(status) => {
@@ -134,6 +139,11 @@ impl MeteredCall {
         {
             tracing::debug!(%problem, "Failed to load the rate limit of a refused caller");
         }
+    }
+
+    /// The name of the account's plan; empty before the call is admitted.
+    pub fn plan(&self) -> &'static str {
+        self.state().meter.as_ref().map_or("", |meter| meter.plan())
     }
 
     /// The caller's rate limit status; `None` while their limit is not loaded.
@@ -218,7 +228,7 @@ impl MeteredCall {
 
     /// Takes the price of the call out of the account's units, leasing more from the database.
     async fn lease_and_pay(&self, meter: &Arc<AccountMeter>) -> Result<(), Problem> {
-        let leased = self.metering.take_units(&self.engine, meter, self.price.into()).await?;
+        let leased = self.metering.take_units(&self.engine, meter, self.spec.price().into()).await?;
         let mut state = self.state();
         if !leased && self.refusable && !meter.allows_at_zero() {
             // A refused call uses up nothing, not even its slot of the rate limit.
@@ -226,7 +236,7 @@ impl MeteredCall {
             self.refund();
             return Err(quota_exceeded(meter.month, self.at));
         }
-        (state.units, state.leased) = (self.price, leased);
+        (state.units, state.leased) = (self.spec.price(), leased);
         Ok(())
     }
 }
@@ -243,19 +253,38 @@ impl CallState {
 impl Charge for MeteredCall {
     fn pay(&self) -> Option<BoxFuture<'_, Result<(), Problem>>> {
         let mut state = self.state();
-        let meter = state.meter.clone().filter(|_| self.price > 0)?;
-        if meter.has_plan() && meter.take(self.price.into()) {
-            (state.units, state.leased) = (self.price, true);
+        let price = self.spec.price();
+        let meter = state.meter.clone().filter(|_| price > 0)?;
+        if meter.has_plan() && meter.take(price.into()) {
+            (state.units, state.leased) = (price, true);
             return None;
         }
         Some(Box::pin(async move { self.lease_and_pay(&meter).await }))
+    }
+
+    fn reprice(&self, units: u32) -> BoxFuture<'_, Result<(), Problem>> {
+        Box::pin(async move {
+            let (meter, held) = {
+                let mut state = self.state();
+                let Some(meter) = state.meter.clone() else { return Ok(()) };
+                let held = std::mem::take(&mut state.units);
+                // A price that was counted beyond the account's units took none of them.
+                let held = if std::mem::take(&mut state.leased) { held } else { 0 };
+                (meter, i64::from(held))
+            };
+            meter.add(held);
+            let leased = units == 0 || self.metering.take_units(&self.engine, &meter, units.into()).await?;
+            let mut state = self.state();
+            (state.units, state.leased) = (units, leased);
+            Ok(())
+        })
     }
 
     fn settle(&self, code: Option<Code>) {
         let mut state = self.state();
         state.result = code.map_or(OperationResult::Success, OperationResult::Refused);
         // A cancelled write was rolled back, and costs nothing; a cancelled read was read.
-        let rolled_back = code == Some(Code::Cancelled) && !self.only_reads;
+        let rolled_back = code == Some(Code::Cancelled) && !self.spec.only_reads();
         if rolled_back || code.is_some_and(|code| code.status() >= 500) {
             state.refund_units();
         }
@@ -340,6 +369,13 @@ impl Metering {
             decision => Ok(decision),
         }
     }
+}
+
+/// 403: the account's plan does not include the operation.
+fn plan_required(spec: &Spec, plan: &str) -> Problem {
+    let plans = spec.plans.unwrap_or_default().join(", ");
+    let message = format!("The plan {plan} does not include this; it takes one of: {plans}.");
+    Problem::new(Code::Forbidden, message).with_info("PLAN_REQUIRED", "gateway", [("plans", plans)])
 }
 
 fn share_missing() -> Problem {

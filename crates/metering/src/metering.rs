@@ -5,10 +5,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use foldhash::fast::{FixedState, RandomState};
-use portico_engine::Engine;
 use portico_engine::ports::Directory;
+use portico_engine::{Catalog, Engine};
 use portico_kernel::{AccountId, Caller, Code, Entropy, Month, Problem, RequestId, Timestamp, seconds};
 
 use crate::account::AccountMeter;
@@ -28,7 +29,8 @@ pub struct Metering {
     /// May other servers use the same database?
     pub(crate) shared: bool,
     journal: OnceLock<Journal>,
-    operations: OnceLock<HashMap<&'static str, u16, FixedState>>,
+    /// The numbers of the operations that the journal knows.
+    operations: ArcSwap<HashMap<String, u16, FixedState>>,
     pub(crate) position: tokio::sync::Mutex<JournalPosition>,
     pub(crate) accounts: DashMap<(AccountId, Month), Arc<AccountMeter>, RandomState>,
     pub(crate) rate_limit_keys: DashMap<SubjectId, Arc<RateLimitKey>, RandomState>,
@@ -46,7 +48,7 @@ impl Metering {
             directory,
             shared,
             journal: OnceLock::new(),
-            operations: OnceLock::new(),
+            operations: ArcSwap::default(),
             position: tokio::sync::Mutex::default(),
             accounts: DashMap::default(),
             rate_limit_keys: DashMap::default(),
@@ -77,20 +79,30 @@ impl Metering {
             self.restore_windows(engine, now).await?;
         }
         let names = NameTable {
-            operations: engine.registry.entries().iter().map(|entry| entry.spec.name.to_owned()).collect(),
+            operations: Vec::new(),
             codes: Code::ALL.iter().map(|code| code.name().to_owned()).collect(),
             database,
         };
-        let operations = (0..).zip(engine.registry.entries()).map(|(at, entry)| (entry.spec.name, at));
         let id = new_name(engine.entropy.as_ref(), now);
         let journal = Journal::create(&self.folder, id.clone(), names, limits::SEGMENTS_MAX)
             .map_err(journal_failure)?;
         let mut tx = engine.db.write().await?;
         sql::insert_journal(&mut tx, &id, now).await?;
         tx.commit().await?;
-        if self.operations.set(operations.collect()).is_err() || self.journal.set(journal).is_err() {
+        if self.journal.set(journal).is_err() {
             return Err(Problem::internal("metering was started twice"));
         }
+        self.add_operations(&engine.registry.catalog())
+    }
+
+    /// From now on calls of these operations are counted too.
+    pub fn add_operations(&self, catalog: &Catalog) -> Result<(), Problem> {
+        let Some(journal) = self.journal.get() else { return Ok(()) };
+        let names = catalog.entries().iter().map(|entry| entry.spec.name);
+        journal.add_operations(names).map_err(journal_failure)?;
+        let names = journal.names();
+        let numbers = (0..).zip(&names.operations).map(|(at, name)| (name.clone(), at));
+        self.operations.store(Arc::new(numbers.collect()));
         Ok(())
     }
 
@@ -168,7 +180,12 @@ impl Metering {
     }
 
     pub(crate) fn operation(&self, name: &str) -> Option<u16> {
-        self.operations.get()?.get(name).copied()
+        self.operations.load().get(name).copied()
+    }
+
+    /// The name of the account's plan, as this server knows it; empty before the account's first call.
+    pub fn plan(&self, account: AccountId, month: Month) -> &'static str {
+        self.accounts.get(&(account, month)).map_or("", |meter| meter.plan())
     }
 
     /// The rate limit of a caller, which the gateway caches with their token; `None` for the platform itself.

@@ -1,11 +1,13 @@
 //! Records that are in the journal of this server and not in the database yet, so that reports include them.
 
+use std::sync::Arc;
+
 use portico_engine::Ctx;
 use portico_kernel::{AccountId, Day, Hour, Month, Problem};
 
 use crate::batch::{AccountBatch, aggregate};
 use crate::block::LogEntry;
-use crate::journal::{Journal, Record};
+use crate::journal::{Journal, NameTable, Record};
 use crate::metering::journal_failure;
 use crate::sql::{self, SpanRow};
 use crate::{Metering, sql::Counts};
@@ -13,6 +15,7 @@ use crate::{Metering, sql::Counts};
 /// The records of one account that are not in the snapshot of the database that a report reads.
 pub(crate) struct PendingRecords<'a> {
     journal: &'a Journal,
+    names: Arc<NameTable>,
     /// The number of each record.
     numbers: Vec<u64>,
     records: Vec<Option<Record<'static>>>,
@@ -35,7 +38,7 @@ impl Metering {
         let counted = counted.unwrap_or(from);
         let own = (from..).zip(read).filter(|(number, record)| *number >= counted && record.is_some());
         let (numbers, records) = own.unzip();
-        Ok(PendingRecords { journal, numbers, records })
+        Ok(PendingRecords { journal, names: journal.names(), numbers, records })
     }
 }
 
@@ -48,12 +51,12 @@ impl PendingRecords<'_> {
 
     /// The name of an operation in the batch.
     pub(crate) fn operation(&self, number: u16) -> &str {
-        self.journal.names().operation(number)
+        self.names.operation(number)
     }
 
     /// The calls as the log shows them.
     pub(crate) fn requests(&self) -> impl Iterator<Item = LogEntry<'_>> {
-        let (id, names) = (self.journal.id(), self.journal.names());
+        let (id, names) = (self.journal.id(), &*self.names);
         let records = self.numbers.iter().zip(self.records.iter().flatten());
         let single = records.filter(|(_, record)| record.is_single());
         single.map(move |(number, record)| LogEntry::new(record, id, *number, names))

@@ -182,7 +182,7 @@ impl Operation for ListRequests {
             return Err(Problem::field("status", "must be a status of HTTP, 100 to 599"));
         }
         if let Some(rpc) = &self.rpc {
-            ctx.engine().registry.check_operation("rpc", rpc)?;
+            ctx.engine().registry.catalog().check_operation("rpc", rpc)?;
         }
         let account = ctx.account(Some(self.org_id)).await?;
         let pending = metering.pending(ctx, account).await?;
@@ -209,8 +209,8 @@ impl Operation for ListRequests {
 }
 
 fn show(ctx: &Ctx, entry: &LogEntry<'_>) -> LoggedRequest {
-    let entries = ctx.engine().registry.entries();
-    let spec = entries.iter().map(|operation| &operation.spec).find(|spec| spec.name == entry.rpc);
+    let catalog = ctx.engine().registry.catalog();
+    let spec = catalog.entry(entry.rpc).map(|operation| operation.spec);
     let (subject, nobody) = (entry.subject.to_string(), String::new());
     let (user_id, key_id) = if entry.subject.is_person() { (subject, nobody) } else { (nobody, subject) };
     LoggedRequest {

@@ -192,9 +192,8 @@ async fn name_of(
 
 /// The category of an operation.
 pub(crate) fn category_of(ctx: &Ctx, rpc: &str) -> &'static str {
-    let entries = ctx.engine().registry.entries();
-    let entry = entries.iter().find(|entry| entry.spec.name == rpc);
-    entry.and_then(|entry| entry.spec.category).map_or("", Category::name)
+    let catalog = ctx.engine().registry.catalog();
+    catalog.entry(rpc).and_then(|entry| entry.spec.category).map_or("", Category::name)
 }
 
 fn element(ctx: &Ctx, names: &HashMap<String, String>, row: &UsageRow, times: &Histogram) -> UsageElement {

@@ -121,13 +121,13 @@ fn bare_registry(config: &Config) -> Result<Registry, Failure> {
 
 /// The OpenAPI document of what `cut` holds.
 pub fn openapi(config: &Config, cut: &Cut) -> Result<String, Failure> {
-    let document = document(&bare_registry(config)?, &config.environment.base_url, cut);
+    let document = document(&bare_registry(config)?.catalog(), &config.environment.base_url, cut);
     Ok(serde_json::to_string_pretty(&document)?)
 }
 
 /// The catalogue of event types.
 pub fn events(config: &Config) -> Result<String, Failure> {
-    Ok(serde_json::to_string_pretty(bare_registry(config)?.events())?)
+    Ok(serde_json::to_string_pretty(bare_registry(config)?.catalog().events())?)
 }
 
 fn report(findings: &[doctor::Finding]) -> ExitCode {

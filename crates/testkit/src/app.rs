@@ -198,7 +198,7 @@ impl TestApp {
 
     /// Every scope there is.
     pub fn all_scopes(&self) -> ScopeSet {
-        self.app.engine.registry.scopes().all()
+        self.app.engine.registry.catalog().scopes().all()
     }
 
     /// An API token of the account with every scope but one.

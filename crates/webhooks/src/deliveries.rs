@@ -144,7 +144,7 @@ impl Operation for ListDeliveries {
 
     async fn run(self, _: &Webhooks, ctx: &mut Ctx) -> Result<Page<Delivery>, Problem> {
         if let Some(event_type) = &self.event_type {
-            ctx.engine().registry.check_event_type("event_type", event_type)?;
+            ctx.engine().registry.catalog().check_event_type("event_type", event_type)?;
         }
         find_endpoint(ctx, self.endpoint_id).await?;
         let (page, oldest) = (ctx.page()?, ctx.now() - limits::HISTORY_LIFE);

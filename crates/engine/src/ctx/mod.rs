@@ -44,6 +44,7 @@ pub struct Ctx {
     records: Vec<Record>,
     after_commit: Vec<AfterCommit>,
     await_before_reply: Option<BeforeReply>,
+    units: Option<u32>,
     queries: Queries,
 }
 
@@ -89,8 +90,18 @@ impl Ctx {
             records: Vec::new(),
             after_commit: Vec::new(),
             await_before_reply: None,
+            units: None,
             queries: Queries::default(),
         }
+    }
+
+    /// What the call costs, where only its answer tells; otherwise it is the price of the operation.
+    pub fn set_units(&mut self, units: u32) {
+        self.units = Some(units);
+    }
+
+    pub(crate) fn take_units(&mut self) -> Option<u32> {
+        self.units.take()
     }
 
     /// For the operator at the command line, outside of any call. Ends with [`Ctx::finish`].

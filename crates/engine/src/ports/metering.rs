@@ -9,6 +9,10 @@ pub trait Charge: Send + Sync {
     /// otherwise the future asks the database, and may refuse.
     fn pay(&self) -> Option<BoxFuture<'_, Result<(), Problem>>>;
 
+    /// The call costs `units`, and not its price: only its answer tells how much it was worth. What the account has no
+    /// units for is counted all the same, because it is done.
+    fn reprice(&self, units: u32) -> BoxFuture<'_, Result<(), Problem>>;
+
     /// The operation ended, with the code of its refusal if it was one. Refunds the price of a fault of ours.
     fn settle(&self, code: Option<Code>);
 }

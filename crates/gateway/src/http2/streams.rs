@@ -1,7 +1,6 @@
 //! The streams of an HTTP/2 connection: one request each, and its answer.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Http2Connection;
 use crate::answer_pace::Pace;
-use crate::outgoing::Outgoing;
+use crate::outgoing::{BrokenOff, Outgoing};
 use crate::transport::{Flag, Transport};
 
 /// An answer is handed to the library in pieces of at most this size, the next when the client has room for it.
@@ -144,12 +143,12 @@ impl StreamBody {
 
 impl Body for StreamBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         let this = &mut *self;
         if this.given > 0 {
             // The library asks for more once there was room for what it had.
@@ -162,7 +161,7 @@ impl Body for StreamBody {
             match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
                 None => return Poll::Ready(None),
                 Some(Ok(frame)) => this.rest = frame.into_data().unwrap_or_default(),
-                Some(Err(never)) => match never {},
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
             }
         }
         Poll::Ready(Some(Ok(Frame::data(this.piece()))))
@@ -176,6 +175,9 @@ impl Body for StreamBody {
         match &self.inner {
             Outgoing::Whole(bytes) => SizeHint::with_exact((bytes.len() + self.rest.len()) as u64),
             Outgoing::Stream(_) => SizeHint::default(),
+            // Trailers have been read by then, and are ours.
+            Outgoing::Forwarded(body) if self.rest.is_empty() => body.size_hint(),
+            Outgoing::Forwarded(_) => SizeHint::default(),
         }
     }
 }

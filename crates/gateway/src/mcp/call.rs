@@ -63,8 +63,9 @@ impl Mcp {
         scope: &mut CallScope,
     ) -> Result<ToolCall, ToolError> {
         let (credential, params) = (request.context.credential, &mut request.params);
+        let tools = self.tools.load_full();
         let tool = match params.remove("name") {
-            Some(Node::Text(name)) if let Some(tool) = self.tools.get(&name) => tool,
+            Some(Node::Text(name)) if let Some(tool) = tools.get(&name) => tool,
             name => return Err(no_tool(name.as_ref()).into()),
         };
         scope.operation = Some(tool.entry.spec.name);

@@ -51,7 +51,8 @@ impl Mcp {
                 }
                 let offered = self.offers.iter().flat_map(|offer| offer.tools()).map(|tool| tool.to_string());
                 let offered: Vec<_> = offered.collect();
-                let mut tools = self.tools.listed(&self.calls.engine, caller).await?;
+                let of_operations = self.tools.load_full();
+                let mut tools = of_operations.listed(&self.calls.engine, caller).await?;
                 tools.extend(offered.iter().map(String::as_str));
                 done(&request.id, &self.listed(&tools, is_stateless))
             }
@@ -91,7 +92,7 @@ impl Mcp {
     async fn instructions(&self, caller: &Arc<Caller>) -> Result<String, Problem> {
         let subjects = self.calls.engine.registry.tool_subjects().join(", ");
         let mut instructions = format!("Tools of an account at this platform: {subjects}. {INSTRUCTIONS}");
-        for (needed, names) in self.tools.hidden(&self.calls.engine, caller).await? {
+        for (needed, names) in self.tools.load_full().hidden(&self.calls.engine, caller).await? {
             let names = names.join(", ");
             let _ = write!(instructions, " Not shown, for want of {needed}: {names}.");
         }
@@ -122,7 +123,7 @@ impl Mcp {
 
     /// Is it the name of one of the operations' tools?
     pub(super) fn is_own(&self, name: Option<&Node>) -> bool {
-        matches!(name, Some(Node::Text(name)) if self.tools.get(name).is_some())
+        matches!(name, Some(Node::Text(name)) if self.tools.load().get(name).is_some())
     }
 
     /// Is it the name of a tool that an area offers beside its operations?

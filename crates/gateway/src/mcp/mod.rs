@@ -43,6 +43,7 @@ mod tools;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use http::HeaderValue;
 use portico_engine::Offer;
 use portico_identity::Identity;
@@ -51,7 +52,7 @@ use serde_json::json;
 
 use self::questions::Questions;
 use self::running::RunningCalls;
-use self::tools::Tools;
+pub(crate) use self::tools::Tools;
 use crate::calls::Calls;
 use crate::cors::Origins;
 
@@ -67,7 +68,7 @@ pub(crate) struct Mcp {
     info: Implementation,
     /// What every answer says of the server, as the JSON of its `_meta`.
     server: String,
-    tools: Tools,
+    tools: ArcSwap<Tools>,
     offers: Vec<Arc<dyn Offer>>,
     questions: Questions,
     running: Arc<RunningCalls>,
@@ -88,10 +89,15 @@ impl Mcp {
             metadata_url: identity.resource_metadata_url(),
             server: json!({ SERVER_INFO: info }).to_string(),
             info,
-            tools: Tools::new(registry),
+            tools: ArcSwap::from_pointee(Tools::new(&registry.catalog())),
             offers: registry.offers().to_vec(),
             questions: Questions::default(),
             running: Arc::default(),
         })
+    }
+
+    /// From now on these are the tools.
+    pub(crate) fn set_tools(&self, tools: Tools) {
+        self.tools.store(Arc::new(tools));
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::exchange::{Exchange, frame};
 use super::message::RpcOutcome;
 use crate::Stopping;
-use crate::outgoing::{BodyStream, HttpAnswer};
+use crate::outgoing::{HttpAnswer, Outgoing};
 use crate::response;
 use crate::scope::CallScope;
 use crate::transport::{Transport, wait};
@@ -87,9 +87,10 @@ impl PendingAnswer {
             transport,
             watch,
         };
-        let begin = move |scope: CallScope| -> BodyStream {
+        let begin = move |scope: CallScope| -> Outgoing {
             answer.scope = Some(scope);
-            Box::pin(stream::unfold(answer, |mut answer| async { Some((answer.next().await?, answer)) }))
+            let pieces = stream::unfold(answer, |mut answer| async { Some((answer.next().await?, answer)) });
+            Outgoing::Stream(Box::pin(pieces))
         };
         let head = response::json(StatusCode::OK, Bytes::new());
         let head = response::event_stream(head, "no-store, no-transform");

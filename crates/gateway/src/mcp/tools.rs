@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use portico_engine::input::{Fields, Node};
-use portico_engine::{Engine, Entry, EntryPoint, Registry, Spec};
+use portico_engine::{Catalog, Engine, Entry, EntryPoint, Spec};
 use portico_kernel::{Caller, Code, Problem, Role};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::json;
@@ -20,16 +20,16 @@ pub(super) struct ToolEntry {
 }
 
 /// Every tool, by name.
-pub(super) struct Tools {
+pub(crate) struct Tools {
     all: Vec<ToolEntry>,
     names: HashMap<&'static str, usize>,
 }
 
 impl Tools {
-    pub(super) fn new(registry: &Registry) -> Self {
+    pub(crate) fn new(catalog: &Catalog) -> Self {
         let tool =
-            |entry: &Arc<Entry>| entry.spec.tool.map(|tool| ToolEntry::new(registry, entry.clone(), tool));
-        let mut all: Vec<_> = registry.entries().iter().filter_map(tool).collect();
+            |entry: &Arc<Entry>| entry.spec.tool.map(|tool| ToolEntry::new(catalog, entry.clone(), tool));
+        let mut all: Vec<_> = catalog.entries().iter().filter_map(tool).collect();
         all.sort_by_key(|tool| tool.tool.name);
         let names = all.iter().enumerate().map(|(at, tool)| (tool.tool.name, at)).collect();
         Self { all, names }
@@ -94,7 +94,7 @@ impl Roles {
 }
 
 impl ToolEntry {
-    fn new(registry: &Registry, entry: Arc<Entry>, tool: portico_engine::Tool) -> Self {
+    fn new(catalog: &Catalog, entry: Arc<Entry>, tool: portico_engine::Tool) -> Self {
         let spec = entry.spec;
         let (description, input) = schema::input(&entry);
         let description = [description.as_str(), tool.hint].join(" ").trim().to_owned();
@@ -108,14 +108,13 @@ impl ToolEntry {
             .with_raw_output_schema(Arc::new(schema::output(&entry)))
             .with_annotations(annotations);
         let mut listed = json!(listed);
-        registry.scopes().list_in_schema(&mut listed);
+        catalog.scopes().list_in_schema(&mut listed);
         Self { entry, tool, listed: listed.to_string() }
     }
 
     /// The scopes of the tool that the caller lacks.
     pub(super) fn missing(&self, caller: &Caller) -> Vec<&'static str> {
-        let scopes = EntryPoint::Tool.scopes(self.entry.spec).iter().copied();
-        scopes.filter(|scope| !caller.holds(scope)).collect()
+        EntryPoint::Tool.missing(self.entry.spec, caller)
     }
 
     /// Would the operation take this message?

@@ -18,7 +18,7 @@ impl Client {
             return Ok(());
         }
         let registry = &self.calls.engine.registry;
-        let is_type = |name: &str| registry.check_event_type("types", name).is_ok();
+        let is_type = |name: &str| registry.catalog().check_event_type("types", name).is_ok();
         let asked = asked.into_iter();
         let codes: Vec<_> = asked.map(|(filter, qos)| self.filters.add(filter, qos, is_type)).collect();
         self.refit(&Start::Now).await?;

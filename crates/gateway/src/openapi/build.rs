@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use portico_engine::Registry;
+use portico_engine::Catalog;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -26,11 +26,11 @@ fn answers() -> SchemaGenerator {
 }
 
 /// The document of what `cut` holds.
-pub fn document(registry: &Registry, base_url: &str, cut: &Cut) -> Value {
+pub fn document(catalog: &Catalog, base_url: &str, cut: &Cut) -> Value {
     let mut generator = answers();
     let mut paths = Map::new();
     let mut areas = BTreeSet::new();
-    for entry in registry.entries().iter().filter(|entry| cut.holds(entry)) {
+    for entry in catalog.entries().iter().filter(|entry| cut.holds(entry)) {
         let path = paths.entry(entry.spec.path).or_insert_with(|| json!({}));
         path[entry.spec.method.name().to_lowercase()] = operation::describe(entry, &mut generator);
         areas.insert(entry.area);
@@ -43,12 +43,12 @@ pub fn document(registry: &Registry, base_url: &str, cut: &Cut) -> Value {
         "headers": problem::headers(),
         "securitySchemes": { "bearer": {
             "type": "http", "scheme": "bearer", "bearerFormat": "JWT",
-            "description": format!("An API token, or a token that a key was exchanged for. {}", scopes(registry)),
+            "description": format!("An API token, or a token that a key was exchanged for. {}", scopes(catalog)),
         } },
     });
     let mut components = prune(components, &paths);
-    registry.scopes().list_in_schema(&mut components);
-    paths.values_mut().for_each(|path| registry.scopes().list_in_schema(path));
+    catalog.scopes().list_in_schema(&mut components);
+    paths.values_mut().for_each(|path| catalog.scopes().list_in_schema(path));
     let hash = hash::of(&paths, &components);
     json!({
         "openapi": "3.1.0",
@@ -101,7 +101,7 @@ fn tag(area: &str) -> String {
 }
 
 /// What each scope lets a token do.
-fn scopes(registry: &Registry) -> String {
-    let lines = registry.scopes().iter().map(|scope| format!("`{}`: {}", scope.name, scope.description));
+fn scopes(catalog: &Catalog) -> String {
+    let lines = catalog.scopes().iter().map(|scope| format!("`{}`: {}", scope.name, scope.description));
     format!("Scopes: {}", lines.collect::<Vec<_>>().join(" "))
 }

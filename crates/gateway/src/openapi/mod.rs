@@ -10,7 +10,7 @@ mod operation;
 mod problem;
 
 use bytes::Bytes;
-use portico_engine::{Access, Entry, Registry};
+use portico_engine::{Access, Catalog, Entry};
 use portico_kernel::{Problem, ScopeSet};
 use quick_cache::sync::Cache;
 use schemars::generate::SchemaSettings;
@@ -73,18 +73,22 @@ impl Cut {
         let spec = entry.spec;
         let granted = match (&self.scopes, spec.access) {
             (Some(scopes), Access::Scope(scope)) => scopes.contains(scope),
+            (Some(scopes), Access::AnyOf(lists)) => {
+                lists.iter().any(|list| list.iter().all(|scope| scopes.contains(scope)))
+            }
             (Some(_), Access::Person) => false,
             (None, Access::Person) => !self.account.is_empty(),
             _ => true,
         };
-        spec.documented && granted
+        spec.documented && granted && (self.account.is_empty() || spec.is_for_plan(&self.plan))
     }
 }
 
 /// Documents, each made once and kept as it goes out.
 pub(crate) struct Documents {
     base_url: String,
-    made: Cache<Cut, Bytes>,
+    /// By the generation of the catalog too.
+    made: Cache<(u64, Cut), Bytes>,
 }
 
 impl Documents {
@@ -92,9 +96,10 @@ impl Documents {
         Self { base_url: base_url.to_owned(), made: Cache::new(DOCUMENTS_MAX) }
     }
 
-    pub(crate) fn get(&self, registry: &Registry, cut: &Cut) -> Result<Bytes, Problem> {
-        self.made.get_or_insert_with(cut, || {
-            let document = document(registry, &self.base_url, cut);
+    pub(crate) fn get(&self, catalog: &Catalog, cut: Cut) -> Result<Bytes, Problem> {
+        let of = (catalog.generation, cut);
+        self.made.get_or_insert_with(&of, || {
+            let document = document(catalog, &self.base_url, &of.1);
             serde_json::to_vec(&document).map(Bytes::from).map_err(Problem::internal)
         })
     }

@@ -59,6 +59,7 @@ fn security(spec: &Spec) -> Value {
         Access::Open => json!([]),
         Access::AnyToken | Access::Person => json!([{ "bearer": [] }]),
         Access::Scope(scope) => json!([{ "bearer": [scope] }]),
+        Access::AnyOf(lists) => lists.iter().map(|list| json!({ "bearer": list })).collect(),
     }
 }
 

@@ -162,7 +162,7 @@ impl Identity {
         if new.scopes.contains("account:keys") {
             return Err(Problem::field("scopes", "must not hold `account:keys`: an app makes no keys"));
         }
-        engine.registry.scopes().check(&new.scopes)?;
+        engine.registry.catalog().scopes().check(&new.scopes)?;
         for address in &new.redirect_uris {
             redirect::check(address).map_err(|why| Problem::field("redirect_uri", why))?;
         }

@@ -22,7 +22,7 @@ impl Identity {
         if self.named_audience(form)?.is_some_and(|audience| audience != AUDIENCE) {
             return Err(OAuthError::new("invalid_target", format!("The audience must be {AUDIENCE}.")).into());
         }
-        let held = engine.registry.scopes().known(&key.scope_set());
+        let held = engine.registry.catalog().scopes().known(&key.scope_set());
         let scopes = match form.get("scope").filter(|scope| !scope.trim().is_empty()) {
             None => held,
             Some(context) => granted(engine, context, &held)?,
@@ -57,7 +57,7 @@ fn granted(engine: &Engine, asked: &str, held: &ScopeSet) -> Result<ScopeSet, OA
     if asked.is_within(held) {
         return Ok(asked);
     }
-    engine.registry.scopes().check(&asked).map_err(|_| unknown_scope())?;
+    engine.registry.catalog().scopes().check(&asked).map_err(|_| unknown_scope())?;
     let missing = asked.names().filter(|name| !held.contains(name)).collect::<Vec<_>>();
     Err(OAuthError::new("invalid_scope", format!("The key does not hold: {}.", missing.join(" "))))
 }

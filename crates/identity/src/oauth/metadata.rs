@@ -12,7 +12,7 @@ impl Identity {
     /// The metadata document.
     pub(crate) fn metadata(&self, engine: &Engine) -> Value {
         let at = |path: &str| format!("{}{path}", self.issuer);
-        let known = engine.registry.scopes().all();
+        let known = engine.registry.catalog().scopes().all();
         let scopes: Vec<_> = known.names().chain([OFFLINE_ACCESS]).collect();
         json!({
             "issuer": self.issuer,

@@ -85,7 +85,7 @@ pub(crate) fn scopes(
     }
     let names = params.text("scope").split(' ').filter(|name| !name.is_empty() && *name != OFFLINE_ACCESS);
     let asked: ScopeSet = names.collect();
-    engine.registry.scopes().check(&asked).map_err(|_| unknown_scope())?;
+    engine.registry.catalog().scopes().check(&asked).map_err(|_| unknown_scope())?;
     // The operator said what the app may ask for; anything else is a mistake of the app. An assistant asks for
     // whatever it finds listed, and is told what it gets.
     if client.origin == Origin::Operator && !asked.is_within(&client.scopes) {

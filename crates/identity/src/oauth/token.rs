@@ -70,7 +70,8 @@ impl Identity {
             life: limits::ACCESS_TOKEN_LIFE,
             id: format!("{}.{}", row.id, hex(&engine.entropy.bytes::<16>())),
         };
-        let known = |scopes: &str| engine.registry.scopes().known(&ScopeSet::from(scopes)).to_string();
+        let known =
+            |scopes: &str| engine.registry.catalog().scopes().known(&ScopeSet::from(scopes)).to_string();
         let claims = Claims {
             client_id: Some(row.client_id.clone()),
             scope: row.scopes.as_deref().map(known),

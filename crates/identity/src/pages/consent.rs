@@ -58,7 +58,7 @@ impl PageRequest<'_> {
             }
             p { "It will be able to:" }
             ul.scopes {
-                @for scope in self.context.engine.registry.scopes().iter().filter(|scope| scopes.contains(scope.name)) {
+                @for scope in self.context.engine.registry.catalog().scopes().iter().filter(|scope| scopes.contains(scope.name)) {
                     li { (scope.description) " " span.quiet { (scope.name) } }
                 }
             }

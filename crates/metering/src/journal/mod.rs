@@ -10,14 +10,15 @@
 mod record;
 mod segment;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::fs::{self, DirEntry, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use arc_swap::ArcSwap;
 use portico_kernel::AccountId;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,8 @@ use segment::Segment;
 
 use crate::limits;
 
-/// The names behind the numbers in the records; another version of the program may have others.
+/// The names behind the numbers in the records; another version of the program may have others. They stand in the head
+/// file, and after them, line by line, the names that were added since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NameTable {
     /// Of operations.
@@ -40,6 +42,16 @@ pub(crate) struct NameTable {
 }
 
 impl NameTable {
+    /// Reads a head file. A last line that was not written to its end names nothing that a record may hold.
+    fn read(head: &[u8]) -> serde_json::Result<Self> {
+        let mut lines = head.split_inclusive(|byte| *byte == b'\n');
+        let mut table: Self = serde_json::from_slice(lines.next().unwrap_or_default())?;
+        for added in lines.filter(|line| line.ends_with(b"\n")) {
+            table.operations.extend(serde_json::from_slice::<Vec<String>>(added)?);
+        }
+        Ok(table)
+    }
+
     /// The name of an operation.
     pub(crate) fn operation(&self, number: u16) -> &str {
         self.operations.get(usize::from(number)).map_or("", String::as_str)
@@ -77,6 +89,9 @@ struct JournalPath {
     id: String,
 }
 
+/// A record names its operation by a number below this.
+const OPERATIONS_MAX: usize = 1 << 16;
+
 const HEAD: &str = "journal";
 /// The extension of a head file that is not complete yet.
 const NEW: &str = "new";
@@ -94,9 +109,9 @@ impl JournalPath {
 /// The journal of this process.
 pub(crate) struct Journal {
     path: JournalPath,
-    names: NameTable,
+    names: ArcSwap<NameTable>,
     /// Held locked as long as the process lives.
-    _head: File,
+    head: Mutex<File>,
     current: RwLock<Arc<Segment>>,
     /// Every segment with a record that is not counted yet, the current one last.
     segments: Mutex<VecDeque<Arc<Segment>>>,
@@ -124,7 +139,9 @@ impl Journal {
         let head = loop {
             let mut head = create_file(&unnamed)?;
             head.lock()?;
-            head.write_all(&serde_json::to_vec(&names)?)?;
+            let mut line = serde_json::to_vec(&names)?;
+            line.push(b'\n');
+            head.write_all(&line)?;
             match fs::rename(&unnamed, path.head()) {
                 // Another server that starts now saw it before it was locked, and removed it as an orphan's.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -133,8 +150,8 @@ impl Journal {
         };
         let first = Arc::new(Segment::create(path.segment(0), 0)?);
         Ok(Self {
-            names,
-            _head: head,
+            names: ArcSwap::from_pointee(names),
+            head: Mutex::new(head),
             current: RwLock::new(first.clone()),
             segments: Mutex::new([first].into()),
             next: Mutex::new(None),
@@ -149,8 +166,37 @@ impl Journal {
         &self.path.id
     }
 
-    pub(crate) fn names(&self) -> &NameTable {
-        &self.names
+    pub(crate) fn names(&self) -> Arc<NameTable> {
+        self.names.load_full()
+    }
+
+    /// Adds the names of operations that are not known yet. They stand in the head file before a record may hold their
+    /// number.
+    pub(crate) fn add_operations<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = NameTable::clone(&self.names.load());
+        let known: HashSet<&str> = table.operations.iter().map(String::as_str).collect();
+        let new: BTreeSet<&str> = names.into_iter().filter(|name| !known.contains(name)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        if known.len() + new.len() > OPERATIONS_MAX {
+            return Err(io::Error::other(
+                "the journal knows too many operations; a restart begins a new one",
+            ));
+        }
+        let mut line = serde_json::to_vec(&new)?;
+        line.push(b'\n');
+        let end = head.stream_position()?;
+        if let Err(error) = head.write_all(&line) {
+            head.set_len(end)?;
+            head.seek(SeekFrom::Start(end))?;
+            return Err(error);
+        }
+        let new: Vec<String> = new.into_iter().map(str::to_owned).collect();
+        table.operations.extend(new);
+        self.names.store(Arc::new(table));
+        Ok(())
     }
 
     /// Appends the record; returns its number.
@@ -316,7 +362,7 @@ impl OrphanedJournal {
     fn open(folder: &Path, path: &Path) -> io::Result<Option<Self>> {
         let id = path.file_stem().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default();
         let Some(head) = lock(path)? else { return Ok(None) };
-        let names = serde_json::from_slice(&fs::read(path)?);
+        let names = NameTable::read(&fs::read(path)?);
         let names = names.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(Some(Self { path: JournalPath { folder: folder.to_owned(), id }, names, _head: head }))
     }

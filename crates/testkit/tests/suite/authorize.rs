@@ -319,7 +319,7 @@ async fn an_assistants_token_opens_no_rest_route(app: TestApp) {
     let tokens = Tokens::read(&client.exchange(&app, &back.parameter("code").unwrap()).await);
     assert_eq!(tokens.scope, "mcp:read", "what it asked for, as far as assistants have it");
     assert_eq!(claims(&tokens.access)["aud"], "http://api.test/mcp");
-    for entry in app.app.engine.registry.entries() {
+    for entry in app.app.engine.registry.catalog().entries() {
         let opens_tools = entry.spec.protocol == Some(portico_engine::Protocol::Mcp);
         if entry.spec.access != portico_engine::Access::Open && !opens_tools {
             let path = entry.spec.path.replace("{org_id}", &app.account.to_string());

@@ -115,7 +115,7 @@ impl World {
 }
 
 fn entries(app: &TestApp) -> Vec<Arc<Entry>> {
-    app.app.engine.registry.entries().to_vec()
+    app.app.engine.registry.catalog().entries().to_vec()
 }
 
 on_both_databases! {

@@ -47,7 +47,7 @@ pub(crate) fn event_types(ctx: &Ctx, requested: &[String]) -> Result<Vec<String>
             let message = "cannot be subscribed: test events go to the endpoint that they test";
             return Err(Problem::field(field, message));
         }
-        ctx.engine().registry.check_event_type(&field, name)?;
+        ctx.engine().registry.catalog().check_event_type(&field, name)?;
     }
     let mut types = requested.to_vec();
     types.sort();

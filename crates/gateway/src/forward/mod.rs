@@ -1,0 +1,207 @@
+//! Calls of a company's own services.
+//!
+//! A service is described by its OpenAPI document: its operations stand in the catalog beside those of the areas, and are
+//! found, admitted, limited and counted like them. What differs is what runs: the request is checked against the document
+//! and forwarded to a target (`request.rs`), with what the service may know of its caller (`caller.rs`); the answer passes
+//! through as it comes (`body.rs`), or becomes our envelope when it is an error (`answer.rs`). A call by its name, on a
+//! socket, over MQTT or as a tool, is made into a request first (`named.rs`).
+
+mod answer;
+mod body;
+mod caller;
+mod named;
+mod request;
+mod websocket;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderMap, Method, Request, Response};
+use hyper::body::Body as _;
+use portico_egress::Networks;
+use portico_engine::input::{Fields, InputError};
+use portico_engine::Admission;
+use portico_identity::Identity;
+use portico_kernel::{AccountId, Caller, Code, Problem};
+use portico_metering::Metering;
+use portico_store::Queries;
+use portico_upstream::{
+    AnswerBody, Failure, Upstream, append_forwarded, forwarded_element, strip_answer, strip_request, units,
+};
+
+pub use self::body::ForwardedBody;
+pub use self::named::ServiceOperation;
+
+use self::answer::{ServiceError, finish_head, problem_of};
+use self::caller::CallerHeaders;
+use crate::body::HttpBody;
+use crate::calls::Calls;
+use crate::credential::Credential;
+use crate::incoming::IncomingRequest;
+use crate::outgoing::{HttpAnswer, Outgoing};
+use crate::response::Refusal;
+use crate::scope::CallScope;
+use crate::transport::{Transport, peer_of};
+use crate::websocket::is_upgrade;
+
+/// A company's own service, as the gateway reaches it.
+pub struct Service {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it is.
+    pub upstream: Arc<Upstream>,
+    /// Are requests checked against the document before they are forwarded?
+    pub checks_requests: bool,
+    /// Do its errors get our envelope?
+    pub wraps_errors: bool,
+    /// The largest request that it takes, in bytes.
+    pub body_max: u64,
+    /// Signs what it is told of a call.
+    pub identity: Arc<Identity>,
+    /// Knows the plans of accounts.
+    pub metering: Arc<Metering>,
+    /// Proxies that are believed about where a call came from.
+    pub trusted_proxies: Networks,
+    /// Is the API reached by https?
+    pub is_https: bool,
+}
+
+/// What a service is asked.
+struct ForwardedRequest<'a> {
+    method: Method,
+    path_and_query: &'a str,
+    headers: HeaderMap,
+    /// Nobody, on a route that is open to everybody.
+    caller: Option<&'a Caller>,
+    account: Option<AccountId>,
+    plan: &'a str,
+    request_id: &'a str,
+}
+
+impl Service {
+    /// The head of the request for the service: what came with the call, and what it is told of the caller.
+    fn head(
+        &self,
+        engine: &portico_engine::Engine,
+        asked: ForwardedRequest<'_>,
+    ) -> Result<Request<()>, Problem> {
+        let ForwardedRequest { method, path_and_query, headers, caller, account, plan, request_id } = asked;
+        let mut request = Request::new(());
+        *request.uri_mut() = path_and_query.parse().map_err(Problem::internal)?;
+        *request.headers_mut() = headers;
+        let told = CallerHeaders {
+            service: self.name,
+            caller,
+            account,
+            plan,
+            request_id,
+            method: &method,
+            path: request.uri().path().to_owned().as_str(),
+        };
+        told.add(engine, &self.identity, request.headers_mut())?;
+        *request.method_mut() = method;
+        Ok(request)
+    }
+}
+
+impl Service {
+    /// Takes out of the headers what no service may see, and says where the call came from.
+    fn tell_way(&self, parts: &Parts, headers: &mut HeaderMap) {
+        let peer = peer_of(&parts.extensions);
+        strip_request(headers, self.trusted_proxies.contains(peer));
+        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| parts.uri.authority().map(Authority::as_str));
+        let scheme = if self.is_https { "https" } else { "http" };
+        append_forwarded(headers, &forwarded_element(Some(peer), host, scheme));
+    }
+}
+
+impl Calls {
+    /// Forwards a call that came over HTTP, and passes on what its service answers.
+    pub(crate) async fn forward<B: HttpBody>(
+        self: &Arc<Self>,
+        operation: &ServiceOperation,
+        incoming: &mut IncomingRequest<B>,
+        variables: Result<Fields, InputError>,
+        (admission, credential): (Admission, Option<Credential>),
+        scope: &mut CallScope,
+    ) -> Result<HttpAnswer, Refusal> {
+        let service = &operation.service;
+        operation.check_head(&incoming.parts, &variables?)?;
+        let is_upgrade = operation.operation.websocket && is_upgrade(&incoming.parts);
+        let upload = operation.read_body(incoming, admission.caller()).await?;
+        incoming.mark_working();
+        if let Some(paying) = scope.charge().as_ref().and_then(|charge| charge.pay()) {
+            paying.await?;
+        }
+        let mut headers = incoming.parts.headers.clone();
+        service.tell_way(&incoming.parts, &mut headers);
+        let plan = scope.plan();
+        let head = service.head(
+            &self.engine,
+            ForwardedRequest {
+                method: incoming.parts.method.clone(),
+                path_and_query: incoming.parts.uri.path_and_query().map_or("/", |path| path.as_str()),
+                headers,
+                caller: credential.as_ref().map(|credential| credential.caller().as_ref()),
+                account: admission.account(),
+                plan,
+                request_id: &scope.request_id.clone(),
+            },
+        )?;
+        if is_upgrade {
+            let caller = (&admission, credential.as_ref());
+            return Box::pin(self.pass_websocket(service, head, incoming, caller, scope)).await;
+        }
+        let answer = match service.upstream.send(head.map(|()| upload.body)).await {
+            Ok(answer) => answer,
+            Err(failure) => {
+                let fault = upload.fault.filter(|_| matches!(failure, Failure::RequestBroke { .. }));
+                let problem = fault.map_or_else(|| problem_of(&failure, service.name), |fault| fault.problem());
+                tracing::debug!(%failure, service = service.name, request_id = &*scope.request_id, "Service did not answer");
+                return Err(problem.into());
+            }
+        };
+        self.pass_on(service, answer.response, incoming, scope).await
+    }
+
+    /// Passes on what a service answered.
+    async fn pass_on<B: HttpBody>(
+        &self,
+        service: &Service,
+        mut response: Response<AnswerBody>,
+        incoming: &IncomingRequest<B>,
+        scope: &mut CallScope,
+    ) -> Result<HttpAnswer, Refusal> {
+        let status = response.status();
+        let charge = scope.charge();
+        let told = units(response.headers()).filter(|_| !status.is_server_error());
+        if let (Some(units), Some(charge)) = (told, &charge) {
+            charge.reprice(units).await?;
+        }
+        strip_answer(response.headers_mut());
+        if service.wraps_errors && (status.is_client_error() || status.is_server_error()) {
+            let error = ServiceError::read(response, service.name).await;
+            let code = error.problem.code();
+            scope.note(Queries::default(), (code.status() == status.as_u16()).then_some(code));
+            if let Some(charge) = &charge {
+                charge.settle(Some(code));
+            }
+            return Ok(error.into_response(&scope.request_id).into());
+        }
+        if let Some(charge) = &charge {
+            charge.settle(status.is_server_error().then_some(Code::Internal));
+        }
+        let (head, body) = response.into_parts();
+        let mut head = Response::from_parts(head, Bytes::new());
+        finish_head(&mut head, body.size_hint().exact());
+        let transport = incoming.parts.extensions.get::<Transport>().cloned();
+        let begin = move |scope: CallScope| {
+            Outgoing::Forwarded(Box::new(ForwardedBody::new(body, status.as_u16(), scope, charge, transport)))
+        };
+        Ok(HttpAnswer { head, stream: Some(Box::new(begin)) })
+    }
+}
