@@ -150,7 +150,8 @@ impl Calls {
                 .unread
                 .check(party)
                 .inspect_err(|problem| self.metrics.refused(problem.code()))?;
-            call.held = Some(Box::new(self.connections.turns.take(party.clone()).await));
+            call.held =
+                Some(Box::new(self.connections.turns.of(entry.spec.method).take(party.clone()).await));
         }
         let reply = dispatch(&self.engine, entry, call).await.inspect_err(|problem| {
             if problem.code() == Code::QuotaExceeded {

@@ -22,7 +22,7 @@ use crate::credential::Credential;
 use crate::on_wake::OnWake;
 use crate::tls::Certificates;
 use crate::transport::{Refusals, Transport, wait};
-use crate::turns::{TurnSettings, Turns};
+use crate::turns::CallTurns;
 use crate::unread::UnreadAnswers;
 
 /// How often it is asked whether each credential is still valid.
@@ -80,7 +80,7 @@ pub struct Connections {
     /// What the listeners with TLS show.
     pub certificates: Arc<Certificates>,
     /// The turns of tenants.
-    pub(crate) turns: Turns,
+    pub(crate) turns: CallTurns,
     /// What of their answers is not read.
     pub(crate) unread: Arc<UnreadAnswers>,
     /// When credentials, and memberships, were last checked, in microseconds.
@@ -130,7 +130,7 @@ impl Connections {
             limits,
             certificates: Arc::default(),
             unread: Arc::default(),
-            turns: Turns::new(TurnSettings::of_machine(is_remote)),
+            turns: CallTurns::of_machine(is_remote),
             swept: AtomicI64::new(0),
             members: AtomicI64::new(0),
         })

@@ -2,7 +2,7 @@
 //!
 //! A call takes a turn when it begins to run and gives it back when it has ended. As long as one tenant alone calls, it may
 //! have all turns. Once somebody else calls too, each has a few at once, and whoever has the fewest goes first. Nothing is
-//! refused here. A call that takes long mostly waits for something else, so its turn ends before it does, as soon as
+//! refused here. Reads and writes have turns of their own. A call that takes long mostly waits for something else, so its turn ends before it does, as soon as
 //! somebody needs it.
 
 use std::collections::VecDeque;
@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use portico_engine::Metric;
 use portico_engine::clock::Stopwatch;
+use portico_engine::{Method, Metric};
 use tokio::sync::oneshot;
 
 use crate::party::Party;
@@ -32,12 +32,32 @@ pub(crate) struct TurnSettings {
     pub(crate) share: usize,
 }
 
-impl TurnSettings {
-    /// As many as keep this machine busy, and several times as many where the database is on another one.
+/// The turns of calls that read and of calls that write: a read does not stand in line behind its own tenant's writes, which
+/// mostly wait for a disk.
+pub(crate) struct CallTurns {
+    reads: Turns,
+    writes: Turns,
+}
+
+impl CallTurns {
+    /// As many as keep this machine busy, and several times as many where the database is on another one. Of writes there
+    /// are more, because those that wait for the disk share what they wait for.
     pub(crate) fn of_machine(database_is_remote: bool) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let share = (2 * cores).max(4) * if database_is_remote { 4 } else { 1 };
-        Self { total: 8 * share, share }
+        let turns = |shares: usize| Turns::new(TurnSettings { total: shares * share, share });
+        Self { reads: turns(8), writes: turns(32) }
+    }
+
+    /// The turns of calls of that method.
+    pub(crate) fn of(&self, method: Method) -> &Turns {
+        if method == Method::Get { &self.reads } else { &self.writes }
+    }
+
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> Metric {
+        let waited = [&self.reads, &self.writes].map(|turns| turns.0.waited.load(Ordering::Relaxed));
+        Metric::counter("turns_waited", "Calls that waited for their tenant's turn", waited.iter().sum())
     }
 }
 
@@ -147,12 +167,6 @@ impl Turns {
             // A turn for which nobody waits any more is dropped here, and goes to the next.
             drop(sender.send(turn));
         }
-    }
-
-    /// What is counted.
-    pub(crate) fn metrics(&self) -> Metric {
-        let waited = self.0.waited.load(Ordering::Relaxed);
-        Metric::counter("turns_waited", "Calls that waited for their tenant's turn", waited)
     }
 }
 
