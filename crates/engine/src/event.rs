@@ -98,19 +98,28 @@ impl EventType {
             .into();
         let data = generator.subschema_for::<E>();
         let description = data.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self::documented(E::TYPE, &description, data.to_value(), Some(&json!(E::example())))
+    }
+
+    /// The entry of a type that a document describes; `data` is the schema of its data.
+    pub fn documented(r#type: &'static str, description: &str, data: Value, example: Option<&Value>) -> Self {
+        let generator: SchemaGenerator = SchemaSettings::draft2020_12()
+            .for_serialize()
+            .with(|settings| settings.inline_subschemas = true)
+            .into();
         let mut schema = generator.into_root_schema_for::<Envelope<Value>>().to_value();
-        schema["title"] = json!(E::TYPE);
+        schema["title"] = json!(r#type);
         schema["description"] = json!(description);
-        schema["properties"]["type"]["const"] = json!(E::TYPE);
-        schema["properties"]["data"] = data.to_value();
+        schema["properties"]["type"]["const"] = json!(r#type);
         let example = Envelope {
             id: example_id(),
-            r#type: E::TYPE.to_owned(),
+            r#type: r#type.to_owned(),
             occurred_at: EXAMPLE_TIME,
             account_id: example_id(),
-            data: E::example(),
+            data: example.cloned().unwrap_or_else(|| crate::example::of(&data)),
         };
-        Self { r#type: E::TYPE, description, schema, example: json!(example) }
+        schema["properties"]["data"] = data;
+        Self { r#type, description: description.to_owned(), schema, example: json!(example) }
     }
 }
 

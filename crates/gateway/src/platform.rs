@@ -16,6 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
+use crate::forward::ServiceList;
 use crate::openapi::{Cut, Documents};
 use crate::{Connections, asyncapi};
 
@@ -27,6 +28,8 @@ const PROBED_LIFE: Duration = Duration::from_millis(500);
 /// What the area holds.
 pub struct Platform {
     base_url: String,
+    /// A company's own services.
+    pub services: Arc<ServiceList>,
     documents: Documents,
     frames: OnceLock<Bytes>,
     /// The document, and the generation of the catalog that it tells of.
@@ -36,8 +39,9 @@ pub struct Platform {
 
 impl Platform {
     /// The area's state; `base_url` stands in the documents.
-    pub fn new(base_url: &str) -> Self {
+    pub fn new(base_url: &str, services: Arc<ServiceList>) -> Self {
         Self {
+            services,
             base_url: base_url.to_owned(),
             documents: Documents::new(base_url),
             frames: OnceLock::new(),
@@ -178,8 +182,14 @@ impl Operation for GetReady {
     type Answer = Ready;
 
     async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Ready, Problem> {
-        let services = platform.probe(ctx.engine()).await;
-        let ready = services.values().all(|state| *state == BackendState::Serving);
+        let mut services = platform.probe(ctx.engine()).await;
+        let mut ready = services.values().all(|state| *state == BackendState::Serving);
+        for service in platform.services.all() {
+            let is_ready = service.upstream.is_ready();
+            ready &= is_ready || !service.is_required;
+            let state = if is_ready { BackendState::Serving } else { BackendState::NotServing };
+            services.insert(format!("service:{}", service.name), state);
+        }
         Ok(Ready(Readiness { ready, services }))
     }
 }

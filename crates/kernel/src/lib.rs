@@ -33,7 +33,7 @@ pub use hex::hex;
 pub use histogram::{Buckets, Histogram};
 pub use ids::*;
 pub use int64::Int64;
-pub use intern::intern;
+pub use intern::{intern, intern_all, intern_lists};
 pub use plan::{AtZero, Plan, PlanError, PlanTerms, Plans};
 pub use problem::{Code, Detail, Problem};
 pub use role::Role;

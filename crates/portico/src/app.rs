@@ -14,7 +14,8 @@ use portico_egress::{Egress, Networks, TrustedRoots};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
 use portico_events::Events;
-use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Platform};
+use portico_gateway::forward::ServiceList;
+use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Gateway, Platform};
 use portico_identity::{Identity, People, RefreshTokenDays, Setup};
 use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
@@ -23,6 +24,7 @@ use portico_store::{Db, Keyring, KeyringError, StoreError};
 use portico_webhooks::Webhooks;
 
 use crate::config::Config;
+use crate::services::{self, LoadedService, RunningServices, ServiceParts};
 use crate::{BlobSettings, planned};
 
 /// The areas, wired to each other.
@@ -41,6 +43,8 @@ pub struct Areas {
     pub events: Arc<Events>,
     /// The connections that carry them.
     pub connections: Arc<Connections>,
+    /// A company's own services that can be called.
+    pub services: Arc<ServiceList>,
 }
 
 /// What the areas are told of the environment.
@@ -100,6 +104,9 @@ pub struct App {
     pub webhooks: Arc<Webhooks>,
     /// The connections that carry streams of events.
     pub connections: Arc<Connections>,
+    /// A company's own services that can be called.
+    pub services: Arc<ServiceList>,
+    environment: Environment,
 }
 
 /// What [`App::build`] is made of.
@@ -217,7 +224,8 @@ impl Areas {
             ConnectionLimits::new(environment.connections.clone()),
             shared,
         );
-        Ok(Self { identity, accounts, mail, metering, webhooks, events, connections })
+        let services = Arc::default();
+        Ok(Self { identity, accounts, mail, metering, webhooks, events, connections, services })
     }
 
     /// Every area of the platform; `more` are those that only tests have.
@@ -235,7 +243,7 @@ impl Areas {
             planned::domains(),
             planned::trail(),
             planned::connections(),
-            portico_gateway::area(&Arc::new(Platform::new(base_url)), &self.connections),
+            portico_gateway::area(&Arc::new(Platform::new(base_url, self.services.clone())), &self.connections),
             planned::extensions(),
             planned::decisions(),
             planned::narration(),
@@ -273,7 +281,7 @@ impl App {
         let areas = Areas::new(&parts.environment, parts.db.file().is_none())?;
         let more = more.into_iter().chain([blobs_area(&blobs)]).collect();
         let registry = areas.registry(&parts.environment.base_url, more)?;
-        let Areas { identity, accounts, metering, webhooks, events, connections, .. } = areas;
+        let Areas { identity, accounts, metering, webhooks, events, connections, services, .. } = areas;
         let engine = Arc::new(Engine {
             db: parts.db,
             clock: parts.clock,
@@ -290,6 +298,38 @@ impl App {
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;
-        Ok(Self { engine, identity, accounts, metering, webhooks, connections })
+        let environment = parts.environment;
+        Ok(Self { engine, identity, accounts, metering, webhooks, connections, services, environment })
+    }
+
+    /// From now on these are the company's own services, with everything that follows from them; or nothing changes, and
+    /// the error says everything that is wrong. `gateway` is the one that answers already.
+    pub async fn set_services(
+        &self,
+        loaded: &[LoadedService],
+        gateway: Option<&Gateway>,
+    ) -> Result<(), Vec<String>> {
+        let failed = |error: &dyn fmt::Display| vec![error.to_string()];
+        let parts = ServiceParts {
+            environment: &self.environment,
+            identity: &self.identity,
+            metering: &self.metering,
+        };
+        let running = RunningServices::new(loaded, &parts)?;
+        let catalog = services::fits(&self.engine.registry, loaded, &running)?;
+        let tables = Gateway::tables(&catalog).map_err(|error| failed(&error))?;
+        let changed = services::changed_types(&self.engine.db, loaded).await.map_err(|error| failed(&error))?;
+        if !changed.is_empty() {
+            return Err(changed);
+        }
+        let now = self.engine.clock.now();
+        services::keep(&self.engine.db, loaded, now).await.map_err(|error| failed(&error))?;
+        self.metering.add_operations(&catalog).map_err(|problem| failed(&problem))?;
+        self.engine.registry.set_catalog(Arc::new(catalog));
+        self.services.set(running.services);
+        if let Some(gateway) = gateway {
+            gateway.set_tables(tables);
+        }
+        Ok(())
     }
 }

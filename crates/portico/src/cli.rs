@@ -12,6 +12,7 @@ use portico_kernel::{Clock, SystemEntropy};
 use portico_store::Db;
 
 use crate::config::Config;
+use crate::services::ServicesCommand;
 use crate::settings::Settings;
 
 use crate::{App, Areas, admin, doctor, listen, log, make_folder, serve, trigger};
@@ -59,6 +60,9 @@ enum Command {
     Listen(listen::Listen),
     /// Ask for a test event
     Trigger(trigger::Trigger),
+    /// Look at a company's own services, or have them read anew
+    #[command(subcommand)]
+    Services(ServicesCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -77,10 +81,14 @@ impl Cli {
 
     /// Runs the command; `more` are areas that only tests have.
     pub async fn run(self, more: Vec<Area>) -> Result<ExitCode, Failure> {
-        let config = Config::load(self.settings)?;
+        let settings = match &self.command {
+            Command::Services(command) => command.settings(self.settings),
+            _ => self.settings,
+        };
+        let config = Config::load(settings.clone())?;
         let _log = log::begin(&config);
         match self.command {
-            Command::Serve => serve(&config, more).await?,
+            Command::Serve => serve(&config, &settings, more).await?,
             Command::Migrate => migrate(&config).await?,
             Command::Events => println!("{}", events(&config)?),
             Command::Openapi { persons } => {
@@ -96,6 +104,7 @@ impl Cli {
                 println!("{}", if json { made.to_string() } else { admin::for_person(&made) });
             }
             Command::Listen(listen) => listen::run(&config, listen, &SystemClock, &SystemEntropy).await?,
+            Command::Services(command) => return command.run(&config).await,
             Command::Trigger(trigger) => println!("{}", trigger::run(&config, trigger).await?),
         }
         Ok(ExitCode::SUCCESS)

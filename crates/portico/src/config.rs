@@ -1,5 +1,6 @@
 //! The configuration of the process: what the [`Settings`] say, checked, and a value for what they leave out.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use portico_kernel::{Plan, Plans, Timestamp};
 use portico_mail::Smtp;
 
 use crate::egress_settings::{listed, name_servers, networks, trusted_roots};
+use crate::services::{SERVICES_MAX, ServiceSettings, ServiceTable};
 use crate::settings::Settings;
 use crate::tls_settings::{TlsFiles, TlsSettings};
 use crate::{BlobSettings, Environment, file_limit};
@@ -58,6 +60,10 @@ pub struct Config {
     pub log_format: LogFormat,
     /// What accounts may spend.
     pub plans: Plans,
+    /// A company's own services.
+    pub services: Vec<ServiceSettings>,
+    /// The folder of the configuration's file, beside which documents of services are.
+    pub folder: PathBuf,
 }
 
 /// Why the configuration cannot be used.
@@ -106,6 +112,13 @@ fn refresh_token_days(value: Option<u16>) -> Result<RefreshTokenDays, ConfigErro
     RefreshTokenDays::new(days).ok_or_else(message)
 }
 
+fn services(tables: BTreeMap<String, ServiceTable>) -> Result<Vec<ServiceSettings>, ConfigError> {
+    if tables.len() > SERVICES_MAX {
+        return Err(ConfigError(format!("there may be at most {SERVICES_MAX} services, not {}", tables.len())));
+    }
+    tables.into_iter().map(|(name, table)| ServiceSettings::read(&name, table)).collect()
+}
+
 fn smtp(url: Option<String>, from: Option<String>) -> Result<Option<Smtp>, ConfigError> {
     match (url.filter(|url| !url.is_empty()), from.filter(|from| !from.is_empty())) {
         (None, None) => Ok(None),
@@ -130,7 +143,9 @@ impl Config {
     /// Reads the file, and gives every key its value.
     pub fn load(settings: Settings) -> Result<Self, ConfigError> {
         let written_at = settings.config.as_deref().map(written_at).unwrap_or_default();
+        let folder = settings.config.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         let settings = settings.with_file()?;
+        let services = services(settings.services.unwrap_or_default())?;
         let plans = Plans::default().configured(settings.plans.unwrap_or_default(), &written_at);
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from("data"));
         let listen_api = listen("listen_api", settings.listen_api, "127.0.0.1:8080")?;
@@ -191,6 +206,8 @@ impl Config {
             log_format: format(settings.log_format.as_deref().unwrap_or("text"))?,
             plans: plans.map_err(|error| ConfigError(error.to_string()))?,
             data_dir,
+            services,
+            folder,
             listen_api,
             listen_auth,
             listen_console,

@@ -17,6 +17,7 @@ mod log;
 mod planned;
 mod serve;
 mod server;
+pub mod services;
 pub mod settings;
 mod tls_settings;
 mod trigger;

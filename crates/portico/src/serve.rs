@@ -13,11 +13,13 @@ use portico_engine::{Area, release_stale_claims};
 use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Gateway, Handler, Tls, serve_mqtt};
 use portico_kernel::Secret;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
+use crate::services::{ReloadSocket, load};
+use crate::settings::Settings;
 use crate::tls_settings::is_strict;
 use crate::{App, OpenError, Server, TlsFiles, file_limit};
 
@@ -133,14 +135,53 @@ async fn bind(server: &Server, config: &Config, connections: &Connections) -> Re
     Ok(listeners)
 }
 
+/// Reads the services anew whenever SIGHUP comes or somebody asks; returns only when nobody can ask any more.
+async fn reload_services(
+    app: &App,
+    gateway: &Gateway,
+    settings: &Settings,
+    socket: &ReloadSocket,
+    mut hangup: Signal,
+) -> std::io::Error {
+    loop {
+        let asking = tokio::select! {
+            _ = hangup.recv() => None,
+            asking = socket.next() => match asking {
+                Ok(asking) => Some(asking),
+                Err(error) => return error,
+            },
+        };
+        let result = reload(app, gateway, settings).await;
+        match &result {
+            Ok(()) => tracing::info!("Read the services anew"),
+            Err(findings) => {
+                for finding in findings {
+                    tracing::error!(finding, "Kept the services as they were");
+                }
+            }
+        }
+        if let Some(asking) = asking {
+            ReloadSocket::answer(asking, &result).await;
+        }
+    }
+}
+
+async fn reload(app: &App, gateway: &Gateway, settings: &Settings) -> Result<(), Vec<String>> {
+    let config = Config::load(settings.clone()).map_err(|error| vec![error.to_string()])?;
+    app.set_services(&load(&config).await?, Some(gateway)).await
+}
+
 /// Serves until SIGTERM or SIGINT; then waits for the calls that are running.
-pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
+pub async fn serve(config: &Config, settings: &Settings, more: Vec<Area>) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let hangup = signal(SignalKind::hangup())?;
     let mut config = config.clone();
     config.environment.connections = file_limit::within(&config.environment.connections, file_limit::raise());
     let config = &config;
+    let loaded = load(config).await.map_err(|findings| findings.join("\n"))?;
     let app = App::open(config, more).await?;
+    app.set_services(&loaded, None).await.map_err(|findings| findings.join("\n"))?;
     let lock_file = match app.engine.db.file() {
         None => None,
         Some(file) => {
@@ -155,6 +196,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     let server = Server::new(&app, config.origins(), &config.console_addresses())?;
     let listeners = bind(&server, config, &app.connections).await?;
 
+    let reload = ReloadSocket::bind(config)?;
     let (stop, stopped) = watch::channel(false);
     let mut jobs = app.engine.registry.start_jobs(&app.engine, &stopped).await?;
     listeners.announce()?;
@@ -175,6 +217,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     tokio::select! {
         _ = terminate.recv() => tracing::info!("Stopping: SIGTERM"),
         _ = interrupt.recv() => tracing::info!("Stopping: SIGINT"),
+        error = reload_services(&app, &server.gateway, settings, &reload, hangup) => return Err(error.into()),
     }
     server.stopping.begin();
     stop.send_replace(true);

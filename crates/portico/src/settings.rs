@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use crate::blob_settings::S3Table;
 use crate::config::ConfigError;
+use crate::services::ServiceTable;
 
 /// The keys. Each may stand in the file, the environment or a flag; without any of them the server runs.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
@@ -138,6 +139,9 @@ pub struct Settings {
     /// What accounts may spend, a table for each plan. They stand in the file alone.
     #[arg(skip)]
     pub plans: Option<BTreeMap<String, PlanTerms>>,
+    /// A company's own services, a table for each. They stand in the file alone.
+    #[arg(skip)]
+    pub services: Option<BTreeMap<String, ServiceTable>>,
 }
 
 /// Sets each key of `$into` that is `None`. A key that is forgotten here does not compile.
@@ -160,7 +164,7 @@ impl Settings {
             max_connections_per_account egress_allow egress_ca_file egress_name_servers
             smtp_url mail_from listen_api
             listen_auth listen_console tls_certificate tls_key auth_tls_certificate auth_tls_key console_tls_certificate console_tls_key
-            listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 plans);
+            listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 plans services);
         Ok(self)
     }
 }

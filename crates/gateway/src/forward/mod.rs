@@ -9,6 +9,7 @@
 mod answer;
 mod body;
 mod caller;
+mod list;
 mod named;
 mod request;
 mod websocket;
@@ -27,12 +28,14 @@ use portico_engine::Admission;
 use portico_identity::Identity;
 use portico_kernel::{AccountId, Caller, Code, Problem};
 use portico_metering::Metering;
+use portico_openapi::Document;
 use portico_store::Queries;
 use portico_upstream::{
     AnswerBody, Failure, Upstream, append_forwarded, forwarded_element, strip_answer, strip_request, units,
 };
 
 pub use self::body::ForwardedBody;
+pub use self::list::ServiceList;
 pub use self::named::ServiceOperation;
 
 use self::answer::{ServiceError, finish_head, problem_of};
@@ -51,6 +54,10 @@ use crate::websocket::is_upgrade;
 pub struct Service {
     /// Its name.
     pub name: &'static str,
+    /// What it serves.
+    pub document: Arc<Document>,
+    /// Does the readiness of the platform wait for it?
+    pub is_required: bool,
     /// Where it is.
     pub upstream: Arc<Upstream>,
     /// Are requests checked against the document before they are forwarded?
@@ -131,7 +138,7 @@ impl Calls {
     ) -> Result<HttpAnswer, Refusal> {
         let service = &operation.service;
         operation.check_head(&incoming.parts, &variables?)?;
-        let is_upgrade = operation.operation.websocket && is_upgrade(&incoming.parts);
+        let is_upgrade = operation.operation().websocket && is_upgrade(&incoming.parts);
         let upload = operation.read_body(incoming, admission.caller()).await?;
         incoming.mark_working();
         if let Some(paying) = scope.charge().as_ref().and_then(|charge| charge.pay()) {

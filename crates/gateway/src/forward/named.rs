@@ -23,42 +23,45 @@ use super::{ForwardedRequest, Service};
 pub struct ServiceOperation {
     /// The service.
     pub service: Arc<Service>,
-    /// What the document says.
-    pub operation: Operation,
-    /// The schema of its answer.
-    pub answer_schema: Value,
+    /// Which of the document's operations it is.
+    pub index: usize,
 }
 
 impl ServiceOperation {
+    /// What the document says.
+    pub fn operation(&self) -> &Operation {
+        &self.service.document.operations[self.index]
+    }
+
     /// Is it for everybody, without a token?
     fn is_open(&self) -> bool {
-        self.operation.security == Security::Open
+        self.operation().security == Security::Open
     }
 }
 
 impl DocumentedOperation for ServiceOperation {
     fn is_callable(&self) -> bool {
-        self.operation.is_callable()
+        self.operation().is_callable()
     }
 
     fn prepare(self: Arc<Self>, fields: Fields) -> Result<Box<dyn Ready>, Problem> {
         let fields = fields.into_iter().map(|(name, node)| (name, value(node))).collect();
-        let request = self.operation.request(fields).map_err(refused)?;
+        let request = self.operation().request(fields).map_err(refused)?;
         Ok(Box::new(NamedCall { operation: self, request }))
     }
 
     fn input_schema(&self) -> Schema {
-        let mut schema = self.operation.input_schema().cloned().unwrap_or_else(|| json!({}));
+        let mut schema = self.operation().input_schema().cloned().unwrap_or_else(|| json!({}));
         if let Some(object) = schema.as_object_mut() {
             let description =
-                [&self.operation.description, &self.operation.summary].into_iter().find(|text| !text.is_empty());
+                [&self.operation().description, &self.operation().summary].into_iter().find(|text| !text.is_empty());
             object.insert("description".to_owned(), json!(description));
         }
         Schema::try_from(schema).unwrap_or_default()
     }
 
     fn answer_schema(&self) -> Schema {
-        Schema::try_from(self.answer_schema.clone()).unwrap_or_default()
+        Schema::default()
     }
 }
 
@@ -102,7 +105,7 @@ impl Service {
         let account = ctx.current_account();
         let plan = account.map_or("", |account| self.metering.plan(account, Month::of(ctx.now())));
         let caller = ctx.shared_caller().clone();
-        let method = Method::from_bytes(operation.operation.method.name().as_bytes());
+        let method = Method::from_bytes(operation.operation().method.name().as_bytes());
         let head = self.head(
             ctx.engine(),
             ForwardedRequest {

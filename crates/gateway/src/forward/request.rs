@@ -45,7 +45,7 @@ impl ServiceOperation {
             let first = values.next()?.into_owned();
             Some(values.fold(first, |all, next| all + ", " + &next))
         };
-        self.operation.check_head(&variables, &query, &header).map_err(refused)
+        self.operation().check_head(&variables, &query, &header).map_err(refused)
     }
 
     /// Takes the body for the service: read and checked, or to be passed on as it comes.
@@ -59,7 +59,7 @@ impl ServiceOperation {
         if !self.service.checks_requests {
             return self.stream(incoming, limit);
         }
-        let Some(body) = &self.operation.body else {
+        let Some(body) = &self.operation().body else {
             if is_empty || incoming.body.read(0).await.is_ok_and(|bytes| bytes.is_empty()) {
                 return Ok(Upload::whole(Bytes::new()));
             }

@@ -1,13 +1,16 @@
 //! A whole document.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use portico_engine::Catalog;
+use portico_openapi::{Errors, Mount, Operation};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::{Cut, hash, operation, problem};
+use crate::forward::{Service, ServiceOperation};
 
 const DEFINITIONS: &str = "/components/schemas";
 const INTRODUCTION: &str = "Everything a developer needs beside the product itself: identity, accounts with keys and \
@@ -30,7 +33,8 @@ pub fn document(catalog: &Catalog, base_url: &str, cut: &Cut) -> Value {
     let mut generator = answers();
     let mut paths = Map::new();
     let mut areas = BTreeSet::new();
-    for entry in catalog.entries().iter().filter(|entry| cut.holds(entry)) {
+    let of_areas = catalog.entries().iter().filter(|entry| !entry.is_documented());
+    for entry in of_areas.filter(|entry| cut.holds(entry)) {
         let path = paths.entry(entry.spec.path).or_insert_with(|| json!({}));
         path[entry.spec.method.name().to_lowercase()] = operation::describe(entry, &mut generator);
         areas.insert(entry.area);
@@ -49,21 +53,46 @@ pub fn document(catalog: &Catalog, base_url: &str, cut: &Cut) -> Value {
     let mut components = prune(components, &paths);
     catalog.scopes().list_in_schema(&mut components);
     paths.values_mut().for_each(|path| catalog.scopes().list_in_schema(path));
-    let hash = hash::of(&paths, &components);
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Portico",
             "version": env!("CARGO_PKG_VERSION"),
             "description": INTRODUCTION,
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
-            "x-platform-cut": { "plan": cut.plan, "account": cut.account, "scopes": cut.scopes.clone().unwrap_or_default(), "hash": hash },
+            "x-platform-cut": { "plan": cut.plan, "account": cut.account, "scopes": cut.scopes.clone().unwrap_or_default() },
         },
         "servers": [{ "url": base_url, "description": "This server." }],
         "tags": areas.into_iter().map(|area| json!({ "name": area, "description": tag(area) })).collect::<Vec<_>>(),
         "paths": paths,
         "components": components,
-    })
+    });
+    add_services(&mut document, catalog, cut);
+    let hash = hash::of(document["paths"].as_object().unwrap_or(&Map::new()), &document["components"]);
+    document["info"]["x-platform-cut"]["hash"] = json!(hash);
+    document
+}
+
+/// Puts in what the cut holds of a company's own services.
+fn add_services(document: &mut Value, catalog: &Catalog, cut: &Cut) {
+    let mut services: BTreeMap<&str, &Arc<Service>> = BTreeMap::new();
+    let operations = catalog.entries().iter().filter_map(|entry| entry.document::<ServiceOperation>());
+    for operation in operations {
+        services.insert(operation.service.name, &operation.service);
+    }
+    if services.is_empty() {
+        return;
+    }
+    let mut taken = schema_names(catalog);
+    for (name, service) in services {
+        let keeps = |operation: &Operation| {
+            let entry = catalog.entry(&format!("{name}.{}", operation.id));
+            entry.is_some_and(|entry| cut.holds(entry))
+        };
+        let errors = if service.wraps_errors { Errors::Envelope } else { Errors::Pass };
+        service.document.merge_into(document, &Mount { service: name, errors, taken: &taken, keeps: &keeps });
+        taken.extend(service.document.schema_names().map(str::to_owned));
+    }
 }
 
 /// Every component that `value` refers to.
@@ -94,6 +123,16 @@ fn prune(mut components: Value, paths: &Map<String, Value>) -> Value {
             return components;
         }
     }
+}
+
+/// The names of the schemas of the areas, whatever a cut holds of them.
+fn schema_names(catalog: &Catalog) -> BTreeSet<String> {
+    let mut generator = answers();
+    for entry in catalog.entries().iter().filter(|entry| !entry.is_documented()) {
+        entry.answer_schema(&mut generator);
+    }
+    let definitions = generator.take_definitions(true);
+    definitions.into_iter().chain(problem::schemas()).map(|(name, _)| name).collect()
 }
 
 fn tag(area: &str) -> String {

@@ -1,0 +1,100 @@
+//! Reading the documents of services.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use portico_kernel::Plans;
+use portico_openapi::{DOCUMENT_BYTES_MAX, Document};
+
+use super::{ServiceSettings, fetch};
+use crate::config::Config;
+
+/// A service whose document was read.
+pub struct LoadedService {
+    /// What the configuration says.
+    pub settings: ServiceSettings,
+    /// The document as it stands in its file.
+    pub text: String,
+    /// The same, read.
+    pub document: Arc<Document>,
+}
+
+/// Reads every service of the configuration; says everything that is wrong with them, line by line.
+pub async fn load(config: &Config) -> Result<Vec<LoadedService>, Vec<String>> {
+    let (mut loaded, mut findings) = (Vec::new(), Vec::new());
+    for settings in &config.services {
+        match read(settings, config).await {
+            Ok(service) => loaded.push(service),
+            Err(found) => findings.extend(found),
+        }
+    }
+    findings.extend(clashes(&loaded));
+    if findings.is_empty() { Ok(loaded) } else { Err(findings) }
+}
+
+async fn read(settings: &ServiceSettings, config: &Config) -> Result<LoadedService, Vec<String>> {
+    let name = &settings.openapi;
+    let is_address = name.starts_with("http://") || name.starts_with("https://");
+    let bytes = if is_address {
+        fetch::get(name, &config.environment.egress_roots).await
+    } else {
+        read_file(&config.folder.join(name)).await
+    };
+    let bytes = bytes.map_err(|error| vec![format!("services.{}: {name}: {error}", settings.name)])?;
+    let document = Document::read(&bytes, name);
+    let document = document.map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let unknown = unknown_plans(&document, name, &config.plans);
+    if !unknown.is_empty() {
+        return Err(unknown);
+    }
+    let text = String::from_utf8(bytes).map_err(|_| vec![format!("{name}: is not UTF-8")])?;
+    Ok(LoadedService { settings: settings.clone(), text, document: Arc::new(document) })
+}
+
+async fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let length = tokio::fs::metadata(path).await.map_err(|error| error.to_string())?.len();
+    if length > DOCUMENT_BYTES_MAX as u64 {
+        return Err(format!("has {length} bytes; a document has at most {DOCUMENT_BYTES_MAX}"));
+    }
+    tokio::fs::read(path).await.map_err(|error| error.to_string())
+}
+
+/// The plans that the document names and the configuration does not have.
+fn unknown_plans(document: &Document, name: &str, plans: &Plans) -> Vec<String> {
+    let known: Vec<_> = plans.iter().map(|plan| plan.name.as_str()).collect();
+    let mut findings = Vec::new();
+    for operation in &document.operations {
+        for plan in operation.plans.iter().flatten().filter(|plan| !known.contains(&plan.as_str())) {
+            findings.push(format!(
+                "{name}: {}/x-portico-plans: {} is for the plan `{plan}`, which does not exist; there are {}.",
+                operation.pointer,
+                operation.id,
+                known.join(", ")
+            ));
+        }
+    }
+    findings
+}
+
+/// What two services both bring.
+fn clashes(services: &[LoadedService]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (at, service) in services.iter().enumerate() {
+        let names = |of: &LoadedService| -> BTreeSet<String> {
+            let scopes = of.document.scopes.iter().map(|scope| format!("the scope `{}`", scope.name));
+            let events = of.document.events.iter().map(|event| format!("the event type `{}`", event.name));
+            let operations = of.document.operations.iter();
+            let routes = operations.map(|one| format!("the route {} {}", one.method.name(), one.path));
+            scopes.chain(events).chain(routes).collect()
+        };
+        let own = names(service);
+        for other in &services[..at] {
+            for both in names(other).intersection(&own) {
+                let (first, second) = (&other.settings.name, &service.settings.name);
+                findings.push(format!("services.{first} and services.{second} both bring {both}"));
+            }
+        }
+    }
+    findings
+}

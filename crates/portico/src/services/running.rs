@@ -1,0 +1,136 @@
+//! What the gateway makes of services: where they are reached, and what they bring to the catalog.
+
+use std::sync::Arc;
+
+use portico_engine::{Access, CatalogPart, Entry, EventType, Method, Scope, Spec, Tool};
+use portico_gateway::forward::{Service, ServiceOperation};
+use portico_identity::Identity;
+use portico_kernel::{intern, intern_all, intern_lists};
+use portico_metering::Metering;
+use portico_openapi::{EventType as DocumentedEvent, Method as DocumentedMethod, Operation, Security};
+use portico_upstream::{Target, Timing, Upstream, UpstreamConfig};
+
+use super::LoadedService;
+use super::settings::{Check, Errors};
+use crate::app::Environment;
+
+/// Services that can be called.
+pub struct RunningServices {
+    /// Each of them.
+    pub services: Vec<Arc<Service>>,
+    /// What each brings to the catalog.
+    pub parts: Vec<CatalogPart>,
+}
+
+/// What services need of the platform.
+pub(crate) struct ServiceParts<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) identity: &'a Arc<Identity>,
+    pub(crate) metering: &'a Arc<Metering>,
+}
+
+impl RunningServices {
+    /// The services that were loaded; says what is wrong with their targets.
+    pub(crate) fn new(loaded: &[LoadedService], of: &ServiceParts<'_>) -> Result<Self, Vec<String>> {
+        let (mut services, mut parts, mut findings) = (Vec::new(), Vec::new(), Vec::new());
+        for one in loaded {
+            match service(one, of) {
+                Ok(service) => {
+                    let service = Arc::new(service);
+                    parts.push(part(&service));
+                    services.push(service);
+                }
+                Err(found) => findings.extend(found),
+            }
+        }
+        if findings.is_empty() { Ok(Self { services, parts }) } else { Err(findings) }
+    }
+}
+
+fn service(loaded: &LoadedService, of: &ServiceParts<'_>) -> Result<Service, Vec<String>> {
+    let settings = &loaded.settings;
+    let name = &settings.name;
+    let (mut targets, mut findings) = (Vec::new(), Vec::new());
+    for text in &settings.targets {
+        match Target::parse(text) {
+            Ok(target) => targets.push(target),
+            Err(error) => findings.push(format!("services.{name}: the target {text:?}: {error}")),
+        }
+    }
+    if !findings.is_empty() {
+        return Err(findings);
+    }
+    let upstream = Upstream::new(UpstreamConfig {
+        name: name.as_str().into(),
+        targets,
+        health: settings.health.clone(),
+        timeout: settings.timeout,
+        roots: of.environment.egress_roots.clone(),
+        timing: Timing::default(),
+    });
+    Ok(Service {
+        name: intern(name),
+        document: loaded.document.clone(),
+        upstream: upstream.map_err(|error| vec![format!("services.{name}: {error}")])?,
+        is_required: settings.required,
+        checks_requests: settings.check == Check::Requests,
+        wraps_errors: settings.errors == Errors::Envelope,
+        body_max: settings.body_max,
+        identity: of.identity.clone(),
+        metering: of.metering.clone(),
+        trusted_proxies: of.environment.trusted_proxies.clone(),
+        is_https: of.environment.base_url.starts_with("https:"),
+    })
+}
+
+/// What a service brings to the catalog.
+fn part(service: &Arc<Service>) -> CatalogPart {
+    let document = &service.document;
+    let scopes = document.scopes.iter();
+    let scopes = scopes.map(|scope| Scope { name: intern(&scope.name), description: intern(&scope.description) });
+    let entries = document.operations.iter().enumerate().map(|(index, operation)| {
+        let spec = spec(service.name, operation).intern();
+        let operation = Arc::new(ServiceOperation { service: service.clone(), index });
+        Arc::new(Entry::documented(service.name, spec, operation))
+    });
+    CatalogPart {
+        scopes: scopes.collect(),
+        entries: entries.collect(),
+        events: document.events.iter().map(event_type).collect(),
+    }
+}
+
+fn spec(service: &str, operation: &Operation) -> Spec {
+    let (name, path) = (intern(&format!("{service}.{}", operation.id)), intern(&operation.path));
+    let mut spec = match operation.method {
+        DocumentedMethod::Get => Spec::get(name, path),
+        DocumentedMethod::Put => Spec::put(name, path),
+        DocumentedMethod::Post => Spec::post(name, path),
+        DocumentedMethod::Delete => Spec::delete(name, path),
+        DocumentedMethod::Patch => Spec::patch(name, path),
+    };
+    debug_assert_eq!(spec.method == Method::Get, operation.method == DocumentedMethod::Get);
+    spec.access = access(&operation.security);
+    spec.category = Some(operation.category);
+    spec.units = operation.units.map(|units| u32::try_from(units).unwrap_or(u32::MAX));
+    spec.plans = operation.plans.as_ref().map(|plans| intern_all(plans));
+    if let Some(tool) = &operation.tool {
+        spec = spec.tool(Tool::new(intern(&tool.name), intern(&tool.title)));
+    }
+    spec
+}
+
+fn access(security: &Security) -> Access {
+    match security {
+        Security::Open => Access::Open,
+        Security::AnyOf(lists) if lists.iter().any(Vec::is_empty) => Access::AnyToken,
+        Security::AnyOf(lists) => match lists.as_slice() {
+            [only] if only.len() == 1 => Access::Scope(intern(&only[0])),
+            lists => Access::AnyOf(intern_lists(lists)),
+        },
+    }
+}
+
+fn event_type(event: &DocumentedEvent) -> EventType {
+    EventType::documented(intern(&event.name), &event.description, event.schema.clone(), event.examples.first())
+}
