@@ -137,18 +137,8 @@ impl Egress {
         Self::with_roots(roots.store(), allow, Resolver::of_servers(servers, CACHE_LIFE))
     }
 
-    #[expect(
-        clippy::expect_used,
-        reason = "the provider named here speaks every version that rustls asks for"
-    )]
     fn with_roots(roots: RootCertStore, allow: Networks, resolver: Resolver) -> Self {
-        let mut tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("the versions of TLS")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        tls.alpn_protocols = vec![ALPN.to_vec()];
-        Self { allow, resolver, tls: Arc::new(tls).into(), pool: Pool::default() }
+        Self { allow, resolver, tls: tls_client(roots, &[ALPN]).into(), pool: Pool::default() }
     }
 
     /// Checks `url` without a lookup. A call to it may still be refused, when its name leads to a blocked address.
@@ -208,6 +198,18 @@ impl Egress {
         };
         tokio::time::timeout(time, exchange).await.unwrap_or(Err(EgressError::Timeout))
     }
+}
+
+/// How a client of this process speaks TLS: with which roots, and which protocols it offers, the preferred one first.
+#[expect(clippy::expect_used, reason = "the provider named here speaks every version that rustls asks for")]
+pub fn tls_client(roots: RootCertStore, protocols: &[&[u8]]) -> Arc<ClientConfig> {
+    let mut tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the versions of TLS")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    Arc::new(tls)
 }
 
 /// The call as it goes over the wire. How long it is, and whether the connection stays, is not for `headers` to say.

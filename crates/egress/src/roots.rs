@@ -36,7 +36,7 @@ impl TrustedRoots {
     }
 
     /// These and the public ones.
-    pub(crate) fn store(&self) -> RootCertStore {
+    pub fn store(&self) -> RootCertStore {
         let mut store = public_roots();
         // All of them can be used, or they would not have been read.
         store.add_parsable_certificates(self.certificates.iter().cloned());
