@@ -282,6 +282,14 @@ impl Spec {
         self
     }
 
+    /// The scope that a key must hold, where it is one.
+    pub const fn required_scope(&self) -> Option<&'static str> {
+        match self.access {
+            Access::Scope(scope) => Some(scope),
+            Access::Open | Access::AnyToken | Access::AnyOf(_) | Access::Person => None,
+        }
+    }
+
     /// What a call costs, in units.
     pub fn price(&self) -> u32 {
         let by_category =

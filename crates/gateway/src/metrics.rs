@@ -59,6 +59,7 @@ pub(crate) const NOWHERE: &str = "none";
 pub struct Metrics {
     registry: Registry,
     answers: Family<AnswerLabels, Counter>,
+    seconds: Family<OperationLabels, Histogram, fn() -> Histogram>,
     /// The common case of each operation, so that it need not be looked for among all of them.
     operations: HashMap<&'static str, OperationMetrics, FixedState>,
     nowhere: OperationMetrics,
@@ -142,6 +143,7 @@ impl Metrics {
         Self {
             operations: engine
                 .registry
+                .catalog()
                 .entries()
                 .iter()
                 .map(|entry| (entry.spec.name, of(entry.spec.name)))
@@ -151,6 +153,7 @@ impl Metrics {
             verified: tokens.get_or_create_owned(&TokenLabels { known: "no" }),
             registry,
             answers,
+            seconds,
             refusals,
             windows,
             stranger_lines: StrangerLines::default(),
@@ -158,13 +161,16 @@ impl Metrics {
     }
 
     pub(crate) fn answered(&self, operation: &'static str, status: u16, elapsed: Duration) {
-        let of = self.operations.get(operation).unwrap_or(&self.nowhere);
-        of.seconds.observe(elapsed.as_secs_f64());
-        if status == 200 {
-            of.ok.inc();
-        } else {
-            self.answers.get_or_create(&AnswerLabels { operation, status }).inc();
+        let of = if operation == NOWHERE { Some(&self.nowhere) } else { self.operations.get(operation) };
+        match of {
+            Some(of) => of.seconds.observe(elapsed.as_secs_f64()),
+            // Of a service that was read anew.
+            None => self.seconds.get_or_create(&OperationLabels { operation }).observe(elapsed.as_secs_f64()),
         }
+        match of.filter(|_| status == 200) {
+            Some(of) => of.ok.inc(),
+            None => self.answers.get_or_create(&AnswerLabels { operation, status }).inc(),
+        };
     }
 
     /// A call was refused before it ran.

@@ -114,7 +114,10 @@ pub(crate) async fn open(
     let begin = |scope: CallScope| -> Outgoing {
         // The call is over: what follows is counted as a connection.
         scope.finish(200, None);
-        Outgoing::Stream(Box::pin(stream::unfold(sse, |mut sse| async move { Some((sse.next().await?, sse)) })))
+        Outgoing::Stream(Box::pin(stream::unfold(
+            sse,
+            |mut sse| async move { Some((sse.next().await?, sse)) },
+        )))
     };
     let head = response::event_stream(Response::new(Bytes::new()), "no-cache, no-transform");
     Ok(HttpAnswer { head, stream: Some(Box::new(begin)) })

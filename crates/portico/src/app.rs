@@ -243,7 +243,10 @@ impl Areas {
             planned::domains(),
             planned::trail(),
             planned::connections(),
-            portico_gateway::area(&Arc::new(Platform::new(base_url, self.services.clone())), &self.connections),
+            portico_gateway::area(
+                &Arc::new(Platform::new(base_url, self.services.clone())),
+                &self.connections,
+            ),
             planned::extensions(),
             planned::decisions(),
             planned::narration(),
@@ -318,7 +321,8 @@ impl App {
         let running = RunningServices::new(loaded, &parts)?;
         let catalog = services::fits(&self.engine.registry, loaded, &running)?;
         let tables = Gateway::tables(&catalog).map_err(|error| failed(&error))?;
-        let changed = services::changed_types(&self.engine.db, loaded).await.map_err(|error| failed(&error))?;
+        let changed =
+            services::changed_types(&self.engine.db, loaded).await.map_err(|error| failed(&error))?;
         if !changed.is_empty() {
             return Err(changed);
         }

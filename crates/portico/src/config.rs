@@ -114,7 +114,10 @@ fn refresh_token_days(value: Option<u16>) -> Result<RefreshTokenDays, ConfigErro
 
 fn services(tables: BTreeMap<String, ServiceTable>) -> Result<Vec<ServiceSettings>, ConfigError> {
     if tables.len() > SERVICES_MAX {
-        return Err(ConfigError(format!("there may be at most {SERVICES_MAX} services, not {}", tables.len())));
+        return Err(ConfigError(format!(
+            "there may be at most {SERVICES_MAX} services, not {}",
+            tables.len()
+        )));
     }
     tables.into_iter().map(|(name, table)| ServiceSettings::read(&name, table)).collect()
 }
@@ -143,7 +146,8 @@ impl Config {
     /// Reads the file, and gives every key its value.
     pub fn load(settings: Settings) -> Result<Self, ConfigError> {
         let written_at = settings.config.as_deref().map(written_at).unwrap_or_default();
-        let folder = settings.config.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+        let folder =
+            settings.config.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         let settings = settings.with_file()?;
         let services = services(settings.services.unwrap_or_default())?;
         let plans = Plans::default().configured(settings.plans.unwrap_or_default(), &written_at);

@@ -255,7 +255,7 @@ impl TestApp {
     /// Sends a request whose body is of any kind.
     pub async fn send_body<B>(&self, request: Request<B>) -> Answer
     where
-        B: Body<Data = bytes::Bytes, Error: std::fmt::Display> + Unpin + Send,
+        B: Body<Data = bytes::Bytes, Error: std::fmt::Display> + Unpin + Send + 'static,
     {
         Answer::read(self.gateway.handle(request).await).await
     }

@@ -179,6 +179,11 @@ impl Ctx {
         &self.caller
     }
 
+    /// The call's id.
+    pub fn request_id(&self) -> &Arc<str> {
+        &self.request_id
+    }
+
     /// When the call began; the same however often it is asked.
     pub fn now(&self) -> Timestamp {
         self.now
@@ -230,7 +235,7 @@ impl Ctx {
     }
 
     /// The account that the call acts in so far.
-    pub(crate) fn current_account(&self) -> Option<AccountId> {
+    pub fn current_account(&self) -> Option<AccountId> {
         self.account
     }
 

@@ -157,9 +157,12 @@ mod tests {
 
     #[test]
     fn statuses_become_codes() {
-        for (status, code) in
-            [(404, Code::NotFound), (418, Code::BadRequest), (422, Code::Unprocessable), (502, Code::Internal)]
-        {
+        for (status, code) in [
+            (404, Code::NotFound),
+            (418, Code::BadRequest),
+            (422, Code::Unprocessable),
+            (502, Code::Internal),
+        ] {
             assert_eq!(code_of(StatusCode::from_u16(status).unwrap()), code);
         }
     }

@@ -6,11 +6,13 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use http::StatusCode;
 use hyper::body::{Body, Frame, SizeHint};
 use portico_engine::ports::Charge;
 use portico_kernel::Code;
-use portico_upstream::{AnswerBody, strip_trailers, units};
+use portico_upstream::{AnswerBody, strip_trailers};
 
+use super::units_told;
 use crate::outgoing::BrokenOff;
 use crate::scope::CallScope;
 use crate::transport::Transport;
@@ -74,7 +76,7 @@ impl ForwardedBody {
             Ok(trailers) => trailers,
             Err(frame) => return Some(frame),
         };
-        let units = units(&trailers).filter(|_| self.status < 500);
+        let units = StatusCode::from_u16(self.status).ok().and_then(|status| units_told(&trailers, status));
         strip_trailers(&mut trailers);
         let frame = (!trailers.is_empty()).then(|| Frame::trailers(trailers));
         if let (Some(units), Some(charge)) = (units, self.charge.clone()) {

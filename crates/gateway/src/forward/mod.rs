@@ -20,11 +20,11 @@ use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Body as _;
 use portico_egress::Networks;
-use portico_engine::input::{Fields, InputError};
 use portico_engine::Admission;
+use portico_engine::input::{Fields, InputError};
 use portico_identity::Identity;
 use portico_kernel::{AccountId, Caller, Code, Problem};
 use portico_metering::Metering;
@@ -76,6 +76,12 @@ pub struct Service {
     pub is_https: bool,
 }
 
+/// The price that an answer or its trailers tell; an error of the service costs nothing anyway.
+fn units_told(headers: &HeaderMap, status: StatusCode) -> Option<u32> {
+    let units = units(headers).filter(|_| !status.is_server_error())?;
+    u32::try_from(units).ok()
+}
+
 /// What a service is asked.
 struct ForwardedRequest<'a> {
     method: Method,
@@ -99,6 +105,7 @@ impl Service {
         let mut request = Request::new(());
         *request.uri_mut() = path_and_query.parse().map_err(Problem::internal)?;
         *request.headers_mut() = headers;
+        let path = request.uri().path().to_owned();
         let told = CallerHeaders {
             service: self.name,
             caller,
@@ -106,7 +113,7 @@ impl Service {
             plan,
             request_id,
             method: &method,
-            path: request.uri().path().to_owned().as_str(),
+            path: &path,
         };
         told.add(engine, &self.identity, request.headers_mut())?;
         *request.method_mut() = method;
@@ -167,7 +174,8 @@ impl Calls {
             Ok(answer) => answer,
             Err(failure) => {
                 let fault = upload.fault.filter(|_| matches!(failure, Failure::RequestBroke { .. }));
-                let problem = fault.map_or_else(|| problem_of(&failure, service.name), |fault| fault.problem());
+                let problem =
+                    fault.map_or_else(|| problem_of(&failure, service.name), |fault| fault.problem());
                 tracing::debug!(%failure, service = service.name, request_id = &*scope.request_id, "Service did not answer");
                 return Err(problem.into());
             }
@@ -185,7 +193,7 @@ impl Calls {
     ) -> Result<HttpAnswer, Refusal> {
         let status = response.status();
         let charge = scope.charge();
-        let told = units(response.headers()).filter(|_| !status.is_server_error());
+        let told = units_told(response.headers(), status);
         if let (Some(units), Some(charge)) = (told, &charge) {
             charge.reprice(units).await?;
         }

@@ -11,13 +11,13 @@ use portico_engine::input::{Fields, Node};
 use portico_engine::{ANSWER_BYTES_MAX, Body, Ctx, DocumentedOperation, Output, Ready};
 use portico_kernel::{Month, Problem};
 use portico_openapi::{NamedRequest, Operation, Security};
-use portico_upstream::{AnswerBody, units};
+use portico_upstream::AnswerBody;
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
 use super::answer::{ServiceError, problem_of};
 use super::request::{ForwardedUpload, refused};
-use super::{ForwardedRequest, Service};
+use super::{ForwardedRequest, Service, units_told};
 
 /// An operation of a service, as its document describes it.
 pub struct ServiceOperation {
@@ -53,8 +53,9 @@ impl DocumentedOperation for ServiceOperation {
     fn input_schema(&self) -> Schema {
         let mut schema = self.operation().input_schema().cloned().unwrap_or_else(|| json!({}));
         if let Some(object) = schema.as_object_mut() {
-            let description =
-                [&self.operation().description, &self.operation().summary].into_iter().find(|text| !text.is_empty());
+            let description = [&self.operation().description, &self.operation().summary]
+                .into_iter()
+                .find(|text| !text.is_empty());
             object.insert("description".to_owned(), json!(description));
         }
         Schema::try_from(schema).unwrap_or_default()
@@ -112,7 +113,7 @@ impl Service {
                 method: method.map_err(Problem::internal)?,
                 path_and_query: &request.path_and_query,
                 headers,
-                caller: Some(&caller).filter(|_| !operation.is_open()),
+                caller: Some(&*caller).filter(|_| !operation.is_open()),
                 account,
                 plan,
                 request_id: ctx.request_id(),
@@ -122,7 +123,7 @@ impl Service {
         let answer = self.upstream.send(head.map(|()| body)).await;
         let response = answer.map_err(|failure| problem_of(&failure, self.name))?.response;
         let status = response.status();
-        if let Some(units) = units(response.headers()).filter(|_| !status.is_server_error()) {
+        if let Some(units) = units_told(response.headers(), status) {
             ctx.set_units(units);
         }
         if status.is_client_error() || status.is_server_error() {
@@ -149,7 +150,8 @@ impl Service {
             return Ok(Bytes::from_static(b"{}"));
         }
         let text = text.freeze();
-        serde_json::from_slice::<serde::de::IgnoredAny>(&text).map_err(|_| broken("with something that is no JSON"))?;
+        serde_json::from_slice::<serde::de::IgnoredAny>(&text)
+            .map_err(|_| broken("with something that is no JSON"))?;
         Ok(text)
     }
 }

@@ -41,7 +41,8 @@ impl ServiceOperation {
         let variables: Vec<_> = variables.iter().map(|(name, node)| (name.clone(), text_of(node))).collect();
         let query = parse_form(parts.uri.query().unwrap_or_default())?;
         let header = |name: &str| {
-            let mut values = parts.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+            let mut values =
+                parts.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
             let first = values.next()?.into_owned();
             Some(values.fold(first, |all, next| all + ", " + &next))
         };
@@ -65,7 +66,8 @@ impl ServiceOperation {
             }
             return Err(Problem::field("body", "must be empty: this request takes none"));
         };
-        let content_type = incoming.parts.headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
+        let content_type =
+            incoming.parts.headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
         let content_type = content_type.map(str::to_owned);
         if is_empty {
             body.check(content_type.as_deref(), b"").map_err(refused)?;
@@ -94,7 +96,14 @@ impl ServiceOperation {
         let length = incoming.body.length();
         let Some((inner, ended)) = incoming.body.take() else { return Ok(Upload::whole(Bytes::new())) };
         let fault = UploadFault { limit, kind: Arc::default() };
-        let body = UploadBody { inner, length, left: limit, fault: fault.clone(), ended, pause: wait(BODY_TIME_MAX) };
+        let body = UploadBody {
+            inner,
+            length,
+            left: limit,
+            fault: fault.clone(),
+            ended,
+            pause: wait(BODY_TIME_MAX),
+        };
         Ok(Upload { body: ForwardedUpload::Stream(Box::new(body)), fault: Some(fault) })
     }
 }

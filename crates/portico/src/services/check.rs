@@ -156,7 +156,9 @@ async fn compare(config: &Config, services: &[LoadedService]) -> Result<ExitCode
             continue;
         };
         let Ok(before) = Document::read(before.document.as_bytes(), name) else {
-            println!("services.{name}: what runs was read by another version of Portico and cannot be compared");
+            println!(
+                "services.{name}: what runs was read by another version of Portico and cannot be compared"
+            );
             continue;
         };
         for change in diff(&before, &service.document) {
@@ -165,7 +167,9 @@ async fn compare(config: &Config, services: &[LoadedService]) -> Result<ExitCode
             println!("{mark}services.{name}: {}", change.text);
         }
     }
-    for gone in kept.iter().filter(|kept| services.iter().all(|service| service.settings.name != kept.service)) {
+    for gone in
+        kept.iter().filter(|kept| services.iter().all(|service| service.settings.name != kept.service))
+    {
         breaks = true;
         println!("breaking: services.{}: is gone", gone.service);
     }

@@ -27,7 +27,7 @@ from_row!(KeptType { event_type, data_schema });
 /// The documents that ran last.
 pub(super) async fn documents(db: &Db) -> Result<Vec<KeptDocument>, StoreError> {
     let statement = "select service, document from service_documents order by service";
-    db.query().rows(statement, args![]).await
+    db.query().all(statement, args![]).await
 }
 
 /// What the documents would change of event types that there were: a type's schema never changes.
@@ -51,7 +51,7 @@ pub(crate) async fn changed_types(db: &Db, loaded: &[LoadedService]) -> Result<V
 
 async fn types(db: &Db) -> Result<BTreeMap<String, Value>, StoreError> {
     let statement = "select event_type, data_schema from service_event_types";
-    let rows: Vec<KeptType> = db.query().rows(statement, args![]).await?;
+    let rows: Vec<KeptType> = db.query().all(statement, args![]).await?;
     let value = |text: &str| serde_json::from_str(text).unwrap_or_default();
     Ok(rows.iter().map(|row| (row.event_type.clone(), value(&row.data_schema))).collect())
 }
@@ -61,7 +61,7 @@ pub(crate) async fn keep(db: &Db, loaded: &[LoadedService], now: Timestamp) -> R
     let names: Vec<String> = loaded.iter().map(|service| service.settings.name.clone()).collect();
     let mut tx = db.write().await?;
     let gone: Vec<KeptDocument> =
-        tx.rows("select service, document from service_documents order by service", args![]).await?;
+        tx.all("select service, document from service_documents order by service", args![]).await?;
     for kept in gone.iter().filter(|kept| !names.contains(&kept.service)) {
         tx.execute("delete from service_documents where service = $1", args![kept.service.clone()]).await?;
     }

@@ -1,6 +1,8 @@
 //! Reading the documents of services.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,7 +45,8 @@ async fn read(settings: &ServiceSettings, config: &Config) -> Result<LoadedServi
     };
     let bytes = bytes.map_err(|error| vec![format!("services.{}: {name}: {error}", settings.name)])?;
     let document = Document::read(&bytes, name);
-    let document = document.map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let document =
+        document.map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let unknown = unknown_plans(&document, name, &config.plans);
     if !unknown.is_empty() {
         return Err(unknown);
@@ -53,11 +56,16 @@ async fn read(settings: &ServiceSettings, config: &Config) -> Result<LoadedServi
 }
 
 async fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let length = tokio::fs::metadata(path).await.map_err(|error| error.to_string())?.len();
-    if length > DOCUMENT_BYTES_MAX as u64 {
-        return Err(format!("has {length} bytes; a document has at most {DOCUMENT_BYTES_MAX}"));
-    }
-    tokio::fs::read(path).await.map_err(|error| error.to_string())
+    let path = path.to_owned();
+    let reading = tokio::task::spawn_blocking(move || {
+        let length = fs::metadata(&path)?.len();
+        if length > DOCUMENT_BYTES_MAX as u64 {
+            let message = format!("has {length} bytes; a document has at most {DOCUMENT_BYTES_MAX}");
+            return Err(io::Error::other(message));
+        }
+        fs::read(&path)
+    });
+    reading.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
 /// The plans that the document names and the configuration does not have.

@@ -87,7 +87,8 @@ fn service(loaded: &LoadedService, of: &ServiceParts<'_>) -> Result<Service, Vec
 fn part(service: &Arc<Service>) -> CatalogPart {
     let document = &service.document;
     let scopes = document.scopes.iter();
-    let scopes = scopes.map(|scope| Scope { name: intern(&scope.name), description: intern(&scope.description) });
+    let scopes =
+        scopes.map(|scope| Scope { name: intern(&scope.name), description: intern(&scope.description) });
     let entries = document.operations.iter().enumerate().map(|(index, operation)| {
         let spec = spec(service.name, operation).intern();
         let operation = Arc::new(ServiceOperation { service: service.clone(), index });
@@ -132,5 +133,10 @@ fn access(security: &Security) -> Access {
 }
 
 fn event_type(event: &DocumentedEvent) -> EventType {
-    EventType::documented(intern(&event.name), &event.description, event.schema.clone(), event.examples.first())
+    EventType::documented(
+        intern(&event.name),
+        &event.description,
+        event.schema.clone(),
+        event.examples.first(),
+    )
 }

@@ -29,7 +29,6 @@ pub struct ServiceTable {
     body_max: Option<String>,
     check: Option<Check>,
     errors: Option<Errors>,
-    audience: Option<String>,
 }
 
 /// What of a request is checked against the document before it is forwarded.
@@ -65,7 +64,6 @@ pub struct ServiceSettings {
     pub(crate) body_max: u64,
     pub(crate) check: Check,
     pub(crate) errors: Errors,
-    pub(crate) audience: Option<String>,
 }
 
 impl ServiceSettings {
@@ -89,7 +87,9 @@ impl ServiceSettings {
         let timeout = match table.timeout.as_deref().map(duration) {
             None => TIMEOUT,
             Some(Some(time)) if !time.is_zero() && time <= TIMEOUT_MAX => time,
-            Some(_) => return refuse("timeout must be at most 10 minutes, such as \"30s\" or \"5 min\"".into()),
+            Some(_) => {
+                return refuse("timeout must be at most 10 minutes, such as \"30s\" or \"5 min\"".into());
+            }
         };
         let body_max = match table.body_max.as_deref().map(size) {
             None => BODY_MAX,
@@ -106,7 +106,6 @@ impl ServiceSettings {
             body_max,
             check: table.check.unwrap_or(Check::Requests),
             errors: table.errors.unwrap_or(Errors::Envelope),
-            audience: table.audience,
         })
     }
 }

@@ -89,7 +89,7 @@ async fn a_tokens_document_is_narrowed_to_its_scopes(app: TestApp) {
 }
 
 async fn parameters_come_from_the_types(app: TestApp) {
-    let document = document(&app.app.engine.registry, "http://api.test", &Cut::public());
+    let document = document(&app.app.engine.registry.catalog(), "http://api.test", &Cut::public());
     let list = &document["paths"]["/v1/lab/orgs/{org_id}/things"]["get"];
     let names: Vec<_> = list["parameters"]
         .as_array()

@@ -61,8 +61,8 @@ async fn writes_cost_what_they_must(app: TestApp, receiver: Receiver) {
     write_as_a_person(&app, &app.person_token(owner).await, other).await;
     write_webhooks(&app, &receiver).await;
     let mut answered = answered();
-    let entries =
-        app.app.engine.registry.catalog().entries().iter().filter(|entry| entry.spec.method != Method::Get);
+    let catalog = app.app.engine.registry.catalog();
+    let entries = catalog.entries().iter().filter(|entry| entry.spec.method != Method::Get);
     let names = entries.map(|entry| entry.spec.name);
     // But those of the tests' own area, and what has no statements of its own.
     let costs = names
