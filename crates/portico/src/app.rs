@@ -12,7 +12,7 @@ use portico_accounts::{Accounts, AccountsPorts, FreeTeamsPerPerson, Members};
 use portico_blobs::Blobs;
 use portico_egress::{Egress, Networks, TrustedRoots};
 use portico_engine::clock::SystemClock;
-use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
+use portico_engine::{Area, Catalog, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
 use portico_events::Events;
 use portico_gateway::forward::ServiceList;
 use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Gateway, Platform};
@@ -305,6 +305,24 @@ impl App {
         Ok(Self { engine, identity, accounts, metering, webhooks, connections, services, environment })
     }
 
+    /// From now on their scopes, operations and event types have names, for commands that call no service.
+    pub fn name_services(&self, loaded: &[LoadedService]) -> Result<(), Vec<String>> {
+        let (_, catalog) = self.catalog_of(loaded)?;
+        self.engine.registry.set_catalog(Arc::new(catalog));
+        Ok(())
+    }
+
+    fn catalog_of(&self, loaded: &[LoadedService]) -> Result<(RunningServices, Catalog), Vec<String>> {
+        let parts = ServiceParts {
+            environment: &self.environment,
+            identity: &self.identity,
+            metering: &self.metering,
+        };
+        let running = RunningServices::new(loaded, &parts)?;
+        let catalog = services::fits(&self.engine.registry, loaded, &running)?;
+        Ok((running, catalog))
+    }
+
     /// From now on these are the company's own services, with everything that follows from them; or nothing changes, and
     /// the error says everything that is wrong. `gateway` is the one that answers already.
     pub async fn set_services(
@@ -313,13 +331,7 @@ impl App {
         gateway: Option<&Gateway>,
     ) -> Result<(), Vec<String>> {
         let failed = |error: &dyn fmt::Display| vec![error.to_string()];
-        let parts = ServiceParts {
-            environment: &self.environment,
-            identity: &self.identity,
-            metering: &self.metering,
-        };
-        let running = RunningServices::new(loaded, &parts)?;
-        let catalog = services::fits(&self.engine.registry, loaded, &running)?;
+        let (running, catalog) = self.catalog_of(loaded)?;
         let tables = Gateway::tables(&catalog).map_err(|error| failed(&error))?;
         let changed =
             services::changed_types(&self.engine.db, loaded).await.map_err(|error| failed(&error))?;

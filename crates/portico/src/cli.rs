@@ -12,7 +12,7 @@ use portico_kernel::{Clock, SystemEntropy};
 use portico_store::Db;
 
 use crate::config::Config;
-use crate::services::ServicesCommand;
+use crate::services::{ServicesCommand, load};
 use crate::settings::Settings;
 
 use crate::{App, Areas, admin, doctor, listen, log, make_folder, serve, trigger};
@@ -100,6 +100,7 @@ impl Cli {
             Command::Doctor => return Ok(report(&doctor::examine(&config).await)),
             Command::Admin { json, command } => {
                 let app = Arc::new(App::open(&config, more).await?);
+                name_services(&app, &config).await;
                 let made = admin::run(&app, command).await.map_err(|problem| admin::message(&problem))?;
                 println!("{}", if json { made.to_string() } else { admin::for_person(&made) });
             }
@@ -108,6 +109,17 @@ impl Cli {
             Command::Trigger(trigger) => println!("{}", trigger::run(&config, trigger).await?),
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Lets commands name what services bring. An operator can work also while a document cannot be read.
+async fn name_services(app: &App, config: &Config) {
+    let named = match load(config).await {
+        Ok(loaded) => app.name_services(&loaded),
+        Err(findings) => Err(findings),
+    };
+    for finding in named.err().into_iter().flatten() {
+        tracing::warn!(finding, "Services of the configuration are left out");
     }
 }
 
