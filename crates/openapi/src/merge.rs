@@ -178,6 +178,9 @@ impl Document {
         if operation.summary.is_empty() {
             described["summary"] = json!(operation.id);
         }
+        if let (None, Value::Object(object)) = (&operation.body, &mut described) {
+            object.remove("requestBody");
+        }
         described["operationId"] = json!(name);
         described["x-platform-rpc"] = json!(name);
         described["x-platform-public"] = json!(true);

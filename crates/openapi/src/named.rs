@@ -1,5 +1,7 @@
 //! Calls by name: one flat object of path, query and body fields, as sockets, MQTT and tools make them.
 
+use std::collections::HashSet;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
@@ -63,7 +65,7 @@ impl Named {
                 return Err(format!("`{name}` stands both in the body and beside it"));
             }
             body_schema = body.json_schema();
-            schema.body(document, value, body.required, 0);
+            schema.body(document, value, body.required);
         }
         let schema = bundle::with_definitions(document, schema.finish());
         Ok(Self { schema, body: body_schema })
@@ -90,6 +92,8 @@ struct Flat {
     also: Vec<Value>,
     /// What the body says of fields that are not named.
     closing: Map<String, Value>,
+    /// The parts of the body that were spread, by where they stand: each counts once, however many refer to it.
+    spread: HashSet<*const Value>,
 }
 
 impl Flat {
@@ -110,8 +114,8 @@ impl Flat {
     }
 
     /// Spreads the fields of the body, through references and `allOf`; choices stay as they are.
-    fn body(&mut self, document: &Value, schema: &Value, required: bool, depth: usize) {
-        let Some(object) = schema.as_object().filter(|_| depth < 32) else { return };
+    fn body(&mut self, document: &Value, schema: &Value, required: bool) {
+        let Some(object) = schema.as_object().filter(|_| self.spread.insert(schema)) else { return };
         for (keyword, value) in object {
             match (keyword.as_str(), value) {
                 ("properties", Value::Object(named)) => {
@@ -129,11 +133,11 @@ impl Flat {
                 }
                 ("required", Value::Array(names)) if required => self.required.extend(names.iter().cloned()),
                 ("allOf", Value::Array(parts)) => {
-                    parts.iter().for_each(|part| self.body(document, part, required, depth + 1));
+                    parts.iter().for_each(|part| self.body(document, part, required));
                 }
                 ("$ref", _) => {
                     if let Some((_, target)) = pointer::target(document, schema) {
-                        self.body(document, target, required, depth + 1);
+                        self.body(document, target, required);
                     }
                 }
                 ("additionalProperties" | "patternProperties", value) if *value != Value::Bool(false) => {

@@ -182,13 +182,14 @@ impl Source<'_> {
         let parameters = parameter::read(self.document, [self.item, (&place, operation)], builder, findings);
         let variables = variables(self.path);
         self.check_variables(&variables, &parameters, &place, findings);
-        let body = operation.get("requestBody");
-        if let (Some(_), Method::Get) = (body, method) {
-            findings.add(pointer::join(&place, "requestBody"), "A GET takes no body.");
-        }
-        let body = body.map(|body| {
+        let body = operation.get("requestBody").map(|body| {
             RequestBody::read(self.document, body, pointer::join(&place, "requestBody"), builder, findings)
         });
+        if body.as_ref().is_some_and(|body| body.required && method == Method::Get) {
+            findings.add(pointer::join(&place, "requestBody"), "A GET takes no body.");
+        }
+        // One that need not be is left out: documents that were generated describe an empty one for every operation.
+        let body = body.filter(|_| method != Method::Get);
         let extensions = Extensions::read(operation, method, &place, findings);
         if !operation.get("responses").is_some_and(Value::is_object) {
             findings.add(&place, format!("{shown_id} has no `responses`."));

@@ -17,6 +17,11 @@ pub(crate) fn check(document: &Value, findings: &mut Findings) {
     let mut whole = true;
     model::walk(document, Kind::Document, &mut String::new(), &mut |kind, place, value| {
         let Some(reference) = value.get("$ref") else { return true };
+        // Of a schema, that is said where it is no JSON Schema.
+        if kind == Kind::Schema && !reference.is_string() {
+            whole = false;
+            return true;
+        }
         match leads(document, kind, reference) {
             Ok(target) => {
                 kinds.insert(target, kind);

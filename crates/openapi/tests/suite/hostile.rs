@@ -67,7 +67,8 @@ fn choices_within_choices_do_not_multiply() {
     let wrong = check(&things, &json!({ "x": nested(90, json!("end"), "xor") }));
     assert_eq!(wrong.len(), 1);
     assert!(
-        wrong[0].starts_with("x.aa.aa.") && wrong[0].ends_with("the 5 forms that it may have"),
+        wrong[0].starts_with("x.aa.aa.")
+            && wrong[0].ends_with("must be an object or a whole number, not \"end\""),
         "{wrong:?}"
     );
 }
@@ -77,7 +78,7 @@ fn work_is_counted_and_ends() {
     let choices: Vec<Value> = (0..400).map(|number| json!({ "required": [format!("f{number}")] })).collect();
     let things = read(&posting(&json!({ "type": "array", "items": { "anyOf": choices } }), &json!({})));
     assert_eq!(
-        check(&things, &Value::from(vec![json!({}); 20_000])),
+        check(&things, &Value::from(vec![json!({ "f399": 1 }); 20_000])),
         ["body is too complicated to be checked"]
     );
 }

@@ -140,7 +140,10 @@ fn every_rule_of_an_operation_names_its_place() {
         "style `matrix`",
     );
     spoilt(
-        |d| d.pointer_mut(GET).unwrap()["requestBody"] = json!({ "content": { "application/json": {} } }),
+        |d| {
+            let get = d.pointer_mut(GET).unwrap();
+            get["requestBody"] = json!({ "required": true, "content": { "application/json": {} } });
+        },
         "/paths/~1v1~1invoices~1{id}/get/requestBody",
         "A GET takes no body",
     );
@@ -317,7 +320,7 @@ fn every_rule_of_references_names_its_place() {
     spoilt(set(json!("#New")), at, "no JSON pointer");
     spoilt(set(json!("#/info/title")), at, "not described by an object");
     spoilt(set(json!("#/components/securitySchemes/oauth")), at, "where a Schema must stand");
-    spoilt(set(json!(1)), at, "must be a string");
+    spoilt(set(json!(1)), at, "is not of type \"string\"");
     spoilt(set(json!("#/components/schemas/New")), "/components/schemas/New", "nothing in between");
     spoilt(
         |d| {
