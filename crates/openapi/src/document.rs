@@ -80,9 +80,11 @@ fn read(text: &[u8], findings: &mut Findings) -> Option<Document> {
     let mut operations = read_paths(&source, &schemes, &mut builder, findings);
     let events = event::read(&source, &mut builder, findings);
     let scopes = schemes.into_scopes();
-    let schemas = Arc::new(builder.finish(findings));
-    operations.iter_mut().for_each(|operation| operation.finish(&source, &schemas, findings));
-    let events = events.into_iter().map(|event| event.finish(&source, &schemas)).collect();
+    let compiled = Arc::new(builder.finish(findings));
+    for operation in &mut operations {
+        operation.finish(&source, &compiled, findings);
+    }
+    let events = events.into_iter().map(|event| event.finish(&source, &compiled)).collect();
     let title = info(&source, "title");
     if title.is_empty() {
         findings.add("/info/title", "The document has no title; it is what the service is called.");

@@ -45,8 +45,8 @@ impl Named {
         }
         let mut names: Vec<&str> = outside.iter().map(|one| one.name.as_str()).collect();
         names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("`{}` stands both in the path and in the query", pair[0]));
+        if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
+            return Err(format!("`{name}` stands both in the path and in the query"));
         }
         let mut schema = Flat::default();
         for parameter in &outside {
@@ -123,7 +123,7 @@ impl Flat {
                         match self.properties.get_mut(name) {
                             // Two parts of the body describe it.
                             Some(known) if known != property => {
-                                *known = json!({ "allOf": [known.clone(), property] })
+                                *known = json!({ "allOf": [known.clone(), property] });
                             }
                             _ => {
                                 self.properties.insert(name.clone(), property.clone());
@@ -133,7 +133,9 @@ impl Flat {
                 }
                 ("required", Value::Array(names)) if required => self.required.extend(names.iter().cloned()),
                 ("allOf", Value::Array(parts)) => {
-                    parts.iter().for_each(|part| self.body(document, part, required));
+                    for part in parts {
+                        self.body(document, part, required);
+                    }
                 }
                 ("$ref", _) => {
                     if let Some((_, target)) = pointer::target(document, schema) {
@@ -241,9 +243,9 @@ impl Operation {
             }
         }
         let body = self.body.as_ref().filter(|body| body.required || !fields.is_empty());
-        let names: Vec<_> = self.parameters.iter().filter(|one| one.place != In::Header).collect();
         if self.body.is_none() {
-            let known: Vec<_> = names.iter().map(|one| one.name.as_str()).collect();
+            let outside = self.parameters.iter().filter(|one| one.place != In::Header);
+            let known: Vec<_> = outside.map(|one| one.name.as_str()).collect();
             for name in fields.keys() {
                 check.report(&Place::body().field(name), crate::schema::unknown(&known));
             }
@@ -278,7 +280,7 @@ fn joined(value: &Value, style: &Style, check: &mut Check<'_>, place: &Place<'_>
             let items: Vec<_> = items.iter().map(|item| encode(&text(item))).collect();
             items.join(&encode(&separator.to_string()).replace("%2C", ","))
         }
-        (Value::Array(_) | Value::Object(_), Style::Json) => encode(&value.to_string()),
+        (_, Style::Json) => encode(&value.to_string()),
         (Value::Array(_), _) => {
             check.report(place, "must be one value, not a list");
             String::new()
@@ -287,7 +289,6 @@ fn joined(value: &Value, style: &Style, check: &mut Check<'_>, place: &Place<'_>
             check.report(place, "must be one value, not an object");
             String::new()
         }
-        (Value::String(_), Style::Json) => encode(&value.to_string()),
         (scalar, _) => encode(&text(scalar)),
     }
 }
@@ -312,7 +313,7 @@ fn write_query(
             }
         }
         (Style::Brackets, value @ (Value::Object(_) | Value::Array(_))) => {
-            write_brackets(&name, value, query)
+            write_brackets(&name, value, query);
         }
         (style, value) => query.push(format!("{name}={}", joined(value, style, check, place))),
     }

@@ -283,14 +283,14 @@ pub(crate) fn check_path(path: &str, place: &str, findings: &mut Findings) {
     for segment in path.split('/').skip(1) {
         let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let fault = match name {
-            Some(name) if name.is_empty() || name.contains(['{', '}']) => "a variable has a name",
-            Some(_) => continue,
-            None if segment.is_empty() => "two slashes, or one at the end",
-            None if matches!(segment, "." | "..") => "dots alone are no segment",
-            None if segment.contains(['{', '}']) => "a variable must be a whole segment",
-            None if !segment.bytes().all(literal) => "characters that stand in no path",
-            None => continue,
+            Some(name) if name.is_empty() || name.contains(['{', '}']) => Some("a variable has a name"),
+            None if segment.is_empty() => Some("two slashes, or one at the end"),
+            None if matches!(segment, "." | "..") => Some("dots alone are no segment"),
+            None if segment.contains(['{', '}']) => Some("a variable must be a whole segment"),
+            None if !segment.bytes().all(literal) => Some("characters that stand in no path"),
+            _ => None,
         };
+        let Some(fault) = fault else { continue };
         findings.add(place, format!("The path `{}` cannot be a route: {fault}.", shown(path)));
         return;
     }

@@ -42,7 +42,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// Notes a change of the operation.
-    pub(super) fn note(&mut self, breaking: bool, text: String) {
+    pub(super) fn note(&mut self, breaking: bool, text: &str) {
         self.changes.add(breaking, format!("{}: {text}", self.label));
     }
 
@@ -87,7 +87,7 @@ impl<'a> Schemas<'a> {
             "" => pair.what.clone(),
             field => format!("`{field}` of {}", pair.what),
         };
-        self.note(breaking, format!("{subject} {text}"));
+        self.note(breaking, &format!("{subject} {text}"));
     }
 
     fn types(&mut self, pair: &Pair, old: &View, new: &View) {

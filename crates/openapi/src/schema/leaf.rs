@@ -58,7 +58,7 @@ impl Leaves {
         if leaf.is_empty() {
             return None;
         }
-        self.compile(Value::Object(leaf), place, findings)
+        self.compile(&Value::Object(leaf), place, findings)
     }
 
     /// A pattern for the names of fields.
@@ -68,17 +68,17 @@ impl Leaves {
         place: &str,
         findings: &mut Findings,
     ) -> Option<Arc<Validator>> {
-        self.compile(json!({ "pattern": pattern }), place, findings)
+        self.compile(&json!({ "pattern": pattern }), place, findings)
     }
 
-    fn compile(&mut self, leaf: Value, place: &str, findings: &mut Findings) -> Option<Arc<Validator>> {
+    fn compile(&mut self, leaf: &Value, place: &str, findings: &mut Findings) -> Option<Arc<Validator>> {
         let text = leaf.to_string();
         if let Some(Some(known)) = self.0.get(&text) {
             return Some(Arc::clone(known));
         }
-        let built = build(&leaf);
+        let built = build(leaf);
         if let Err(error) = &built {
-            refuse(&leaf, error, place, findings);
+            refuse(leaf, error, place, findings);
         }
         let built = built.ok().map(Arc::new);
         self.0.insert(text, built.clone());

@@ -104,11 +104,12 @@ fn a_document_nests_so_deep_and_no_deeper() {
 
 #[test]
 fn aliases_stand_for_little() {
-    let mut bomb = String::from("openapi: 3.1.0\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
-    for level in 1..12 {
+    let level = |level: usize| {
         let inner = vec![format!("*a{}", level - 1); 10].join(", ");
-        bomb.push_str(&format!("a{level}: &a{level} [{inner}]\n"));
-    }
+        format!("a{level}: &a{level} [{inner}]\n")
+    };
+    let levels: String = (1..12).map(level).collect();
+    let bomb = format!("openapi: 3.1.0\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{levels}");
     assert!(refused_text(&bomb)[0].1.contains("YAML"), "{:?}", refused_text(&bomb));
 }
 
