@@ -18,10 +18,8 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 /// How an operation is called by name.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
-    /// The schema of the one object, with everything that it refers to.
-    schema: Value,
-    /// The schema of the body, if there is one.
-    body: Option<Id>,
+    /// Where the schema of the body stands, and what it is compiled to, if there is a body.
+    body: Option<(String, Id)>,
 }
 
 /// A call by name, as a request.
@@ -48,27 +46,32 @@ impl Named {
         if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
             return Err(format!("`{name}` stands both in the path and in the query"));
         }
-        let mut schema = Flat::default();
-        for parameter in &outside {
-            schema.parameter(document, parameter);
+        let Some(body) = &operation.body else { return Ok(Self { body: None }) };
+        let (place, id) = json_schema(document, operation)
+            .zip(body.json_schema())
+            .ok_or("its body is no JSON with a schema")?;
+        let schema = document.pointer(&place).ok_or("its body has no schema")?;
+        if !shape::is_object_only(document, schema) {
+            return Err("its body is no JSON object".to_owned());
         }
-        let mut body_schema = None;
-        if let Some(body) = &operation.body {
-            let place = json_schema(document, operation);
-            let place = place.ok_or("its body is no JSON with a schema")?;
-            let value = document.pointer(&place).ok_or("its body has no schema")?;
-            if !shape::is_object_only(document, value) {
-                return Err("its body is no JSON object".to_owned());
-            }
-            let fields = Shape::of(document, value).fields;
-            if let Some(name) = names.iter().find(|name| fields.contains(**name)) {
-                return Err(format!("`{name}` stands both in the body and beside it"));
-            }
-            body_schema = body.json_schema();
-            schema.body(document, value, body.required);
+        let fields = Shape::of(document, schema).fields;
+        if let Some(name) = names.iter().find(|name| fields.contains(**name)) {
+            return Err(format!("`{name}` stands both in the body and beside it"));
         }
-        let schema = bundle::with_definitions(document, schema.finish());
-        Ok(Self { schema, body: body_schema })
+        Ok(Self { body: Some((place, id)) })
+    }
+
+    /// The schema of the one object, with everything that it refers to.
+    fn schema(&self, document: &Value, operation: &Operation) -> Value {
+        let mut flat = Flat::default();
+        for parameter in operation.parameters.iter().filter(|one| one.place != In::Header) {
+            flat.parameter(document, parameter);
+        }
+        let body = self.body.as_ref().and_then(|(place, _)| document.pointer(place));
+        if let (Some(schema), Some(body)) = (body, &operation.body) {
+            flat.body(document, schema, body.required);
+        }
+        bundle::with_definitions(document, flat.finish())
     }
 }
 
@@ -205,8 +208,9 @@ impl Flat {
 impl Operation {
     /// The schema of the one object of a call by name, with everything that it refers to; `None` when it is not called
     /// by name.
-    pub fn input_schema(&self) -> Option<&Value> {
-        self.named.as_ref().ok().map(|named| &named.schema)
+    /// It is made anew each time, since it may be many times as long as what is written in the document.
+    pub fn input_schema(&self) -> Option<Value> {
+        self.named.as_ref().ok().map(|named| named.schema(&self.source, self))
     }
 
     /// Makes a request of a call by name, and checks it as every request is checked.
@@ -251,8 +255,8 @@ impl Operation {
             }
         }
         let value = Value::Object(fields);
-        if let (Some(_), Some(schema)) = (body, named.body) {
-            check.value(schema, &value, &Place::body());
+        if let (Some(_), Some((_, schema))) = (body, &named.body) {
+            check.value(*schema, &value, &Place::body());
         }
         check.finish()?;
         let query = query.join("&");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use portico_kernel::{Category, text_enum};
 use serde_json::Value;
 
-use crate::body::RequestBody;
+use crate::body::{BodyRule, RequestBody};
 use crate::extensions::{Extensions, Tool};
 use crate::finding::{Findings, shown};
 use crate::named::Named;
@@ -70,6 +70,8 @@ pub struct Operation {
     /// How it is called by name, or why it is not.
     pub(crate) named: Result<Named, String>,
     pub(crate) schemas: Arc<Schemas>,
+    /// The whole document.
+    pub(crate) source: Arc<Value>,
 }
 
 impl Operation {
@@ -107,6 +109,16 @@ impl Operation {
         check.finish()
     }
 
+    /// What is to be done with a body of this type.
+    pub fn body_rule(&self, content_type: Option<&str>) -> BodyRule {
+        self.body.as_ref().map_or(BodyRule::None, |body| body.rule(content_type))
+    }
+
+    /// Checks a body of JSON, read whole; an empty one is no body.
+    pub fn check_body(&self, content_type: Option<&str>, text: &[u8]) -> Result<(), Vec<FieldError>> {
+        self.body.as_ref().map_or(Ok(()), |body| body.check(content_type, text))
+    }
+
     /// Can it be called by name, with one object of fields?
     pub fn is_callable(&self) -> bool {
         self.named.is_ok()
@@ -122,8 +134,8 @@ impl Operation {
     }
 
     /// Gives it the compiled schemas, and its form by name, which needs all of the rest.
-    pub(crate) fn finish(&mut self, document: &Value, schemas: &Arc<Schemas>, findings: &mut Findings) {
-        self.schemas = Arc::clone(schemas);
+    pub(crate) fn finish(&mut self, document: &Arc<Value>, schemas: &Arc<Schemas>, findings: &mut Findings) {
+        (self.schemas, self.source) = (Arc::clone(schemas), Arc::clone(document));
         if let Some(body) = &mut self.body {
             body.schemas = Arc::clone(schemas);
         }
@@ -216,6 +228,7 @@ impl Source<'_> {
             parameters,
             named: Err(String::new()),
             schemas: Arc::default(),
+            source: Arc::default(),
         })
     }
 

@@ -131,3 +131,26 @@ fn references_are_followed_once() {
     );
     assert!(things.operations[0].input_schema().unwrap().to_string().len() < 100_000);
 }
+
+/// Schemas within schemas, at every level of a value: whoever follows them all needs a stack without end.
+#[test]
+fn checks_go_so_deep_and_no_deeper() {
+    let inner = json!({ "type": "array", "items": { "$ref": "#/components/schemas/Again" } });
+    let deep = (0..40).fold(inner, |inner, _| json!({ "anyOf": [inner] }));
+    let things = read(&posting(&json!({ "$ref": "#/components/schemas/Again" }), &json!({ "Again": deep })));
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    assert_eq!(check_text(&things, &nested(5)), fine());
+    assert_eq!(check_text(&things, &nested(100)), ["body is too complicated to be checked"]);
+}
+
+/// A choice that is none of many forms, each of them many forms again.
+#[test]
+fn looking_for_what_is_meant_ends() {
+    let choices = |inner: &str| json!({ "anyOf": vec![json!({ "$ref": format!("#/components/schemas/{inner}") }); 30] });
+    let mut schemas = json!({ "S7": { "type": "object", "required": ["x"] } });
+    for level in 1..7 {
+        schemas[format!("S{level}")] = choices(&format!("S{}", level + 1));
+    }
+    let things = read(&posting(&choices("S1"), &schemas));
+    assert_eq!(check(&things, &json!({})), ["body fits none of the 30 forms that it may have"]);
+}
