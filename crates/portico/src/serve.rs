@@ -152,7 +152,7 @@ pub async fn serve(config: &Config, more: Vec<Area>) -> Result<(), Failure> {
     };
     app.accounts.check_plans(&app.engine).await.map_err(OpenError::Problem)?;
     app.metering.start(&app.engine).await.map_err(OpenError::Problem)?;
-    let server = Server::new(&app, config.origins(), &config.console_addresses())?;
+    let server = Server::new(&app, config.origins(), &config.console_settings())?;
     let listeners = bind(&server, config, &app.connections).await?;
 
     let (stop, stopped) = watch::channel(false);
