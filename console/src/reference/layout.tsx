@@ -193,6 +193,8 @@ export default function ReferenceLayout() {
   useEffect(() => {
     if (first.current) first.current = false;
     else main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
+    // Whoever came by a link sees where in the contents they are.
+    document.querySelector(".ref-side [aria-current]")?.scrollIntoView({ block: "nearest" });
   }, [pathname]);
   const close = () => setDrawer(false);
   return (

@@ -9,6 +9,12 @@ import { sample } from "./examples";
 import { streamExamples } from "./stream-examples";
 import { ABOUT, type Channel, CHANNELS, type Message } from "./streams";
 
+const SCOPE = (
+  <>
+    <code>events:read</code> <span className="quiet">to be sent events; a call needs its operation's own</span>
+  </>
+);
+
 const SIDES = [
   ["client", "What a client sends"],
   ["server", "What the server sends"],
@@ -65,7 +71,7 @@ function Page({ channel }: { channel: Channel }) {
           items={[
             [isTopic ? "Topic" : "Address", <code key="address">{isTopic ? channel.address : config.baseUrl + channel.address}</code>],
             ["Server", channel.server],
-            ["Scope", <code key="scope">events:read</code>],
+            ["Scope", channel.id === "mqttCalls" || channel.id === "mqttReplies" ? "That of the operation" : SCOPE],
             ...channel.parameters.map(([name, description]): [string, string] => [`{${name}}`, description]),
           ]}
         />
