@@ -59,7 +59,7 @@ pub use auth::AuthServer;
 pub use body::HttpBody;
 pub use connection_limits::{ConnectionLimits, ConnectionSettings};
 pub use connections::Connections;
-pub use console::{ConsoleAddresses, ConsoleFile, ConsoleServer};
+pub use console::{ConsoleFile, ConsoleServer, ConsoleSettings};
 pub use cors::Origins;
 pub use incoming::Stopping;
 pub use listener::Handler;

@@ -38,6 +38,7 @@ use std::time::Duration;
 use portico_egress::{Egress, Networks};
 use portico_engine::Area;
 use portico_engine::ports::{Enrolment, Mailer};
+use portico_kernel::Brand;
 use portico_webauthn::RelyingParty;
 use url::Url;
 
@@ -52,6 +53,7 @@ pub use revocations::{RefreshRevocations, Revocations};
 pub use signing::{SigningKeyInfo, SigningKeys};
 pub use uses::Uses;
 
+use http::brand::BrandFiles;
 use http::write_limits::WriteLimits;
 use key_cache::KeyCache;
 use people::password::Passwords;
@@ -74,6 +76,8 @@ pub struct Setup {
     pub enrolment: Arc<dyn Enrolment>,
     /// Sends mail.
     pub mailer: Arc<dyn Mailer>,
+    /// What the pages are called, and how they look.
+    pub brand: Brand,
 }
 
 /// What the area holds.
@@ -94,6 +98,8 @@ pub struct Identity {
     egress: Egress,
     enrolment: Arc<dyn Enrolment>,
     mailer: Arc<dyn Mailer>,
+    brand: Brand,
+    brand_files: BrandFiles,
     key_cache: KeyCache,
     passwords: Passwords,
     write_limits: WriteLimits,
@@ -108,7 +114,7 @@ impl Identity {
         let origin = Url::parse(&setup.issuer).map(|url| url.origin().ascii_serialization());
         Self {
             issuer_origin: origin.unwrap_or_default(),
-            webauthn: RelyingParty::new("Portico", &setup.issuer),
+            webauthn: RelyingParty::new(&setup.brand.name, &setup.issuer),
             issuer: setup.issuer,
             base_url: setup.base_url,
             console_url: setup.console_url,
@@ -116,6 +122,8 @@ impl Identity {
             egress: setup.egress,
             enrolment: setup.enrolment,
             mailer: setup.mailer,
+            brand_files: BrandFiles::new(&setup.brand),
+            brand: setup.brand,
             keys: SigningKeys::default(),
             revocations: Revocations::default(),
             uses: Uses::default(),

@@ -111,6 +111,8 @@ pub const RECOVERY_CODES: usize = 10;
 pub const WRITES_WINDOW: Duration = Duration::from_mins(1);
 /// Writes of one person in it.
 pub const WRITES_OF_PERSON: usize = 30;
+/// How often in it one person may load the console anew: more often than anybody does, with many tabs.
+pub const CONSOLE_LOADS: usize = 120;
 /// Writes from one address in it, of IPv6 from one /64.
 pub const WRITES_FROM_ADDRESS: usize = 120;
 /// Writes from one /48 of IPv6 in it.

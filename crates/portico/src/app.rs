@@ -17,7 +17,7 @@ use portico_events::Events;
 use portico_gateway::forward::ServiceList;
 use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Gateway, Platform};
 use portico_identity::{Identity, People, RefreshTokenDays, Setup};
-use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
+use portico_kernel::{Brand, Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
 use portico_metering::Metering;
 use portico_store::{Db, Keyring, KeyringError, StoreError};
@@ -76,6 +76,8 @@ pub struct Environment {
     pub journal: PathBuf,
     /// Where blobs are kept.
     pub blobs: BlobSettings,
+    /// What pages and mails are called, and how they look.
+    pub brand: Brand,
 }
 
 impl Environment {
@@ -196,7 +198,7 @@ fn keep_to_owner(database: &Path) -> std::io::Result<()> {
 impl Areas {
     /// Wires the areas; `shared` says that other servers may use the same database.
     pub fn new(environment: &Environment, shared: bool) -> Result<Self, MailError> {
-        let mail = Mail::new(environment.smtp.clone())?;
+        let mail = Mail::new(environment.smtp.clone(), environment.brand.clone())?;
         let webhooks = Webhooks::new(environment.egress(), &environment.base_url);
         let ports = AccountsPorts {
             directory: Arc::new(People),
@@ -215,6 +217,7 @@ impl Areas {
             egress: environment.egress(),
             enrolment: accounts.clone(),
             mailer: mail.clone(),
+            brand: environment.brand.clone(),
         }));
         let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
         let events = Events::new(shared);

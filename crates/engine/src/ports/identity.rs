@@ -35,6 +35,8 @@ pub struct Key {
     pub kind: String,
     /// When it ends; empty for a key, which does not.
     pub expires_at: String,
+    /// The key or API token that it is below, and ends with; empty for none.
+    pub parent: String,
 }
 
 /// A person as an account sees them.

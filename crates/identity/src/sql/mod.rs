@@ -91,6 +91,7 @@ impl CredentialRow {
             revoked_at: text(self.revoked_at),
             expires_at: text(self.expires_at),
             kind: self.kind.name().to_owned(),
+            parent: self.parent.unwrap_or_default(),
         }
     }
 }

@@ -54,7 +54,10 @@ impl Fixture {
             outbox: Arc::new(Nobody),
             streams: Arc::new(Nobody),
             plans: portico_kernel::Plans::default(),
-            registry: Registry::new([portico_mail::area(&portico_mail::Mail::new(None).unwrap())]).unwrap(),
+            registry: Registry::new([portico_mail::area(
+                &portico_mail::Mail::new(None, portico_kernel::Brand::default()).unwrap(),
+            )])
+            .unwrap(),
             operation_time_max: OPERATION_TIME_MAX,
             keyring: keyring.clone(),
             blobs: Arc::new(Blobs::new(

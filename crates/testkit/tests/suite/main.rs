@@ -8,6 +8,7 @@ mod answers;
 mod apps;
 mod audit;
 mod authorize;
+mod brand;
 mod bytes;
 mod canary;
 mod connection_limits;

@@ -471,6 +471,11 @@ async fn the_committed_documents_are_those_of_the_code() {
         let printed: Value = serde_json::from_str(&portico::cli::openapi(&config, &cut).unwrap()).unwrap();
         assert!(committed(&name) == printed, "docs/api/{name} is old: run `make docs` and read the diff");
     }
+    let asyncapi: Value = serde_json::from_str(&portico::cli::asyncapi(&config).unwrap()).unwrap();
+    assert!(
+        committed("asyncapi.json") == asyncapi,
+        "docs/api/asyncapi.json is old: run `make docs` and read the diff"
+    );
     let events: Value = serde_json::from_str(&portico::cli::events(&config).unwrap()).unwrap();
     assert!(
         committed("events.json") == events,
