@@ -22,6 +22,7 @@ use crate::{
 pub struct Registry {
     areas: Vec<&'static str>,
     scopes: Scopes,
+    service_scopes: Scopes,
     entries: Vec<Arc<Entry>>,
     events: Vec<EventType>,
     jobs: Vec<Arc<jobs::Entry>>,
@@ -60,6 +61,7 @@ impl Registry {
         let mut registry = Self {
             areas: Vec::new(),
             scopes: Scopes::default(),
+            service_scopes: Scopes::default(),
             entries: Vec::new(),
             events: Vec::new(),
             jobs: Vec::new(),
@@ -74,6 +76,7 @@ impl Registry {
         for area in std::iter::once(own).chain(areas) {
             registry.areas.push(area.name);
             registry.scopes.extend(area.scopes);
+            registry.service_scopes.extend(area.service_scopes);
             registry.probes.extend(area.probe.map(|probe| (area.name, probe)));
             registry.erasures.extend(area.erasures);
             registry.offers.extend(area.offers);
@@ -93,7 +96,8 @@ impl Registry {
 
     fn check(&self) -> Result<(), RegistryError> {
         let mut scopes = BTreeSet::new();
-        if let Some(twice) = self.scopes.iter().find(|scope| !scopes.insert(scope.name)) {
+        let mut all = self.scopes.iter().chain(self.service_scopes.iter());
+        if let Some(twice) = all.find(|scope| !scopes.insert(scope.name)) {
             return Err(RegistryError(format!("two areas bring the scope {}", twice.name)));
         }
         let mut names = BTreeSet::new();
@@ -151,6 +155,11 @@ impl Registry {
     /// Every scope there is.
     pub fn scopes(&self) -> &Scopes {
         &self.scopes
+    }
+
+    /// Every scope of services' own tokens, which nobody else can hold.
+    pub fn service_scopes(&self) -> &Scopes {
+        &self.service_scopes
     }
 
     /// Every operation, by path and method.

@@ -11,7 +11,6 @@ use portico_engine::{
     dispatch, log_failure,
 };
 use portico_events::StreamParams;
-use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::{AccountId, Code, Problem, seconds};
 use portico_metering::Metering;
@@ -36,7 +35,7 @@ pub(crate) struct Calls {
     pub(crate) stopping: Stopping,
     pub(crate) connections: Arc<Connections>,
     metering: Arc<Metering>,
-    tokens: Tokens,
+    tokens: Arc<Tokens>,
     names: HashMap<&'static str, Arc<Entry>>,
 }
 
@@ -53,20 +52,20 @@ pub(crate) struct RpcCall<'a> {
 impl Calls {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        identity: Arc<Identity>,
-        metering: Arc<Metering>,
+        tokens: Arc<Tokens>,
         connections: Arc<Connections>,
         metrics: Arc<Metrics>,
         stopping: Stopping,
     ) -> Self {
         let names = engine.registry.entries().iter().map(|entry| (entry.spec.name, entry.clone())).collect();
-        let tokens = Tokens::new(identity, metering.clone());
-        Self { engine, metrics, stopping, connections, metering, tokens, names }
+        let (known, verified) = metrics.tokens();
+        tokens.count(known, verified);
+        Self { engine, metrics, stopping, connections, metering: tokens.metering.clone(), tokens, names }
     }
 
     /// Who sends these headers to the tools of assistants.
     pub(crate) async fn authenticate_assistant(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
-        self.tokens.authenticate_headers(&self.engine, &self.metrics, headers).await
+        self.tokens.authenticate_headers(&self.engine, headers).await
     }
 
     /// Who sends these headers to the API.
@@ -76,7 +75,7 @@ impl Calls {
 
     /// Who sends that token to the API.
     pub(crate) async fn authenticate(&self, token: &str) -> Result<Credential, Problem> {
-        self.tokens.authenticate(&self.engine, &self.metrics, token).await?.for_api()
+        self.tokens.authenticate(&self.engine, token).await?.for_api()
     }
 
     /// Is the credential that opened a connection still valid?

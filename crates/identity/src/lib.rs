@@ -26,6 +26,7 @@ mod people;
 mod resource;
 mod revocations;
 mod secret;
+mod services;
 mod signing;
 mod sql;
 mod uses;
@@ -36,7 +37,7 @@ use std::time::Duration;
 
 use portico_egress::{Egress, Networks};
 use portico_engine::Area;
-use portico_engine::ports::{Enrolment, Mailer};
+use portico_engine::ports::{ConfiguredServices, Enrolment, Mailer};
 use portico_webauthn::RelyingParty;
 use url::Url;
 
@@ -47,6 +48,7 @@ pub use oauth::client::NewApp;
 pub use oauth::refresh::RefreshTokenDays;
 pub use people::{CreatedPerson, NewPerson, People};
 pub use revocations::{RefreshRevocations, Revocations};
+pub use services::{CreatedServiceKey, ServiceKey};
 pub use signing::{SigningKeyInfo, SigningKeys};
 pub use uses::Uses;
 
@@ -72,6 +74,8 @@ pub struct Setup {
     pub enrolment: Arc<dyn Enrolment>,
     /// Sends mail.
     pub mailer: Arc<dyn Mailer>,
+    /// Knows which services there are.
+    pub services: Arc<dyn ConfiguredServices>,
 }
 
 /// What the area holds.
@@ -92,6 +96,7 @@ pub struct Identity {
     egress: Egress,
     enrolment: Arc<dyn Enrolment>,
     mailer: Arc<dyn Mailer>,
+    services: Arc<dyn ConfiguredServices>,
     key_cache: KeyCache,
     passwords: Passwords,
     write_limits: WriteLimits,
@@ -114,6 +119,7 @@ impl Identity {
             egress: setup.egress,
             enrolment: setup.enrolment,
             mailer: setup.mailer,
+            services: setup.services,
             keys: SigningKeys::default(),
             revocations: Revocations::default(),
             uses: Uses::default(),

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use portico_engine::clock::Stopwatch;
@@ -12,7 +11,8 @@ use portico_kernel::{AccountId, Caller, CallerKind, Code, Month, Problem, Timest
 
 use crate::account::AccountMeter;
 use crate::journal::{REQUEST_ID_BYTES_MAX, Record};
-use crate::metering::{journal_failure, not_countable};
+use crate::metering::journal_failure;
+use crate::rate_limit::{rate_limited, share_missing};
 use crate::rate_limit_key::{RateLimitDecision, RateLimitKey};
 use crate::window::{RateLimitStatus, WindowSlot};
 use crate::{Metering, limits};
@@ -76,26 +76,82 @@ pub struct IncomingCall<'a> {
     pub watch: Stopwatch,
 }
 
+/// The same for a call that a service serves by itself, with its own front.
+pub struct ServedCall<'a> {
+    /// Who calls it.
+    pub caller: &'a Caller,
+    /// The rate limit of the caller.
+    pub key: Arc<RateLimitKey>,
+    /// `service.name`.
+    pub name: &'a str,
+    /// What it costs.
+    pub units: u32,
+    /// The id of the request.
+    pub request_id: Arc<str>,
+    /// Runs since the request came in.
+    pub watch: Stopwatch,
+}
+
+/// What is counted of a call, whoever serves it.
+struct Counted {
+    operation: u16,
+    price: u32,
+    only_reads: bool,
+    request_id: Arc<str>,
+    watch: Stopwatch,
+}
+
 impl MeteredCall {
     /// Begins to count a call; `None` for an operation that was not registered when the journal began.
     pub fn new(metering: &Arc<Metering>, engine: &Arc<Engine>, call: IncomingCall<'_>) -> Option<Arc<Self>> {
         let IncomingCall { caller, key, spec, request_id, watch } = call;
         let operation = metering.operation(spec.name)?;
+        let price = spec.category.map_or(0, |category| u32::try_from(category.units()).unwrap_or(u32::MAX));
+        let call = Counted { operation, price, only_reads: spec.only_reads(), request_id, watch };
+        Some(Self::begin(metering, engine, caller, key, call))
+    }
+
+    /// Begins to count a call that a service serves by itself.
+    pub fn of_service(
+        metering: &Arc<Metering>,
+        engine: &Arc<Engine>,
+        call: ServedCall<'_>,
+    ) -> Result<Arc<Self>, Problem> {
+        let ServedCall { caller, key, name, units, request_id, watch } = call;
+        let service = name.split('.').next().unwrap_or_default();
+        let operation = metering.number_of(service, name)?;
+        let call = Counted { operation, price: units, only_reads: false, request_id, watch };
+        Ok(Self::begin(metering, engine, caller, key, call))
+    }
+
+    fn begin(
+        metering: &Arc<Metering>,
+        engine: &Arc<Engine>,
+        caller: &Caller,
+        key: Arc<RateLimitKey>,
+        call: Counted,
+    ) -> Arc<Self> {
         metering.metrics.opened();
-        Some(Arc::new(Self {
-            operation,
+        Arc::new(Self {
+            operation: call.operation,
             metering: metering.clone(),
             engine: engine.clone(),
             key,
-            only_reads: spec.only_reads(),
+            only_reads: call.only_reads,
             // An app that acts for a person has scopes, and is refused like a key.
             refusable: caller.kind == CallerKind::Client || caller.scopes.is_some(),
-            price: spec.category.map_or(0, |category| u32::try_from(category.units()).unwrap_or(u32::MAX)),
+            price: call.price,
             at: engine.clock.now(),
-            watch,
-            request_id,
+            watch: call.watch,
+            request_id: call.request_id,
             state: Mutex::new(CallState { account: caller.org, ..CallState::default() }),
-        }))
+        })
+    }
+
+    /// The plan of the account that the call was admitted to, and the units that remain, as far as this server knows.
+    pub fn account_status(&self) -> Option<(Arc<str>, i64)> {
+        let meter = self.state().meter.clone()?;
+        Some((meter.plan(), meter.remaining()))
     }
 
     fn state(&self) -> MutexGuard<'_, CallState> {
@@ -106,10 +162,16 @@ impl MeteredCall {
     pub async fn admit(&self, account: Option<AccountId>) -> Result<(), Problem> {
         let meter = account.map(|account| self.metering.account(account, Month::of(self.at)));
         self.metering.make_room(meter.as_deref())?;
-        let Some(meter) = meter else { return Ok(()) };
-        let decision = self.metering.decide_rate_limit(&self.engine, &self.key, &meter, self.at).await?;
+        let decision = match &meter {
+            Some(meter) => self.metering.decide_rate_limit(&self.engine, &self.key, meter, self.at).await?,
+            None if self.key.id.is_service() => {
+                let limit = limits::SERVICE_CALLS_PER_MINUTE;
+                self.metering.decide_within(&self.engine, &self.key, String::new, limit, self.at).await?
+            }
+            None => return Ok(()),
+        };
         let mut state = self.state();
-        (state.account, state.meter) = (account, Some(meter));
+        (state.account, state.meter) = (account, meter);
         match decision {
             RateLimitDecision::Allowed(slot, status) => {
                 (state.slot, state.rate_limit) = (Some(slot), Some(status));
@@ -273,83 +335,6 @@ impl Drop for MeteredCall {
         self.finish(code.map_or(200, Code::status), code);
         self.metering.metrics.closed();
     }
-}
-
-impl Metering {
-    /// Counts something in the caller's minute that is no call: it is limited together with calls, but neither charged
-    /// nor recorded.
-    pub async fn take_slot(
-        self: &Arc<Self>,
-        engine: &Arc<Engine>,
-        key: &RateLimitKey,
-        account: AccountId,
-    ) -> Result<(), Problem> {
-        let at = engine.clock.now();
-        let meter = self.account(account, Month::of(at));
-        match self.decide_rate_limit(engine, key, &meter, at).await? {
-            RateLimitDecision::Allowed(..) => Ok(()),
-            RateLimitDecision::Limited(status) => Err(rate_limited(status)),
-            RateLimitDecision::NeedsShare => Err(share_missing()),
-        }
-    }
-
-    /// Refuses somebody whose minute is used up, as far as that is known here; counts nothing.
-    pub fn check_slot(
-        &self,
-        engine: &Engine,
-        key: &RateLimitKey,
-        account: Option<AccountId>,
-    ) -> Result<(), Problem> {
-        let at = engine.clock.now();
-        let meter = account.and_then(|account| Some(self.accounts.get(&(account, Month::of(at)))?.clone()));
-        let Some(meter) = meter.filter(|meter| meter.has_plan()) else { return Ok(()) };
-        let status = key.limiter().status(at, meter.calls_per_minute());
-        if status.remaining == 0 { Err(rate_limited(status)) } else { Ok(()) }
-    }
-
-    /// Fails unless the journal has room for a call of that account. When the journal cannot grow, what is left of it is
-    /// not for those who have filled it.
-    fn make_room(&self, meter: Option<&AccountMeter>) -> Result<(), Problem> {
-        let uncounted = meter.map_or(0, |meter| meter.uncounted(self.metrics.counted()));
-        let is_crowding = uncounted > limits::CROWDING_RECORDS;
-        let reserve = if is_crowding { limits::CROWDED_MAX } else { limits::UNDER_WAY_MAX };
-        // The journal has told why.
-        self.journal()?.make_room(reserve).map_err(|_| not_countable())
-    }
-
-    /// Whether the caller's minute has room, by the account's plan; if so, a slot of it is taken.
-    async fn decide_rate_limit(
-        self: &Arc<Self>,
-        engine: &Arc<Engine>,
-        key: &RateLimitKey,
-        meter: &Arc<AccountMeter>,
-        at: Timestamp,
-    ) -> Result<RateLimitDecision, Problem> {
-        meter.note_call(at);
-        if !meter.has_plan() {
-            // Boxed, because this future is large and seldom needed.
-            Box::pin(self.take_units(engine, meter, 0)).await?;
-        }
-        let limit = meter.calls_per_minute();
-        let decision =
-            if self.shared { key.limiter().take_shared(at, limit) } else { key.limiter().take(at, limit) };
-        match decision {
-            RateLimitDecision::NeedsShare => {
-                Box::pin(self.take_shared_slot(engine, key, meter.id, limit)).await
-            }
-            decision => Ok(decision),
-        }
-    }
-}
-
-fn share_missing() -> Problem {
-    Problem::internal("the share that was just renewed is missing")
-}
-
-/// 429: too many calls in 60 seconds.
-fn rate_limited(status: RateLimitStatus) -> Problem {
-    let message = format!("More than {} calls in 60 seconds.", status.limit);
-    Problem::new(Code::RateLimited, message).retry_after(Duration::from_secs(status.reset_seconds))
 }
 
 /// 429: the units of the month are spent. The message says until when: a wait of weeks looks like a fault otherwise.

@@ -80,6 +80,7 @@ impl Metering {
             operations: engine.registry.entries().iter().map(|entry| entry.spec.name.to_owned()).collect(),
             codes: Code::ALL.iter().map(|code| code.name().to_owned()).collect(),
             database,
+            ..NameTable::default()
         };
         let operations = (0..).zip(engine.registry.entries()).map(|(at, entry)| (entry.spec.name, at));
         let id = new_name(engine.entropy.as_ref(), now);
@@ -171,9 +172,20 @@ impl Metering {
         self.operations.get()?.get(name).copied()
     }
 
+    /// The number of a call that the service serves under that name.
+    pub(crate) fn number_of(&self, service: &str, name: &str) -> Result<u16, Problem> {
+        let number = self.journal()?.number_of(service, name).map_err(journal_failure)?;
+        let words = || format!("is one of more than {} names", limits::NAMES_OF_SERVICE_MAX);
+        number.ok_or_else(|| Problem::field("name", words()))
+    }
+
     /// The rate limit of a caller, which the gateway caches with their token; `None` for the platform itself.
     pub fn rate_limit_key(&self, caller: &Caller) -> Option<Arc<RateLimitKey>> {
-        let id = SubjectId::parse(&caller.subject)?;
+        // All credentials of a service share one limit.
+        let id = match caller.service() {
+            Some(service) => SubjectId::of_service(service),
+            None => SubjectId::parse(&caller.subject)?,
+        };
         Some(self.rate_limit_keys.entry(id).or_insert_with(|| Arc::new(RateLimitKey::new(id))).clone())
     }
 

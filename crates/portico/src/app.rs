@@ -14,11 +14,13 @@ use portico_egress::{Egress, Networks, TrustedRoots};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
 use portico_events::Events;
-use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Platform};
+use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Platform, Tokens};
 use portico_identity::{Identity, People, RefreshTokenDays, Setup};
 use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
 use portico_metering::Metering;
+use portico_services::table::ServiceTables;
+use portico_services::{Services, ServicesPorts};
 use portico_store::{Db, Keyring, KeyringError, StoreError};
 use portico_webhooks::Webhooks;
 
@@ -41,6 +43,10 @@ pub struct Areas {
     pub events: Arc<Events>,
     /// The connections that carry them.
     pub connections: Arc<Connections>,
+    /// The services behind the gateway.
+    pub services: Arc<Services>,
+    /// Turns tokens into callers.
+    pub tokens: Arc<Tokens>,
 }
 
 /// What the areas are told of the environment.
@@ -100,6 +106,10 @@ pub struct App {
     pub webhooks: Arc<Webhooks>,
     /// The connections that carry streams of events.
     pub connections: Arc<Connections>,
+    /// The services behind the gateway.
+    pub services: Arc<Services>,
+    /// Turns tokens into callers.
+    pub tokens: Arc<Tokens>,
 }
 
 /// What [`App::build`] is made of.
@@ -191,11 +201,15 @@ impl Areas {
     pub fn new(environment: &Environment, shared: bool) -> Result<Self, MailError> {
         let mail = Mail::new(environment.smtp.clone())?;
         let webhooks = Webhooks::new(environment.egress(), &environment.base_url);
+        let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
+        let tables = Arc::new(ServiceTables::default());
         let ports = AccountsPorts {
             directory: Arc::new(People),
             mailer: mail.clone(),
             credentials: Arc::new(People),
             endpoints: webhooks.clone(),
+            units: metering.clone(),
+            services: tables.clone(),
         };
         let accounts =
             Arc::new(Accounts::new(ports, &environment.auth_url, environment.free_teams_per_person));
@@ -208,8 +222,11 @@ impl Areas {
             egress: environment.egress(),
             enrolment: accounts.clone(),
             mailer: mail.clone(),
+            services: tables.clone(),
         }));
-        let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
+        let tokens = Arc::new(Tokens::new(identity.clone(), metering.clone()));
+        let (directory, units, verifier) = (Arc::new(People), metering.clone(), tokens.clone());
+        let services = Arc::new(Services::new(tables, ServicesPorts { directory, units, verifier }));
         let events = Events::new(shared);
         let connections = Connections::new(
             identity.clone(),
@@ -217,7 +234,7 @@ impl Areas {
             ConnectionLimits::new(environment.connections.clone()),
             shared,
         );
-        Ok(Self { identity, accounts, mail, metering, webhooks, events, connections })
+        Ok(Self { identity, accounts, mail, metering, webhooks, events, connections, services, tokens })
     }
 
     /// Every area of the platform; `more` are those that only tests have.
@@ -239,6 +256,7 @@ impl Areas {
             planned::extensions(),
             planned::decisions(),
             planned::narration(),
+            portico_services::area(&self.services),
         ];
         Registry::new(areas.into_iter().chain(more))
     }
@@ -273,7 +291,8 @@ impl App {
         let areas = Areas::new(&parts.environment, parts.db.file().is_none())?;
         let more = more.into_iter().chain([blobs_area(&blobs)]).collect();
         let registry = areas.registry(&parts.environment.base_url, more)?;
-        let Areas { identity, accounts, metering, webhooks, events, connections, .. } = areas;
+        let Areas { identity, accounts, metering, webhooks, events, connections, services, tokens, .. } =
+            areas;
         let engine = Arc::new(Engine {
             db: parts.db,
             clock: parts.clock,
@@ -290,6 +309,6 @@ impl App {
         });
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;
-        Ok(Self { engine, identity, accounts, metering, webhooks, connections })
+        Ok(Self { engine, identity, accounts, metering, webhooks, connections, services, tokens })
     }
 }

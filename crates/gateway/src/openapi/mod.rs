@@ -74,6 +74,9 @@ impl Cut {
         let granted = match (&self.scopes, spec.access) {
             (Some(scopes), Access::Scope(scope)) => scopes.contains(scope),
             (Some(_), Access::Person) => false,
+            // What is for services alone stands in the document for everybody and in their own.
+            (Some(scopes), Access::Service(scope)) => scopes.contains(scope),
+            (None, Access::Service(_)) => self.account.is_empty(),
             (None, Access::Person) => !self.account.is_empty(),
             _ => true,
         };

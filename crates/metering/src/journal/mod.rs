@@ -7,6 +7,7 @@
 //! A journal belongs to one process, which holds the lock of its head file as long as it lives. A process that starts
 //! later takes over the journals of dead ones.
 
+mod names;
 mod record;
 mod segment;
 
@@ -18,38 +19,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+pub(crate) use names::NameTable;
 use portico_kernel::AccountId;
-use serde::{Deserialize, Serialize};
-
 #[cfg(test)]
 pub(crate) use record::tests::any_record;
 pub(crate) use record::{REQUEST_ID_BYTES_MAX, Record, SubjectId};
 use segment::Segment;
 
 use crate::limits;
-
-/// The names behind the numbers in the records; another version of the program may have others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct NameTable {
-    /// Of operations.
-    pub(crate) operations: Vec<String>,
-    /// Of codes, from the number 1 on; 0 is no code.
-    pub(crate) codes: Vec<String>,
-    /// The database that its calls belong to.
-    pub(crate) database: String,
-}
-
-impl NameTable {
-    /// The name of an operation.
-    pub(crate) fn operation(&self, number: u16) -> &str {
-        self.operations.get(usize::from(number)).map_or("", String::as_str)
-    }
-
-    /// The name of a code.
-    pub(crate) fn code(&self, number: u8) -> &str {
-        usize::from(number).checked_sub(1).and_then(|at| self.codes.get(at)).map_or("", String::as_str)
-    }
-}
 
 /// Makes the folder for its owner alone, also where it was there before: records say who called what.
 fn make_folder(folder: &Path) -> io::Result<()> {
@@ -95,8 +72,8 @@ impl JournalPath {
 pub(crate) struct Journal {
     path: JournalPath,
     names: NameTable,
-    /// Held locked as long as the process lives.
-    _head: File,
+    /// Held locked as long as the process lives. Names are added to it.
+    head: Mutex<File>,
     current: RwLock<Arc<Segment>>,
     /// Every segment with a record that is not counted yet, the current one last.
     segments: Mutex<VecDeque<Arc<Segment>>>,
@@ -134,7 +111,7 @@ impl Journal {
         let first = Arc::new(Segment::create(path.segment(0), 0)?);
         Ok(Self {
             names,
-            _head: head,
+            head: Mutex::new(head),
             current: RwLock::new(first.clone()),
             segments: Mutex::new([first].into()),
             next: Mutex::new(None),
@@ -151,6 +128,11 @@ impl Journal {
 
     pub(crate) fn names(&self) -> &NameTable {
         &self.names
+    }
+
+    /// The number of a call that the service serves under that name; `None` when there are too many names.
+    pub(crate) fn number_of(&self, service: &str, name: &str) -> io::Result<Option<u16>> {
+        self.names.number(&self.head, service, name)
     }
 
     /// Appends the record; returns its number.
@@ -316,7 +298,7 @@ impl OrphanedJournal {
     fn open(folder: &Path, path: &Path) -> io::Result<Option<Self>> {
         let id = path.file_stem().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default();
         let Some(head) = lock(path)? else { return Ok(None) };
-        let names = serde_json::from_slice(&fs::read(path)?);
+        let names = NameTable::parse(&fs::read(path)?);
         let names = names.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(Some(Self { path: JournalPath { folder: folder.to_owned(), id }, names, _head: head }))
     }

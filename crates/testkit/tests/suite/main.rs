@@ -46,6 +46,7 @@ mod registry;
 mod rotation;
 mod routes;
 mod scopes;
+mod services;
 mod settings;
 mod signin;
 mod signup;
