@@ -27,6 +27,7 @@ mod people;
 mod resource;
 mod revocations;
 mod secret;
+mod services;
 mod signing;
 mod sql;
 mod uses;
@@ -37,7 +38,7 @@ use std::time::Duration;
 
 use portico_egress::{Egress, Networks};
 use portico_engine::Area;
-use portico_engine::ports::{Enrolment, Mailer};
+use portico_engine::ports::{ConfiguredServices, Enrolment, Mailer};
 use portico_kernel::Brand;
 use portico_webauthn::RelyingParty;
 use url::Url;
@@ -50,6 +51,7 @@ pub use oauth::client::NewApp;
 pub use oauth::refresh::RefreshTokenDays;
 pub use people::{CreatedPerson, NewPerson, People};
 pub use revocations::{RefreshRevocations, Revocations};
+pub use services::{CreatedServiceKey, ServiceKey};
 pub use signing::{SigningKeyInfo, SigningKeys};
 pub use uses::Uses;
 
@@ -78,6 +80,8 @@ pub struct Setup {
     pub mailer: Arc<dyn Mailer>,
     /// What the pages are called, and how they look.
     pub brand: Brand,
+    /// Knows which services there are.
+    pub services: Arc<dyn ConfiguredServices>,
 }
 
 /// What the area holds.
@@ -100,6 +104,7 @@ pub struct Identity {
     mailer: Arc<dyn Mailer>,
     brand: Brand,
     brand_files: BrandFiles,
+    services: Arc<dyn ConfiguredServices>,
     key_cache: KeyCache,
     passwords: Passwords,
     write_limits: WriteLimits,
@@ -124,6 +129,7 @@ impl Identity {
             mailer: setup.mailer,
             brand_files: BrandFiles::new(&setup.brand),
             brand: setup.brand,
+            services: setup.services,
             keys: SigningKeys::default(),
             revocations: Revocations::default(),
             uses: Uses::default(),

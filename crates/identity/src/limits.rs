@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const KEYS_MAX: i64 = 10;
 /// Active API tokens of an account.
 pub const TOKENS_MAX: i64 = 20;
+/// Credentials of a service that are not revoked.
+pub const SERVICE_KEYS_MAX: i64 = 3;
 /// How many days an API token may live.
 pub const TOKEN_DAYS: [u16; 4] = [7, 30, 90, 365];
 /// How long a token lives that a key was exchanged for, or that a person holds.

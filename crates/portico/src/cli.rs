@@ -157,7 +157,7 @@ pub fn events(config: &Config) -> Result<String, Failure> {
 
 /// The `AsyncAPI` document of streams, socket and MQTT.
 pub fn asyncapi(config: &Config) -> Result<String, Failure> {
-    let document = asyncapi::document(&bare_registry(config)?, &config.environment.base_url);
+    let document = asyncapi::document(&bare_registry(config)?.catalog(), &config.environment.base_url);
     Ok(serde_json::to_string_pretty(&document)?)
 }
 

@@ -33,8 +33,7 @@ impl Server {
         let (metrics, stopping) = (Arc::new(Metrics::new(&app.engine)), Stopping::default());
         let gateway = Gateway::new(
             app.engine.clone(),
-            app.identity.clone(),
-            app.metering.clone(),
+            app.tokens.clone(),
             app.connections.clone(),
             origins,
             metrics.clone(),

@@ -62,6 +62,13 @@ pub trait Directory: Send + Sync {
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<Key>, StoreError>>;
 
+    /// Those of these keys and API tokens that there are, in use or not, each with its account.
+    fn accounts_of_credentials<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        ids: Vec<String>,
+    ) -> BoxFuture<'a, Result<Vec<(String, AccountId)>, StoreError>>;
+
     /// The person of that id.
     fn person<'a>(
         &'a self,

@@ -152,7 +152,7 @@ impl Calls {
         }
         let mut headers = incoming.parts.headers.clone();
         service.tell_way(&incoming.parts, &mut headers);
-        let plan = scope.plan();
+        let plan = &*scope.plan();
         let head = service.head(
             &self.engine,
             ForwardedRequest {

@@ -17,6 +17,7 @@ mod documents;
 mod erasure;
 mod errors;
 mod exchange;
+mod forwarding;
 mod fuzz;
 mod http2;
 mod idempotency;
