@@ -27,7 +27,7 @@ demo: console ## Serve a made-up team with a month behind it, in a folder that g
 	scripts/demo $(target)/release/portico
 
 console_sources := $(wildcard console/*.html console/*.json console/*.ts docs/api/*.json docs/guides/*.md) \
-	$(shell find console/src console/build console/public -type f -not -name '*.gen.ts')
+	$(shell find console/src console/build -type f -not -name '*.gen.*')
 
 # Cargo takes what it finds in console/dist. Without Node the server runs all the same, and its console says how to get it.
 console: ## Build the console, where Node 20 or later is installed

@@ -16,8 +16,8 @@ edition = "2024"
 publish = false
 
 [dependencies]
-reqwest = { version = "=0.12.24", features = ["blocking", "json"] }
-serde_json = "=1.0.145"
+reqwest = { version = "=0.13.5", default-features = false, features = ["blocking", "json"] }
+serde_json = "=1.0.154"
 
 [workspace]
 `;
