@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use portico::admin::Admin;
 use portico_kernel::Code;
-use portico_testkit::{Answer, Database, TestApp, on_both_databases, service_table, turn};
+use portico_testkit::{Answer, Database, TestApp, on_both_databases, service_table};
 use serde_json::{Value, json};
 
 use super::{VERIFY, get, post};
@@ -202,7 +202,7 @@ async fn units_are_exact_over_servers_whichever_way_calls_come() {
         loop {
             app.clock.advance(Duration::from_millis(20));
             for server in servers {
-                turn(server, "metering.keep_leases").await;
+                server.catch_up().await;
             }
             tokio::task::yield_now().await;
         }
