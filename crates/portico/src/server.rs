@@ -30,7 +30,7 @@ pub struct Server {
 impl Server {
     /// The servers of `app`; pages of `origins` may call the API, and the console works with `addresses`.
     pub fn new(app: &App, origins: Origins, addresses: &ConsoleAddresses) -> Result<Self, RouteError> {
-        let (metrics, stopping) = (Arc::new(Metrics::new(&app.engine)), Stopping::default());
+        let (metrics, stopping) = (Arc::new(Metrics::new(&app.engine, &app.services)), Stopping::default());
         let gateway = Gateway::new(
             app.engine.clone(),
             app.identity.clone(),

@@ -46,6 +46,7 @@ mod registry;
 mod rotation;
 mod routes;
 mod scopes;
+mod service_metrics;
 mod settings;
 mod signin;
 mod signup;
