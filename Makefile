@@ -68,7 +68,7 @@ bench: ## Measure, on both databases; with PART=streams, say, one part alone
 # By way of a second file, so that a failed build does not leave an empty document behind.
 docs: ## Write the documents in docs/api and docs/schema.sql anew
 	cargo build -p portico --locked
-	for name in openapi events openapi-persons; do \
+	for name in openapi events asyncapi openapi-persons; do \
 		$(target)/debug/portico $$(echo $$name | sed 's/-/ --/') > docs/api/$$name.json.new && mv docs/api/$$name.json.new docs/api/$$name.json || exit 1; \
 	done
 	$(target)/debug/portico schema > docs/schema.sql.new && mv docs/schema.sql.new docs/schema.sql

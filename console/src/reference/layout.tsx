@@ -4,20 +4,21 @@ import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { useMe } from "../app/account";
-import { Notices } from "../app/shell";
+import { Notices } from "../app/notices";
 import { session, useSession } from "../auth/session";
+import { config } from "../config";
 import "../styles/reference.css";
 import { Icon, Mark } from "../ui/icons";
-import { Button, ErrorNote, Field, Form, Waiting } from "../ui/kit";
-import { AREAS, EVENTS, entries, OPERATIONS } from "./document";
+import { Button, ErrorNote, Field, Finder, Form, holds, Waiting } from "../ui/kit";
+import { AREAS, EVENTS, OPERATIONS } from "./document";
 import { GUIDES } from "./guides";
+import { CHANNELS } from "./streams";
+import { entries } from "./search";
 import { forgetToken, makeTestToken, takeToken, useTestToken } from "./test-token";
 
 const FOUND_MAX = 30;
 
 function Search({ onGo }: { onGo: () => void }) {
-  const [text, setText] = useState("");
-  const [at, setAt] = useState(0);
   const all = useMemo(() => entries(GUIDES), []);
   const navigate = useNavigate();
   const input = useRef<HTMLInputElement>(null);
@@ -33,67 +34,26 @@ function Search({ onGo }: { onGo: () => void }) {
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);
   }, []);
-  const words = text.toLowerCase().trim().split(/\s+/).filter(Boolean);
-  const found = useMemo(() => {
-    if (words.length === 0) return [];
-    const score = (title: string) => (title.toLowerCase().startsWith(words[0]!) ? 0 : title.toLowerCase().includes(words[0]!) ? 1 : 2);
+  const find = (words: readonly string[]) => {
+    const [first] = words;
+    if (first === undefined) return [];
+    const score = (title: string) => (title.toLowerCase().startsWith(first) ? 0 : title.toLowerCase().includes(first) ? 1 : 2);
     return all
-      .filter(({ title, detail, kind }) => words.every((word) => `${title} ${detail} ${kind}`.toLowerCase().includes(word)))
+      .filter(({ title, detail, kind }) => holds(`${title} ${detail} ${kind}`, words))
       .sort((a, b) => score(a.title) - score(b.title))
       .slice(0, FOUND_MAX);
-  }, [all, words.join(" ")]);
-  const go = (to: string | undefined) => {
-    if (to === undefined) return;
-    setText("");
-    onGo();
-    void navigate({ to });
   };
   return (
-    <div className="ref-search">
-      <input
-        ref={input}
-        type="search"
-        role="combobox"
-        aria-expanded={found.length > 0}
-        aria-controls="ref-found"
-        aria-activedescendant={found[at] ? `ref-found-${at}` : undefined}
-        aria-label="Search operations, fields, events and guides"
-        placeholder="Search  /"
-        value={text}
-        onChange={(event) => {
-          setText(event.target.value);
-          setAt(0);
-        }}
-        onKeyDown={(event) => {
-          if (event.key === "ArrowDown") setAt(Math.min(at + 1, found.length - 1));
-          else if (event.key === "ArrowUp") setAt(Math.max(at - 1, 0));
-          else if (event.key === "Enter") go(found[at]?.to);
-          else if (event.key === "Escape") setText("");
-          else return;
-          event.preventDefault();
-        }}
-      />
-      {words.length > 0 && (
-        <ul id="ref-found" role="listbox" aria-label="Found">
-          {found.map((each, index) => (
-            <li
-              key={`${each.kind} ${each.title} ${each.to}`}
-              id={`ref-found-${index}`}
-              role="option"
-              aria-selected={index === at}
-              onMouseMove={() => setAt(index)}
-              onClick={() => go(each.to)}
-            >
-              <span>
-                <strong>{each.title}</strong> <span className="quiet">{each.kind}</span>
-              </span>
-              <span className="quiet clip">{each.detail}</span>
-            </li>
-          ))}
-          {found.length === 0 && <li className="quiet">Nothing is called that.</li>}
-        </ul>
-      )}
-    </div>
+    <Finder
+      input={input}
+      label="Search operations, fields, events, streams and guides"
+      placeholder="Search  /"
+      find={find}
+      onGo={({ to }) => {
+        onGo();
+        void navigate({ to });
+      }}
+    />
   );
 }
 
@@ -125,6 +85,12 @@ function Contents({ onGo }: { onGo: () => void }) {
           )
         );
       })}
+      <h2>Streams</h2>
+      {CHANNELS.map(({ id, title }) => (
+        <Link key={id} to="/reference/streams/$channel" params={{ channel: id } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
+          {title}
+        </Link>
+      ))}
       <h2>Event types</h2>
       {EVENTS.map(({ type }) => (
         <Link key={type} to="/reference/events/$type" params={{ type } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
@@ -227,6 +193,8 @@ export default function ReferenceLayout() {
   useEffect(() => {
     if (first.current) first.current = false;
     else main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
+    // Whoever came by a link sees where in the contents they are.
+    document.querySelector(".ref-side [aria-current]")?.scrollIntoView({ block: "nearest" });
   }, [pathname]);
   const close = () => setDrawer(false);
   return (
@@ -248,7 +216,7 @@ export default function ReferenceLayout() {
           </Dialog.Portal>
         </Dialog.Root>
         <Link to="/reference" className="brand" aria-label="Reference">
-          <Mark /> <strong className="only-wide">Portico</strong> <span className="quiet only-wide">Reference</span>
+          <Mark /> <strong className="only-wide">{config.brand.name}</strong> <span className="quiet only-wide">Reference</span>
         </Link>
         <TokenBar />
         <Link to="/" className="button small only-wide">

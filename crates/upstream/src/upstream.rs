@@ -105,15 +105,10 @@ impl Upstream {
             let same = known.iter().find(|state| state.target.name() == target.name());
             same.cloned().unwrap_or_else(|| TargetState::new(target, &timing).into())
         };
-        Ok(Arc::new(Self {
-            name,
-            targets: targets.into_iter().map(state).collect(),
-            health: health.map(path).transpose()?,
-            timing,
-            timeout,
-            connector: Connector::new(&roots),
-            turn: AtomicUsize::new(0),
-        }))
+        let health = health.map(path).transpose()?;
+        let connector = Connector::new(&targets, &roots);
+        let targets = targets.into_iter().map(state).collect();
+        Ok(Arc::new(Self { name, targets, health, timing, timeout, connector, turn: AtomicUsize::new(0) }))
     }
 
     /// Sends a request to one of the targets, and returns the head of its answer with the body to follow. The body of the
@@ -225,6 +220,9 @@ impl Upstream {
     where
         B: Body<Data = Bytes> + Unpin + Send + 'static,
     {
+        if call.parts.method == Method::CONNECT {
+            return Err(Fault::RequestBroke);
+        }
         // It stays the same over every connection, since none has taken a byte of it.
         let mut writer = None;
         for again in 0..=UNSENT_MAX {
