@@ -7,7 +7,9 @@ pub(crate) mod bare;
 pub(crate) mod load;
 pub(crate) mod peers;
 pub(crate) mod process;
+pub(crate) mod services;
 mod stock;
+pub(crate) mod target;
 pub(crate) mod tools;
 
 use std::path::Path;
@@ -75,9 +77,9 @@ fn middle(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-async fn measured(server: &Process, requests: &Requests) -> Measurement {
+async fn measured(server: &Process, requests: &Requests, callers: usize) -> Measurement {
     let before = server.cpu();
-    let round = load::run(server.address, requests, Until::Time(ROUND)).await;
+    let round = load::run_with(callers, server.address, requests, Until::Time(ROUND)).await;
     let cpu_ns = server.cpu().saturating_sub(before).as_secs_f64() * 1e9 / f64::from(round.answers);
     Measurement { round, cpu_ns }
 }
@@ -86,7 +88,8 @@ async fn measured(server: &Process, requests: &Requests) -> Measurement {
 async fn in_turns(one: (&Process, &Requests), other: (&Process, &Requests)) -> (Measurement, Measurement) {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        rounds.push((measured(one.0, one.1).await, measured(other.0, other.1).await));
+        let one = measured(one.0, one.1, load::CONNECTIONS).await;
+        rounds.push((one, measured(other.0, other.1, load::CONNECTIONS).await));
     }
     let ratio = |(one, other): &(Measurement, Measurement)| one.round.rate / other.round.rate;
     rounds.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));

@@ -28,6 +28,7 @@ const PARTS: [&str; 13] = [
     "http",
     "tools",
     "peers",
+    "services",
     "exchanges",
     "writes",
     "reports",
@@ -42,19 +43,15 @@ async fn main() {
     portico_testkit::run_outside_nextest();
     let mut arguments = std::env::args().skip(1);
     let only = arguments.next();
-    if only.as_deref() == Some(http::bare::NAME) {
-        // The server that is measured beside ours, in a process that the bench starts.
-        return http::bare::serve(arguments.next().unwrap().as_ref()).await;
-    }
-    if only.as_deref() == Some("against") {
-        return against::measure(arguments);
-    }
-    if let Some(only) = &only {
-        assert!(
-            PARTS.contains(&only.as_str()),
-            "there is no part {only:?}; the parts are {}",
-            PARTS.join(", ")
-        );
+    match only.as_deref() {
+        // Servers that are measured, in processes that the bench starts.
+        Some(http::bare::NAME) => return http::bare::serve(arguments.next().unwrap().as_ref()).await,
+        Some(http::target::NAME) => return http::target::serve().await,
+        Some("against") => return against::measure(arguments),
+        Some(part) => {
+            assert!(PARTS.contains(&part), "there is no part {part:?}; the parts are {}", PARTS.join(", "));
+        }
+        None => {}
     }
     let mut report = Report::default();
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
@@ -77,6 +74,9 @@ async fn main() {
     }
     if wanted("peers") {
         http::peers::measure(&mut report).await;
+    }
+    if wanted("services") {
+        http::services::measure(&mut report).await;
     }
     for database in [Database::Sqlite, Database::Postgres] {
         if wanted("exchanges") {

@@ -10,7 +10,8 @@ use portico_engine::clock::Stopwatch;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-const CONNECTIONS: usize = 64;
+/// How many there are, if nothing else is said.
+pub(crate) const CONNECTIONS: usize = 64;
 /// Longer than any round; one that takes this long hangs.
 const TIME_MAX: Duration = Duration::from_mins(1);
 
@@ -83,10 +84,10 @@ impl Connection {
         answer
     }
 
-    /// Asks each request that falls to this connection, `number` of all, and tells how long each answer took.
+    /// Asks each request that falls to this connection, which is `number` of `callers`, and tells how long each answer took.
     async fn work(
         mut self,
-        number: usize,
+        (number, callers): (usize, usize),
         requests: Requests,
         until: Until,
         watch: Stopwatch,
@@ -103,7 +104,7 @@ impl Connection {
             let now = watch.elapsed();
             times.push(now.saturating_sub(before));
             before = now;
-            next += CONNECTIONS;
+            next += callers;
             match until {
                 Until::Time(end) if now >= end => break,
                 Until::Time(_) if next >= requests.len() => next = first,
@@ -119,16 +120,18 @@ pub(crate) async fn fetch(address: SocketAddr, request: &[u8]) -> String {
     String::from_utf8(Connection::open(address).await.ask(request).await.to_vec()).unwrap()
 }
 
-async fn work(address: SocketAddr, requests: &Requests, until: Until) -> Round {
+async fn work(callers: usize, address: SocketAddr, requests: &Requests, until: Until) -> Round {
     let mut connections = Vec::new();
-    for _ in 0..CONNECTIONS {
+    for _ in 0..callers {
         connections.push(Connection::open(address).await);
     }
     let watch = Stopwatch::start();
     let tasks: Vec<_> = connections
         .into_iter()
         .enumerate()
-        .map(|(number, connection)| tokio::spawn(connection.work(number, requests.clone(), until, watch)))
+        .map(|(number, connection)| {
+            tokio::spawn(connection.work((number, callers), requests.clone(), until, watch))
+        })
         .collect();
     let mut times = Vec::new();
     for task in tasks {
@@ -142,5 +145,15 @@ async fn work(address: SocketAddr, requests: &Requests, until: Until) -> Round {
 
 /// Sends the requests, dealt out to the connections in turn.
 pub(crate) async fn run(address: SocketAddr, requests: &Requests, until: Until) -> Round {
-    tokio::time::timeout(TIME_MAX, work(address, requests, until)).await.unwrap()
+    run_with(CONNECTIONS, address, requests, until).await
+}
+
+/// The same with so many connections.
+pub(crate) async fn run_with(
+    callers: usize,
+    address: SocketAddr,
+    requests: &Requests,
+    until: Until,
+) -> Round {
+    tokio::time::timeout(TIME_MAX, work(callers, address, requests, until)).await.unwrap()
 }

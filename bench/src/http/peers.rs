@@ -12,14 +12,14 @@ use super::{ROUTE, bare_server, in_turns, portico, request, stock};
 use crate::report::Report;
 
 /// A proxy, its name, and the file and arguments that make it hand everything on from one address to another.
-struct Peer {
-    name: &'static str,
+pub(super) struct Peer {
+    pub(super) name: &'static str,
     arguments: &'static [&'static str],
     config: fn(&Path, SocketAddr, SocketAddr) -> String,
 }
 
 /// Each in one process, with connections kept to the server behind it.
-const PEERS: [Peer; 2] = [
+pub(super) const PEERS: [Peer; 2] = [
     Peer { name: "nginx", arguments: &["-c"], config: nginx },
     Peer { name: "haproxy", arguments: &["-db", "-f"], config: haproxy },
 ];
@@ -54,7 +54,7 @@ fn haproxy(_: &Path, listen: SocketAddr, server: SocketAddr) -> String {
 
 impl Peer {
     /// Starts it in front of `server`, if it is installed.
-    fn start(&self, folder: &Path, server: SocketAddr) -> Option<Process> {
+    pub(super) fn start(&self, folder: &Path, server: SocketAddr) -> Option<Process> {
         let program = installed(self.name)?;
         let (file, address) = (folder.join(format!("{}.conf", self.name)), free_address());
         std::fs::write(&file, (self.config)(folder, address, server)).unwrap();

@@ -29,6 +29,8 @@ pub(crate) struct Process {
     running: Running,
     /// Where it listens.
     pub(crate) address: SocketAddr,
+    /// Where it listens for the identity provider, if it does.
+    pub(crate) auth: Option<SocketAddr>,
     /// Where it listens for MQTT, if it does.
     pub(crate) mqtt: Option<SocketAddr>,
     /// How long it took to be ready.
@@ -106,6 +108,13 @@ pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
 }
 
+/// How many files this process may open, and so the servers that it starts.
+pub(crate) fn files_max() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap_or(usize::MAX)
+}
+
 /// An address that nobody has, for a server that cannot choose one itself.
 pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
@@ -129,7 +138,13 @@ impl Process {
             panic!("the server does not start:\n{}", std::fs::read_to_string(log).unwrap());
         };
         let named = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.parse().ok());
-        Self { running, address: named("api=").unwrap(), mqtt: named("mqtt="), started_in }
+        Self {
+            running,
+            address: named("api=").unwrap(),
+            auth: named("auth="),
+            mqtt: named("mqtt="),
+            started_in,
+        }
     }
 
     /// Starts a server that says nothing when it is ready, and waits until it takes connections at `address`.
@@ -141,7 +156,7 @@ impl Process {
             assert!(watch.elapsed() < START_TIME_MAX, "the server does not start:\n{}", words());
             std::thread::sleep(TICK);
         }
-        Self { running, address, mqtt: Some(address), started_in: watch.elapsed() }
+        Self { running, address, auth: None, mqtt: Some(address), started_in: watch.elapsed() }
     }
 
     fn about(&self, file: &str) -> String {
@@ -155,8 +170,17 @@ impl Process {
 
     /// The memory that it holds.
     pub(crate) fn resident_mb(&self) -> f64 {
+        self.memory_mb("VmRSS:")
+    }
+
+    /// The most memory that it has held.
+    pub(crate) fn peak_mb(&self) -> f64 {
+        self.memory_mb("VmHWM:")
+    }
+
+    fn memory_mb(&self, which: &str) -> f64 {
         let status = self.about("status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(which)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0 / 1e6
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use portico::App;
 use portico::admin::{self, AccountCommand, Admin, TokenCommand};
 use portico::config::Config;
+use portico::services::load;
 use portico::settings::Settings;
 use portico_kernel::{AccountId, Plans};
 use serde_json::Value;
@@ -38,6 +39,7 @@ fn config(folder: &Path) -> String {
     format!(
         "data_dir = {data:?}\nlisten_api = {any:?}\nlisten_auth = {any:?}\nlisten_metrics = {any:?}\n\
          listen_mqtt = \"\"\n\
+         max_connections_per_address = 20_000\nmax_connections_per_account = 20_000\n\
          base_url = \"http://api.bench\"\nauth_url = \"http://auth.bench\"\n{PLANS}"
     )
 }
@@ -64,10 +66,17 @@ async fn make(
 
 /// Writes the configuration and makes so many accounts and tokens; answers the tokens, in no order.
 pub(crate) async fn fill(folder: &Path, accounts: u32, tokens: u32) -> Vec<String> {
+    fill_with(folder, accounts, tokens, "").await
+}
+
+/// The same, with further tables in the configuration.
+pub(crate) async fn fill_with(folder: &Path, accounts: u32, tokens: u32, tables: &str) -> Vec<String> {
     let file = config_file(folder);
-    std::fs::write(&file, config(folder)).unwrap();
+    std::fs::write(&file, config(folder) + tables).unwrap();
     let settings = Settings { config: Some(file), ..Settings::default() };
-    let app = Arc::new(App::open(&Config::load(settings).unwrap(), Vec::new()).await.unwrap());
+    let config = Config::load(settings).unwrap();
+    let app = Arc::new(App::open(&config, Vec::new()).await.unwrap());
+    app.name_services(&load(&config).await.unwrap()).unwrap();
     let accounts = make(&app, accounts, "account_id", |number| {
         Admin::Account(AccountCommand::Create {
             name: format!("Acme {number}"),

@@ -9,6 +9,7 @@ use portico_testkit::Database;
 use super::crowd;
 use super::kind::Kind;
 use super::setup::StreamSetup;
+use crate::http::process::files_max;
 use crate::report::Report;
 
 const ACCOUNTS: usize = 80;
@@ -21,13 +22,6 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// What each kind may take.
 const AIMS: [(Kind, f64); 3] =
     [(Kind::Sse, 24.0 * 1024.0), (Kind::Socket, 8.0 * 1024.0), (Kind::Mqtt1, 8.0 * 1024.0)];
-
-/// How many files this process may open, and so the servers that it starts.
-fn files_max() -> usize {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap_or(usize::MAX)
-}
 
 /// Each kind on a server that was just started, on the same database. Whatever the server needs once, for its first
 /// connections, counts among all of them; what each of the later ones takes is told beside it.

@@ -24,6 +24,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::cors::Origins;
+use crate::forward::{ServiceCollector, ServiceList};
 use crate::incoming::IncomingRequest;
 use crate::response::Refusal;
 use crate::stranger_lines::StrangerLines;
@@ -113,8 +114,8 @@ fn buckets() -> Histogram {
 }
 
 impl Metrics {
-    /// Numbers of the gateway for the engine's operations, and those that areas keep of themselves.
-    pub fn new(engine: &Arc<Engine>) -> Self {
+    /// Numbers of the gateway for the engine's operations, those that areas keep of themselves, and those of services.
+    pub fn new(engine: &Arc<Engine>, services: &Arc<ServiceList>) -> Self {
         let mut registry = Registry::with_prefix("portico");
         let answers: Family<AnswerLabels, Counter> = Family::default();
         registry.register("answers", "Answers by operation and status", answers.clone());
@@ -136,6 +137,7 @@ impl Metrics {
             windows.clone(),
         );
         registry.register_collector(Box::new(AreaCollector(engine.clone())));
+        registry.register_collector(Box::new(ServiceCollector(services.clone())));
         let of = |operation| OperationMetrics {
             ok: answers.get_or_create_owned(&AnswerLabels { operation, status: 200 }),
             seconds: seconds.get_or_create_owned(&OperationLabels { operation }),

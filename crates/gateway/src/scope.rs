@@ -1,6 +1,7 @@
 //! A call from its arrival to its end: counted, logged and measured exactly once, whoever ends it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use portico_engine::clock::Stopwatch;
 use portico_engine::input::{Attachment, Fields};
@@ -99,6 +100,11 @@ impl CallScope {
     /// The name of the account's plan; empty where it is not known.
     pub(crate) fn plan(&self) -> Arc<str> {
         self.metered.as_ref().map_or_else(|| "".into(), |metered| metered.plan())
+    }
+
+    /// How long ago the call came.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.watch.elapsed()
     }
 
     /// Notes what the operation came to.

@@ -362,6 +362,7 @@ impl App {
             environment: &self.environment,
             identity: &self.identity,
             metering: &self.metering,
+            services: &self.service_list,
         };
         let running = RunningServices::new(loaded, &parts)?;
         let catalog = services::fits(&self.engine.registry, loaded, &running)?;

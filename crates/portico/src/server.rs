@@ -30,7 +30,8 @@ pub struct Server {
 impl Server {
     /// The servers of `app`; pages of `origins` may call the API, and the console with `settings`.
     pub fn new(app: &App, origins: Origins, settings: &ConsoleSettings) -> Result<Self, RouteError> {
-        let (metrics, stopping) = (Arc::new(Metrics::new(&app.engine)), Stopping::default());
+        let (metrics, stopping) =
+            (Arc::new(Metrics::new(&app.engine, &app.service_list)), Stopping::default());
         let gateway = Gateway::new(
             app.engine.clone(),
             app.tokens.clone(),

@@ -10,7 +10,7 @@ use hyper::body::Body;
 use portico::admin::{self, Admin};
 use portico::{App, AppParts, BlobSettings, Environment, Server};
 use portico_engine::{Ctx, JobOutcome, OPERATION_TIME_MAX};
-use portico_gateway::{AuthServer, ConsoleSettings, Gateway, Origins, Stopping};
+use portico_gateway::{AuthServer, ConsoleSettings, Gateway, MetricsServer, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
 use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, ScopeSet, Secret, SystemEntropy};
 use portico_store::{Db, Keyring, Select, args};
@@ -36,6 +36,8 @@ pub struct TestApp {
     pub gateway: Arc<Gateway>,
     /// The identity provider's edge.
     pub auth: Arc<AuthServer>,
+    /// Answers Prometheus.
+    pub metrics: Arc<MetricsServer>,
     /// Tells both edges to stop.
     pub stopping: Stopping,
     /// The clock, which stands still.
@@ -138,7 +140,7 @@ impl TestApp {
         let app = Arc::new(App::build(parts, vec![lab::area(&lab)]).await.unwrap());
         let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
         app.metering.start(&app.engine).await.unwrap();
-        let Server { gateway, auth, stopping, .. } =
+        let Server { gateway, auth, metrics, stopping, .. } =
             Server::new(&app, origins, &ConsoleSettings::default()).unwrap();
         let account = AccountId::from_parts(clock.now(), [0; 10]);
         let (token, errors_expected) = (String::new(), false);
@@ -148,6 +150,7 @@ impl TestApp {
             app,
             gateway,
             auth,
+            metrics,
             stopping,
             clock,
             account,

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use crate::failure::AnswerError;
 use crate::http1::Http1Body;
 use crate::http2::Http2Body;
-use crate::state::InFlight;
+use crate::state::{InFlight, Waited};
 
 /// An answer, whatever its status, and who gave it.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct Answer {
     pub response: Response<AnswerBody>,
     /// The name of the target.
     pub target: Arc<str>,
+    /// How long it was waited for.
+    pub waited: Waited,
 }
 
 /// The body of an answer, as it comes. Dropping it before its end ends the call at the target. A body that breaks off ends

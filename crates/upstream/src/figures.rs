@@ -8,9 +8,9 @@ use http::StatusCode;
 
 /// The classes in which calls are counted, as they are called in metrics. The first is that of upgrades.
 pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "failure"];
-/// The upper bounds of the buckets of a histogram, in seconds; what is beyond the last is in one more.
-pub const BOUNDS: [f64; 18] = {
-    let mut bounds = [0.000_1; 18];
+/// The upper bounds of the buckets of a histogram, in seconds, from 12.5 µs to 13 s; what is beyond the last is in one more.
+pub const BOUNDS: [f64; 21] = {
+    let mut bounds = [0.000_012_5; 21];
     let mut at = 1;
     while at < bounds.len() {
         bounds[at] = bounds[at - 1] * 2.0;
@@ -32,6 +32,8 @@ pub struct TargetFigures {
     pub is_left_out: bool,
     /// How long the answered calls took, from their beginning to the head of their answer.
     pub seconds: SecondsFigures,
+    /// How long they took beside that, as far as the gateway told.
+    pub gateway_seconds: SecondsFigures,
 }
 
 /// A histogram as it stands now.
@@ -46,19 +48,41 @@ pub struct SecondsFigures {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     classes: [AtomicU64; CLASSES.len()],
+    seconds: Histogram,
+    gateway_seconds: Histogram,
+}
+
+#[derive(Debug, Default)]
+struct Histogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
-    sum_micros: AtomicU64,
+    sum_nanos: AtomicU64,
+}
+
+impl Histogram {
+    fn observe(&self, time: Duration) {
+        let seconds = time.as_secs_f64();
+        let bucket = BOUNDS.partition_point(|bound| *bound < seconds);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    fn figures(&self) -> SecondsFigures {
+        let buckets = std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed));
+        let sum = Duration::from_nanos(self.sum_nanos.load(Ordering::Relaxed)).as_secs_f64();
+        SecondsFigures { buckets, sum }
+    }
 }
 
 impl Counters {
     pub(crate) fn answered(&self, status: StatusCode, time: Duration) {
         let class = usize::from(status.as_u16() / 100 - 1).min(CLASSES.len() - 2);
         self.classes[class].fetch_add(1, Ordering::Relaxed);
-        let seconds = time.as_secs_f64();
-        let bucket = BOUNDS.partition_point(|bound| *bound < seconds);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        self.sum_micros.fetch_add(micros, Ordering::Relaxed);
+        self.seconds.observe(time);
+    }
+
+    pub(crate) fn count_gateway_time(&self, time: Duration) {
+        self.gateway_seconds.observe(time);
     }
 
     pub(crate) fn failed(&self) {
@@ -70,9 +94,11 @@ impl Counters {
     }
 
     pub(crate) fn seconds(&self) -> SecondsFigures {
-        let buckets = std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed));
-        let sum = Duration::from_micros(self.sum_micros.load(Ordering::Relaxed)).as_secs_f64();
-        SecondsFigures { buckets, sum }
+        self.seconds.figures()
+    }
+
+    pub(crate) fn gateway_seconds(&self) -> SecondsFigures {
+        self.gateway_seconds.figures()
     }
 }
 
@@ -89,7 +115,7 @@ mod tests {
         counters.failed();
         assert_eq!(counters.classes(), [1, 2, 1, 1, 1, 1]);
         let seconds = counters.seconds();
-        assert_eq!((seconds.buckets[0], seconds.buckets[1], seconds.buckets[18]), (3, 2, 1));
+        assert_eq!([0, 3, 4, 21].map(|bucket| seconds.buckets[bucket]), [2, 1, 2, 1]);
         assert_eq!(seconds.buckets.iter().sum::<u64>(), 6);
         assert!((seconds.sum - 20.000_402).abs() < 1e-9);
     }

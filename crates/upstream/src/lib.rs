@@ -43,6 +43,7 @@ pub use failure::{AnswerError, Failure};
 pub use figures::{BOUNDS, CLASSES, SecondsFigures, TargetFigures};
 pub use forwarded::{append_forwarded, forwarded_element};
 pub use headers::{UNITS, strip_answer, strip_request, strip_trailers, units};
+pub use state::Waited;
 pub use target::{Target, TargetError};
 pub use upgrade::{Upgrade, Upgraded, splice};
 pub use upstream::Upstream;

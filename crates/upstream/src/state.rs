@@ -69,9 +69,9 @@ impl TargetState {
         self.health.load(Ordering::Relaxed) == health as u8
     }
 
-    /// How long is to be waited before it may be asked; `None` if it may be now.
-    pub(crate) fn wait(&self, now: Instant, probe_every: Duration) -> Option<Duration> {
-        if self.is_health(Health::Failing) { Some(probe_every) } else { self.breaker().wait(now) }
+    /// How long is to be waited before it may be asked, by how its calls ended; `None` if it may be now.
+    pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
+        self.breaker().wait(now)
     }
 
     /// Begins a call, if there may be one.
@@ -81,14 +81,34 @@ impl TargetState {
         Some(Ticket { trial, in_flight: InFlight::new(self), started: now })
     }
 
-    pub(crate) fn figures(&self, now: Instant) -> TargetFigures {
+    pub(crate) fn figures(&self, is_left_out: bool) -> TargetFigures {
         TargetFigures {
             target: self.target.name().clone(),
             classes: self.counters.classes(),
             in_flight: self.in_flight(),
-            is_left_out: self.wait(now, Duration::MAX).is_some(),
+            is_left_out,
             seconds: self.counters.seconds(),
+            gateway_seconds: self.counters.gateway_seconds(),
         }
+    }
+}
+
+/// How long a call waited for the target that answered it, and for one that was asked before.
+#[derive(Debug)]
+pub struct Waited {
+    state: Arc<TargetState>,
+    time: Duration,
+}
+
+impl Waited {
+    /// The name of the target.
+    pub(crate) fn target(&self) -> &Arc<str> {
+        self.state.target.name()
+    }
+
+    /// Counts what of `whole`, the time since the call came, was not spent on waiting.
+    pub fn count_rest(&self, whole: Duration) {
+        self.state.counters.count_gateway_time(whole.saturating_sub(self.time));
     }
 }
 
@@ -133,13 +153,14 @@ impl Drop for Trial {
 }
 
 impl Ticket {
-    /// The target answered with a whole head.
-    pub(crate) fn answered(mut self, status: StatusCode) -> InFlight {
-        let state = &self.in_flight.0;
-        state.counters.answered(status, now() - self.started);
+    /// The target answered with a whole head the call that began to wait at `begun`.
+    pub(crate) fn answered(mut self, status: StatusCode, begun: Instant) -> (InFlight, Waited) {
+        let (state, now) = (&self.in_flight.0, now());
+        state.counters.answered(status, now - self.started);
         state.breaker().answered(self.trial.is_trial);
         self.trial.is_trial = false;
-        self.in_flight
+        let waited = Waited { state: state.clone(), time: now - begun };
+        (self.in_flight, waited)
     }
 
     /// The target could not be reached, or gave no answer. Is it left out from now on?

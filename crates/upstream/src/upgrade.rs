@@ -50,7 +50,8 @@ impl Upstream {
         let (parts, ()) = request.into_parts();
         let body = Some(Empty::<Bytes>::new());
         let mut call = Call { parts, body, upgrades: true, timeout: self.timeout };
-        let (reply, in_flight, target) = self.ask(&mut call).await?;
+        let (reply, in_flight, waited) = self.ask(&mut call).await?;
+        let target = waited.target().clone();
         Ok(match reply {
             Reply::Switched(response, connection) => {
                 let (io, read) = connection.into_parts();
@@ -59,10 +60,12 @@ impl Upstream {
             Reply::Http1(head, body) => Upgrade::Refused(Answer {
                 response: head.map(|()| AnswerBody::http1(body, in_flight)),
                 target,
+                waited,
             }),
             Reply::Http2(head) => Upgrade::Refused(Answer {
                 response: head.map(|body| AnswerBody::http2(body, in_flight)),
                 target,
+                waited,
             }),
         })
     }

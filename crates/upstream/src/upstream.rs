@@ -22,9 +22,9 @@ use crate::figures::TargetFigures;
 use crate::http1::{self, Asked, Connection, Framing, Http1Body, Upload, Writer};
 use crate::http2::{self, Http2Body, Slot};
 use crate::pool::Keeping;
-use crate::state::{Health, InFlight, TargetState, Ticket};
+use crate::state::{Health, InFlight, TargetState, Ticket, Waited};
 use crate::target::{Scheme, Target};
-use crate::time::now;
+use crate::time::{Instant, now};
 use crate::{Timing, UpstreamConfig, UpstreamError};
 
 /// How often a request that nobody has seen is sent anew, each time over another connection.
@@ -78,6 +78,16 @@ enum Way {
 impl Upstream {
     /// Reaches the service as it is described. Nothing is connected before the first call.
     pub fn new(config: UpstreamConfig) -> Result<Arc<Self>, UpstreamError> {
+        Self::with_states(config, &[])
+    }
+
+    /// Reaches the service as it is described from now on. Targets that it had before stay as they are: their connections,
+    /// their figures, and whether they are left out.
+    pub fn succeeding(&self, config: UpstreamConfig) -> Result<Arc<Self>, UpstreamError> {
+        Self::with_states(config, &self.targets)
+    }
+
+    fn with_states(config: UpstreamConfig, known: &[Arc<TargetState>]) -> Result<Arc<Self>, UpstreamError> {
         let UpstreamConfig { name, targets, health, timeout, roots, timing } = config;
         if targets.is_empty() {
             return Err(UpstreamError::NoTarget);
@@ -91,9 +101,13 @@ impl Upstream {
             let is_path = path.starts_with('/') && !path.contains('#');
             path.parse().ok().filter(|_| is_path).ok_or(UpstreamError::HealthPath)
         };
+        let state = |target: Target| {
+            let same = known.iter().find(|state| state.target.name() == target.name());
+            same.cloned().unwrap_or_else(|| TargetState::new(target, &timing).into())
+        };
         let health = health.map(path).transpose()?;
         let connector = Connector::new(&targets, &roots);
-        let targets = targets.into_iter().map(|target| TargetState::new(target, &timing).into()).collect();
+        let targets = targets.into_iter().map(state).collect();
         Ok(Arc::new(Self { name, targets, health, timing, timeout, connector, turn: AtomicUsize::new(0) }))
     }
 
@@ -108,7 +122,8 @@ impl Upstream {
     {
         let (parts, body) = request.into_parts();
         let mut call = Call { parts, body: Some(body), upgrades: false, timeout: self.timeout };
-        let (reply, in_flight, target) = self.ask(&mut call).await?;
+        let (reply, in_flight, waited) = self.ask(&mut call).await?;
+        let target = waited.target().clone();
         let response = match reply {
             Reply::Http1(head, body) => head.map(|()| AnswerBody::http1(body, in_flight)),
             Reply::Http2(head) => head.map(|body| AnswerBody::http2(body, in_flight)),
@@ -116,24 +131,25 @@ impl Upstream {
                 return Err(Failure::BrokenHead { target, cause: "it speaks another protocol unasked" });
             }
         };
-        Ok(Answer { response, target })
+        Ok(Answer { response, target, waited })
     }
 
     /// Asks a target, and another one where that is allowed.
-    pub(crate) async fn ask<B>(&self, call: &mut Call<B>) -> Result<(Reply, InFlight, Arc<str>), Failure>
+    pub(crate) async fn ask<B>(&self, call: &mut Call<B>) -> Result<(Reply, InFlight, Waited), Failure>
     where
         B: Body<Data = Bytes> + Unpin + Send + 'static,
     {
         let is_repeatable = matches!(call.parts.method, Method::GET | Method::HEAD)
             && call.body.as_ref().is_some_and(Body::is_end_stream);
-        let (state, ticket) = self.pick(None).map_err(|wait| Failure::NoTarget { wait })?;
-        let failure = match self.ask_target(&state, ticket, call).await {
+        let begun = now();
+        let (state, ticket) = self.pick(None, begun).map_err(|wait| Failure::NoTarget { wait })?;
+        let failure = match self.ask_target(&state, ticket, call, begun).await {
             Err(failure) if is_repeatable && failure.is_unanswered() => failure,
             answered => return answered,
         };
-        let Ok((other, ticket)) = self.pick(Some(&state)) else { return Err(failure) };
+        let Ok((other, ticket)) = self.pick(Some(&state), now()) else { return Err(failure) };
         tracing::debug!(service = %self.name, %failure, "asking another target");
-        self.ask_target(&other, ticket, call).await
+        self.ask_target(&other, ticket, call, begun).await
     }
 
     async fn ask_target<B>(
@@ -141,15 +157,16 @@ impl Upstream {
         state: &Arc<TargetState>,
         ticket: Ticket,
         call: &mut Call<B>,
-    ) -> Result<(Reply, InFlight, Arc<str>), Failure>
+        begun: Instant,
+    ) -> Result<(Reply, InFlight, Waited), Failure>
     where
         B: Body<Data = Bytes> + Unpin + Send + 'static,
     {
         let name = state.target.name();
         match self.exchange(state, call).await {
             Ok(reply) => {
-                let in_flight = ticket.answered(reply.status());
-                Ok((reply, in_flight, name.clone()))
+                let (in_flight, waited) = ticket.answered(reply.status(), begun);
+                Ok((reply, in_flight, waited))
             }
             Err(fault) => {
                 // The caller's fault says nothing about the target.
@@ -165,17 +182,20 @@ impl Upstream {
 
     /// The target with the fewest calls in flight among those that may be asked; equals have turns. The error says how
     /// long to wait.
-    fn pick(&self, except: Option<&Arc<TargetState>>) -> Result<(Arc<TargetState>, Ticket), Duration> {
-        let now = now();
+    fn pick(
+        &self,
+        except: Option<&Arc<TargetState>>,
+        now: Instant,
+    ) -> Result<(Arc<TargetState>, Ticket), Duration> {
         let turn = if self.targets.len() > 1 { self.turn.fetch_add(1, Ordering::Relaxed) } else { 0 };
         let (before, after) = self.targets.split_at(turn % self.targets.len());
         let in_turn = || {
             after.iter().chain(before).filter(move |state| !except.is_some_and(|it| Arc::ptr_eq(it, state)))
         };
         loop {
-            let free = in_turn().filter(|state| state.wait(now, self.timing.probe_every).is_none());
+            let free = in_turn().filter(|state| self.wait(state, now).is_none());
             let Some(best) = free.min_by_key(|state| state.in_flight()) else {
-                let waits = in_turn().filter_map(|state| state.wait(now, self.timing.probe_every));
+                let waits = in_turn().filter_map(|state| self.wait(state, now));
                 return Err(waits.min().unwrap_or(self.timing.left_out));
             };
             // Another call may have taken the one that tries it.
@@ -183,6 +203,12 @@ impl Upstream {
                 return Ok((best.clone(), ticket));
             }
         }
+    }
+
+    /// How long is to be waited before that target may be asked; `None` if it may be now.
+    fn wait(&self, state: &TargetState, now: Instant) -> Option<Duration> {
+        let fails = self.health.is_some() && state.is_health(Health::Failing);
+        if fails { Some(self.timing.probe_every) } else { state.wait(now) }
     }
 
     /// Sends the request to this target, until it has seen it.
@@ -300,7 +326,7 @@ impl Upstream {
     /// How every target stands, and what was counted of it.
     pub fn figures(&self) -> Vec<TargetFigures> {
         let now = now();
-        self.targets.iter().map(|state| state.figures(now)).collect()
+        self.targets.iter().map(|state| state.figures(self.wait(state, now).is_some())).collect()
     }
 
     /// May a call be sent? With probes, one target must have passed its own; without, none has to be known.
@@ -308,7 +334,7 @@ impl Upstream {
         let now = now();
         self.targets.iter().any(|state| {
             let is_proven = self.health.is_none() || state.is_health(Health::Passing);
-            is_proven && state.wait(now, self.timing.probe_every).is_none()
+            is_proven && self.wait(state, now).is_none()
         })
     }
 }

@@ -10,6 +10,7 @@ mod answer;
 mod body;
 mod caller;
 mod list;
+mod metrics;
 mod named;
 mod request;
 mod websocket;
@@ -30,11 +31,12 @@ use portico_metering::Metering;
 use portico_openapi::Document;
 use portico_store::Queries;
 use portico_upstream::{
-    AnswerBody, Failure, Upstream, append_forwarded, forwarded_element, strip_answer, strip_request, units,
+    Answer, Failure, Upstream, append_forwarded, forwarded_element, strip_answer, strip_request, units,
 };
 
 pub use self::body::ForwardedBody;
 pub use self::list::ServiceList;
+pub(crate) use self::metrics::ServiceCollector;
 pub use self::named::ServiceOperation;
 
 use self::answer::{ServiceError, finish_head, problem_of};
@@ -180,17 +182,18 @@ impl Calls {
                 return Err(problem.into());
             }
         };
-        self.pass_on(service, answer.response, incoming, scope).await
+        self.pass_on(service, answer, incoming, scope).await
     }
 
     /// Passes on what a service answered.
     async fn pass_on<B: HttpBody>(
         &self,
         service: &Service,
-        mut response: Response<AnswerBody>,
+        answer: Answer,
         incoming: &IncomingRequest<B>,
         scope: &mut CallScope,
     ) -> Result<HttpAnswer, Refusal> {
+        let Answer { mut response, waited, .. } = answer;
         let status = response.status();
         let charge = scope.charge();
         let told = units_told(response.headers(), status);
@@ -198,6 +201,7 @@ impl Calls {
             charge.reprice(units).await?;
         }
         strip_answer(response.headers_mut());
+        waited.count_rest(scope.elapsed());
         if service.wraps_errors && (status.is_client_error() || status.is_server_error()) {
             let error = ServiceError::read(response, service.name).await;
             let code = error.problem.code();

@@ -49,7 +49,7 @@ impl Calls {
         let answered = service.upstream.upgrade(head).await;
         let (mut response, target) = match answered.map_err(|failure| problem_of(&failure, service.name))? {
             Upgrade::Switched { response, io, .. } => (response, io),
-            Upgrade::Refused(answer) => return self.pass_on(service, answer.response, incoming, scope).await,
+            Upgrade::Refused(answer) => return self.pass_on(service, answer, incoming, scope).await,
         };
         strip_answer(response.headers_mut());
         let headers = response.headers_mut();

@@ -82,6 +82,7 @@ pub(crate) async fn examine(config: &Config) -> Result<Vec<LoadedService>, Vec<S
         environment: &config.environment,
         identity: &areas.identity,
         metering: &areas.metering,
+        services: &areas.service_list,
     };
     let running = RunningServices::new(&loaded, &parts)?;
     fits(&registry, &loaded, &running)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use portico_engine::{Access, CatalogPart, Entry, EventType, Method, Scope, Spec, Tool};
-use portico_gateway::forward::{Service, ServiceOperation};
+use portico_gateway::forward::{Service, ServiceList, ServiceOperation};
 use portico_identity::Identity;
 use portico_kernel::{intern, intern_all, intern_lists};
 use portico_metering::Metering;
@@ -30,6 +30,8 @@ pub(crate) struct ServiceParts<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) identity: &'a Arc<Identity>,
     pub(crate) metering: &'a Arc<Metering>,
+    /// Those that run already.
+    pub(crate) services: &'a ServiceList,
 }
 
 impl RunningServices {
@@ -63,14 +65,19 @@ fn service(loaded: &LoadedService, of: &ServiceParts<'_>) -> Result<Service, Vec
     if !findings.is_empty() {
         return Err(findings);
     }
-    let upstream = Upstream::new(UpstreamConfig {
+    let config = UpstreamConfig {
         name: name.as_str().into(),
         targets,
         health: settings.health.clone(),
         timeout: settings.timeout,
         roots: of.environment.egress_roots.clone(),
         timing: Timing::default(),
-    });
+    };
+    let running = of.services.all().into_iter().find(|service| service.name == name);
+    let upstream = match running {
+        Some(running) => running.upstream.succeeding(config),
+        None => Upstream::new(config),
+    };
     Ok(Service {
         name: intern(name),
         document: loaded.document.clone(),

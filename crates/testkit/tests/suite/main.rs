@@ -48,6 +48,7 @@ mod registry;
 mod rotation;
 mod routes;
 mod scopes;
+mod service_metrics;
 mod services;
 mod settings;
 mod signin;

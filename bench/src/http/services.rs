@@ -1,0 +1,340 @@
+//! A company's own service behind Portico: what the gateway costs beside proxies that only hand on, before the same target.
+//!
+//! All are asked in turns, in one run, by the same callers. The target is a process of its own, so the processor time is that
+//! of the proxy alone.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use portico_engine::clock::{Stopwatch, SystemClock};
+use portico_kernel::Clock as _;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::load::{self, Requests, Until};
+use super::peers::PEERS;
+use super::process::{Process, files_max};
+use super::target::{self, FILE, FILE_BYTES, ITEM, SCOPE, SERVICE, STREAM, TICK};
+use super::{Measurement, ROUNDS, ROUTE, measured, middle, portico, request, stock};
+use crate::report::Report;
+
+/// Of the rate that each proxy reaches with a second of its processor.
+const BARS: [(&str, &str); 2] = [("nginx", "bar: 0.6"), ("haproxy", "bar: 0.7")];
+/// What the gateway may add to 99 of 100 calls.
+const ADDED_US_MAX: f64 = 300.0;
+/// What a body of 1 GiB may take: 32 MiB.
+const ADDED_MB_MAX: f64 = 33.554_432;
+const PIECE_BYTES: usize = 64 << 10;
+/// Event streams that are held open,
+const STREAMS: usize = 10_000;
+/// so many of them begun at once,
+const BEGINNERS: usize = 64;
+/// and files that the server has open beside them.
+const FILES: usize = 400;
+/// Until what connecting took is given back.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Tokens that are verified: a service may do so 6,000 times a minute.
+const VERIFICATIONS: usize = 1_900;
+const VERIFICATION_ROUNDS: usize = 3;
+/// Events of a batch, which is the most, and how many batches there are.
+const BATCH: usize = 500;
+const BATCHES: usize = 200;
+const PUBLISHERS: usize = 4;
+const PUBLISHED_MIN: f64 = 5_000.0;
+
+/// What is started for all of it.
+struct Setup {
+    folder: tempfile::TempDir,
+    target: Process,
+    token: String,
+}
+
+impl Setup {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(target::NAME);
+        let target = Process::start(command, &folder.path().join("target.log"));
+        std::fs::write(folder.path().join("items.json"), target::document()).unwrap();
+        let table = format!(
+            "[services.{SERVICE}]\nopenapi = \"items.json\"\ntargets = [\"http://{}\"]\nbody_max = \"1 GiB\"\n",
+            target.address
+        );
+        let token = stock::fill_with(folder.path(), 1, 1, &table).await.remove(0);
+        Self { folder, target, token }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn request(&self, route: &str) -> Vec<u8> {
+        request(&self.token, route)
+    }
+}
+
+/// The figure in the middle of all rounds.
+fn median<const N: usize>(rounds: &[[Measurement; N]], of: impl Fn(&[Measurement; N]) -> f64) -> f64 {
+    middle(rounds.iter().map(of).collect())
+}
+
+/// Asks each server in turns.
+async fn in_rounds<const N: usize>(
+    servers: [&Process; N],
+    requests: &Requests,
+    callers: usize,
+) -> Vec<[Measurement; N]> {
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut round = Vec::new();
+        for server in servers {
+            round.push(measured(server, requests, callers).await);
+        }
+        rounds.push(round.try_into().unwrap_or_else(|_| panic!("as many as there are servers")));
+    }
+    rounds
+}
+
+/// How many answers a second of the processor is good for.
+fn for_cpu_second(measured: &Measurement) -> f64 {
+    1e9 / measured.cpu_ns
+}
+
+/// Calls of one kilobyte, through Portico and through each of the others.
+async fn calls(report: &mut Report, setup: &Setup) {
+    let one: Requests = Arc::new(vec![setup.request(ITEM)]);
+    let ours = portico(setup.path());
+    let alone = &setup.target;
+    let said = load::fetch(ours.address, &one[0]).await;
+    assert!(said.ends_with("\"}") && said.len() > 1_000, "{said}");
+    for peer in PEERS {
+        let what = |figure: &str| format!("GET of 1 kB of a service, against {}: {figure}", peer.name);
+        let Some(proxy) = peer.start(setup.path(), alone.address) else {
+            report.words(&what("calls"), "it is not installed");
+            continue;
+        };
+        load::fetch(proxy.address, &one[0]).await;
+        let rounds = in_rounds([&ours, &proxy], &one, load::CONNECTIONS).await;
+        let bar = BARS.iter().find(|(name, _)| *name == peer.name).map_or("no bar", |(_, bar)| *bar);
+        let of = |which: usize, of: fn(&Measurement) -> f64| median(&rounds, |round| of(&round[which]));
+        let (us, them) = (of(0, for_cpu_second), of(1, for_cpu_second));
+        report.ratio(&what("for a second of the proxy's processor"), us, them, "/s", bar);
+        let rate = |measured: &Measurement| measured.round.rate;
+        report.ratio(&what("calls"), of(0, rate), of(1, rate), "/s", "no bar");
+        let added = added_us([&proxy, alone], &one).await;
+        report.figure(&what("what the other adds at p99, one caller"), added, "µs");
+    }
+    let added = added_us([&ours, alone], &one).await;
+    let what = "GET of 1 kB of a service: added at p99, one caller, against the limit";
+    report.ratio(what, added, ADDED_US_MAX, "µs", "bar: at most 1");
+    let rounds = in_rounds([&ours, alone], &one, load::CONNECTIONS).await;
+    for hundredth in [50, 99] {
+        let us = |which: usize| median(&rounds, |round| round[which].round.percentile_us(hundredth));
+        let what = format!("GET of 1 kB of a service, against its target alone, 64 callers: p{hundredth}");
+        report.ratio(&what, us(0), us(1), "µs", "no bar");
+    }
+}
+
+/// What a proxy adds to 99 of 100 calls of one caller, who waits for each.
+async fn added_us(servers: [&Process; 2], one: &Requests) -> f64 {
+    let rounds = in_rounds(servers, one, 1).await;
+    let p99 = |measured: &Measurement| measured.round.percentile_us(99);
+    median(&rounds, |[proxy, alone]| p99(proxy) - p99(alone))
+}
+
+/// Reads until so many bytes have come behind the head, and throws them away.
+async fn read_file(stream: &mut TcpStream) {
+    let (mut piece, mut head, mut left) = (vec![0; PIECE_BYTES], Vec::new(), FILE_BYTES);
+    while left > 0 {
+        let read = stream.read(&mut piece).await.unwrap();
+        assert!(read > 0, "the server hung up: {}", String::from_utf8_lossy(&head));
+        let body = if left == FILE_BYTES {
+            head.extend_from_slice(&piece[..read]);
+            let end = head.windows(4).position(|four| four == b"\r\n\r\n");
+            end.map_or(0, |end| head.len() - end - 4)
+        } else {
+            read
+        };
+        left -= body as u64;
+    }
+    assert!(head.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&head));
+}
+
+async fn write_file(stream: &mut TcpStream, token: &str) {
+    let head = format!(
+        "PUT {FILE} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/octet-stream\r\ncontent-length: {FILE_BYTES}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let piece = vec![b'x'; PIECE_BYTES];
+    for _ in 0..FILE_BYTES / PIECE_BYTES as u64 {
+        stream.write_all(&piece).await.unwrap();
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with(&FILE_BYTES.to_string()), "{answer}");
+}
+
+/// A gibibyte in each direction, each through a server of its own.
+async fn large_bodies(report: &mut Report, setup: &Setup) {
+    for (direction, is_up) in [("down", false), ("up", true)] {
+        let server = portico(setup.path());
+        load::fetch(server.address, &setup.request(ITEM)).await;
+        let before = server.resident_mb();
+        let watch = Stopwatch::start();
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        if is_up {
+            write_file(&mut stream, &setup.token).await;
+        } else {
+            stream.write_all(&setup.request(FILE)).await.unwrap();
+            read_file(&mut stream).await;
+        }
+        let took = watch.elapsed();
+        let what =
+            format!("1 GiB {direction} through a service: memory at most beside before, against the limit");
+        report.ratio(&what, server.peak_mb() - before, ADDED_MB_MAX, "MB", "bar: at most 1");
+        report.figure(&format!("1 GiB {direction} through a service"), took.as_secs_f64() * 1e3, "ms");
+    }
+}
+
+/// Opens a stream of events and waits for the first.
+async fn open_stream(address: SocketAddr, request: Vec<u8>) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(&request).await.unwrap();
+    let mut read = Vec::with_capacity(1024);
+    while !read.windows(TICK.len()).any(|some| some == TICK.as_bytes()) {
+        let more = stream.read_buf(&mut read).await.unwrap();
+        assert!(more > 0, "no stream: {}", String::from_utf8_lossy(&read));
+    }
+    stream
+}
+
+/// Streams of the service on which nothing happens.
+async fn idle_streams(report: &mut Report, setup: &Setup) {
+    let server = portico(setup.path());
+    load::fetch(server.address, &setup.request(ITEM)).await;
+    // The server has two files open for each.
+    let number = STREAMS.min(files_max().saturating_sub(FILES) / 2);
+    let before = server.resident_mb();
+    let (mut open, mut beginners) = (Vec::with_capacity(number), JoinSet::new());
+    for _ in 0..number {
+        if beginners.len() == BEGINNERS {
+            open.push(beginners.join_next().await.unwrap().unwrap());
+        }
+        beginners.spawn(open_stream(server.address, setup.request(STREAM)));
+    }
+    open.extend(beginners.join_all().await);
+    SystemClock.sleep(SETTLE).await;
+    let bytes = (server.resident_mb() - before) * 1e6 / f64::from(u32::try_from(number).unwrap());
+    for stream in &open {
+        let read = stream.try_read(&mut [0; 1]);
+        assert!(
+            read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock),
+            "a stream has ended"
+        );
+    }
+    report.figure(&format!("memory of an idle event stream of a service ({number} of them)"), bytes, "bytes");
+}
+
+/// A POST of JSON.
+fn post(token: &str, route: &str, body: &Value) -> Vec<u8> {
+    let body = body.to_string();
+    let length = body.len();
+    format!(
+        "POST {route} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+fn body_of(answer: &str) -> Value {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// A token of the service itself; none where this build has no credentials for services.
+async fn service_token(setup: &Setup, server: &Process) -> Option<String> {
+    let mut command = Command::new(std::env::current_exe().unwrap().with_file_name("portico"));
+    command.args(["admin", "service", "credential", SERVICE, "--json", "--config"]);
+    let output = command.arg(stock::config_file(setup.path())).output().unwrap();
+    if !output.status.success() {
+        return None;
+    }
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |name: &str| made[name].as_str().unwrap();
+    let basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
+    let form = "grant_type=client_credentials&audience=platform-api";
+    let request = format!(
+        "POST /oauth2/token HTTP/1.1\r\nhost: auth.bench\r\nauthorization: Basic {basic}\r\n\
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    let answer = body_of(&load::fetch(server.auth.unwrap(), request.as_bytes()).await);
+    Some(answer["access_token"].as_str().unwrap().to_owned())
+}
+
+/// What a service does itself: it verifies its customers' tokens, and publishes.
+async fn own_calls(report: &mut Report, setup: &Setup) {
+    let server = portico(setup.path());
+    let Some(token) = service_token(setup, &server).await else {
+        report.words(
+            "POST /v1/services/verify and /v1/services/events",
+            "this build has no credentials of services",
+        );
+        return;
+    };
+    verifications(report, setup, &server, &token).await;
+    publishing(report, setup, &server, &token).await;
+}
+
+async fn verifications(report: &mut Report, setup: &Setup, server: &Process, token: &str) {
+    let customer = &setup.token;
+    let call = json!({
+        "token": customer, "scopes": [SCOPE], "category": "read", "name": "getItem", "method": "GET", "path": ITEM,
+    });
+    let verify = post(token, "/v1/services/verify", &call);
+    let said = body_of(&load::fetch(server.address, &verify).await);
+    assert_eq!(said["valid"], json!(true), "{said}");
+    let verify: Requests = Arc::new(vec![verify; VERIFICATIONS]);
+    let me: Requests = Arc::new(vec![setup.request(ROUTE); VERIFICATIONS]);
+    let mut rates = (Vec::new(), Vec::new());
+    for _ in 0..VERIFICATION_ROUNDS {
+        rates.0.push(load::run(server.address, &verify, Until::EachOnce).await.rate);
+        rates.1.push(load::run(server.address, &me, Until::EachOnce).await.rate);
+    }
+    let what = format!("POST /v1/services/verify, against GET {ROUTE}");
+    report.ratio(&what, middle(rates.0), middle(rates.1), "/s", "bar: 0.6");
+}
+
+async fn publishing(report: &mut Report, setup: &Setup, server: &Process, token: &str) {
+    let account = body_of(&load::fetch(server.address, &setup.request(ROUTE)).await)["org"].clone();
+    let event = |number: usize| {
+        let data = json!({ "item_id": format!("item_{number}"), "price": number });
+        json!({ "id": number.to_string(), "account_id": account, "type": target::EVENT, "data": data })
+    };
+    let batch = |number: usize| {
+        let events: Vec<_> = (number * BATCH..(number + 1) * BATCH).map(event).collect();
+        post(token, "/v1/services/events", &json!({ "events": events }))
+    };
+    let said = body_of(&load::fetch(server.address, &batch(BATCHES)).await);
+    assert_eq!(said["refused"], json!([]), "{said}");
+    let batches: Requests = Arc::new((0..BATCHES).map(batch).collect());
+    let round = load::run_with(PUBLISHERS, server.address, &batches, Until::EachOnce).await;
+    let rate = round.rate * f64::from(u32::try_from(BATCH).unwrap());
+    let what = format!("events that a service publishes, {BATCH} in a batch, SQLite, against the aim");
+    report.ratio(&what, rate, PUBLISHED_MIN, "/s", "bar: 1");
+}
+
+pub(crate) async fn measure(report: &mut Report) {
+    let setup = Setup::new().await;
+    calls(report, &setup).await;
+    large_bodies(report, &setup).await;
+    idle_streams(report, &setup).await;
+    own_calls(report, &setup).await;
+}
