@@ -52,7 +52,7 @@ fn invoice(headers: &HeaderMap, id: &str, status: Option<&str>) -> Result<Json<V
     let (account, mut invoices) = (headers.get("portico-account"), INVOICES.lock().unwrap());
     let own = invoices.iter_mut().find(|(owner, invoice)| owner.as_ref() == account && invoice["id"] == id);
     let (_, invoice) = own.ok_or((StatusCode::NOT_FOUND, Json(json!({ "message": "There is no such invoice." }))))?;
-    status.map(|status| invoice["status"] = status.into());
+    invoice["status"] = status.map_or(invoice["status"].take(), Value::from);
     Ok(Json(invoice.clone()))
 }
 
