@@ -31,7 +31,7 @@ example: console ## Serve an invoice service behind it, with calls to try; LANGU
 	scripts/example $(target)/release/portico $(LANGUAGE)
 
 console_sources := $(wildcard console/*.html console/*.json console/*.ts docs/api/*.json docs/guides/*.md) \
-	$(shell find console/src console/build console/public -type f -not -name '*.gen.ts')
+	$(shell find console/src console/build -type f -not -name '*.gen.*')
 
 # Cargo takes what it finds in console/dist. Without Node the server runs all the same, and its console says how to get it.
 console: ## Build the console, where Node 20 or later is installed
@@ -72,7 +72,7 @@ bench: ## Measure, on both databases; with PART=streams, say, one part alone
 # By way of a second file, so that a failed build does not leave an empty document behind.
 docs: ## Write the documents in docs/api and docs/schema.sql anew
 	cargo build -p portico --locked
-	for name in openapi events openapi-persons; do \
+	for name in openapi events asyncapi openapi-persons; do \
 		$(target)/debug/portico $$(echo $$name | sed 's/-/ --/') > docs/api/$$name.json.new && mv docs/api/$$name.json.new docs/api/$$name.json || exit 1; \
 	done
 	$(target)/debug/portico schema > docs/schema.sql.new && mv docs/schema.sql.new docs/schema.sql

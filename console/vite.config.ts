@@ -2,9 +2,10 @@ import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 import { compress } from "./build/compress.ts";
 import { guides } from "./build/guides.ts";
+import { preload } from "./build/preload.ts";
 
 export default defineConfig({
-  plugins: [react(), guides(), compress()],
+  plugins: [react(), guides(), preload(), compress()],
   build: {
     target: "es2023",
     // The plugin empties it, and leaves the file that keeps the folder in the repository.

@@ -12,6 +12,7 @@ mod http;
 mod pages;
 mod report;
 mod reports;
+mod services;
 mod signins;
 mod streams;
 mod writes;
@@ -20,7 +21,7 @@ use portico_testkit::Database;
 use report::Report;
 
 /// The parts that may be named alone, in the order in which a whole run measures them.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "admission",
     "bodies",
     "signins",
@@ -33,6 +34,7 @@ const PARTS: [&str; 12] = [
     "pages",
     "deliveries",
     "streams",
+    "services",
 ];
 
 #[tokio::main]
@@ -94,6 +96,9 @@ async fn main() {
         }
         if wanted("streams") {
             streams::measure(&mut report, database).await;
+        }
+        if wanted("services") {
+            services::measure(&mut report, database).await;
         }
     }
     // Only a whole run is written down.

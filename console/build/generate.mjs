@@ -20,6 +20,15 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     isPublic: operation["x-platform-public"],
   })),
 );
+const streams = JSON.parse(readFileSync(new URL("../../docs/api/asyncapi.json", import.meta.url), "utf8"));
+for (const [name, message] of Object.entries(streams.components.messages)) {
+  // Events have pages of their own, and one example of a call is enough.
+  if (name.startsWith("event.")) delete message.payload;
+  if (name.startsWith("event.")) delete message.examples;
+  message.examples &&= message.examples.slice(0, 1);
+}
+writeFileSync(new URL("streams.gen.json", into), JSON.stringify(streams));
+
 const used = new Set(operations.map(({ scope }) => scope));
 const described = document.components.securitySchemes.bearer.description;
 const all = [...described.matchAll(/`([a-z]+:[a-z]+)`: ([^`]+?)(?= `|$)/g)].map(

@@ -12,4 +12,15 @@ export const config = {
   authUrl: read("auth-url", "http://localhost:8081"),
   /** The console itself: where the identity provider sends people back to. */
   consoleUrl: read("console-url", "http://localhost:8082"),
+  /** What this installation is called, and where it has help and terms; an address is empty where there is none. */
+  brand: {
+    name: read("brand-name", "Portico"),
+    supportUrl: read("support-url", ""),
+    termsUrl: read("terms-url", ""),
+  },
 };
+
+/** What the browser calls a page of that name. */
+export function entitle(...names: string[]) {
+  document.title = [...names, config.brand.name].join(" · ");
+}

@@ -27,7 +27,8 @@ async function freePorts(count) {
 
 /** A server in a folder of its own, which can be stopped and started again. */
 export class Server {
-  static async start() {
+  /** `more` is added to its configuration; FOLDER in it is the server's own folder. `files` are put there before it starts. */
+  static async start({ more = "", files = {} } = {}) {
     const server = new Server();
     server.folder = await mkdtemp(join(tmpdir(), "portico-console-"));
     const [api, auth, console] = await freePorts(3);
@@ -35,7 +36,9 @@ export class Server {
     server.auth = `http://localhost:${auth}`;
     server.console = `http://localhost:${console}`;
     const config = join(server.folder, "portico.toml");
-    await writeFile(config, "[plans.free]\nmonthly_units = 1000000\ncalls_per_minute = 1000000\n");
+    const plan = "[plans.free]\nmonthly_units = 1000000\ncalls_per_minute = 1000000\n";
+    await writeFile(config, plan + more.replaceAll("FOLDER", server.folder));
+    for (const [name, text] of Object.entries(files)) await writeFile(join(server.folder, name), text);
     const others = Object.entries(process.env).filter(([name]) => !name.startsWith("PORTICO_"));
     server.env = {
       ...Object.fromEntries(others),
@@ -171,7 +174,7 @@ export class Visitor {
     await this.page.locator("h1").first().waitFor();
   }
 
-  /** Goes on without loading the page anew, as a link does: the identity provider allows 30 loads in a minute. */
+  /** Goes on without loading the page anew, as a link does. */
   async go(path) {
     await this.page.evaluate((to) => window.history.pushState(null, "", to), path);
     await this.page.waitForFunction((to) => window.location.pathname + window.location.search === to, path);

@@ -27,7 +27,8 @@ async function fill() {
     return answer;
   };
   const org = `/v1/accounts/orgs/${account_id}`;
-  await post(`${org}/keys`, { name: "production", scopes: ["webhooks:read", "account:keys"] });
+  const { key } = await post(`${org}/keys`, { name: "production", scopes: ["webhooks:read", "account:keys"] });
+  await post(`${org}/keys`, { name: "nightly", scopes: ["webhooks:read"], parent: key.id });
   const made = await post(`${org}/tokens`, { name: "deploy", scopes: ["identity:read", "webhooks:read"], days: 30 });
   const { inbox } = await post("/v1/webhooks/inboxes", { account_id });
   const endpoint = await post("/v1/webhooks/endpoints", { account_id, url: inbox.address, event_types: ["token.created"] });
@@ -72,6 +73,8 @@ const pages = () => {
     operation: "/reference/webhooks.endpoints.create",
     read: "/reference/accounts.events.list",
     type: "/reference/events/member.joined",
+    stream: "/reference/streams/socket",
+    topic: "/reference/streams/mqttEvents",
     guide: "/reference/guides/verifying-webhooks",
   };
 };
@@ -102,6 +105,39 @@ test("the reference is open to everybody", async () => {
   await somebody.page.getByRole("button", { name: "Send" }).click();
   await somebody.page.locator(".tried").getByText("200").waitFor();
   await somebody.checkAccess("a try");
+  await somebody.leave();
+});
+
+test("a key below another stands below it", async () => {
+  const ada = await Visitor.open();
+  await ada.signIn(server, `/keys?account=${full.account}`);
+  const names = ada.page.getByRole("table", { name: "Keys" }).locator("tbody tr td:first-child");
+  await names.nth(1).waitFor();
+  assert.deepEqual(await names.allInnerTexts(), ["production", "nightly"]);
+  assert.equal(await names.nth(1).locator(".below").count(), 1);
+  await names.nth(1).click();
+  await ada.page.getByRole("dialog").getByText("key production").waitFor();
+  await ada.leave();
+});
+
+test("the search finds operations, fields, events and frames without a mouse", async () => {
+  const somebody = await Visitor.open();
+  await somebody.page.goto(`${server.console}/reference`);
+  await somebody.heading("Reference and guides").waitFor();
+  for (const [words, heading] of [
+    ["subscribe socket", "The socket"],
+    ["rpc/{method}", "Calls over MQTT"],
+    ["member.joined", "member.joined"],
+  ]) {
+    await somebody.page.keyboard.press("Control+k");
+    await somebody.page.keyboard.type(words);
+    await somebody.page.keyboard.press("Enter");
+    await somebody.heading(heading).waitFor();
+  }
+  await somebody.page.keyboard.press("Control+k");
+  await somebody.page.keyboard.type("next_attempt_at");
+  await somebody.page.keyboard.press("Enter");
+  await somebody.page.locator(".ref-name", { hasText: "next_attempt_at" }).first().waitFor({ state: "attached" });
   await somebody.leave();
 });
 

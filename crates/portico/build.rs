@@ -58,6 +58,11 @@ fn main() -> io::Result<()> {
     let out = variable("OUT_DIR")?;
     let files =
         Files { from: variable("CARGO_MANIFEST_DIR")?.join("../../console/dist"), to: out.join("console") };
+    // What an earlier run left goes first: its files may be links that another folder of built things shares.
+    for left in [out.join("console"), out.join("console.rs")] {
+        let removed = if left.is_dir() { fs::remove_dir_all(&left) } else { fs::remove_file(&left) };
+        removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
+    }
     let mut paths = Vec::new();
     // A folder that is not there would count as changed each time.
     let watched = if files.from.is_dir() { files.from.as_path() } else { Path::new("build.rs") };

@@ -7,7 +7,6 @@ import {
   Outlet,
 } from "@tanstack/react-router";
 import { PAGES } from "../pages/registry";
-import { Shell } from "./shell";
 import { NotFound, PageError } from "./fallbacks";
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound });
@@ -16,7 +15,8 @@ const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound })
 const signedIn = createRoute({
   id: "signed-in",
   getParentRoute: () => root,
-  component: Shell,
+  // On its own, since the reference does without it.
+  component: lazyRouteComponent(() => import("./shell")),
   // The account stays, whatever page is next.
   search: {
     middlewares: [
@@ -52,6 +52,11 @@ const referencePages = [
     component: lazyRouteComponent(() => import("../reference/guide")),
   }),
   createRoute({
+    path: "streams/$channel",
+    getParentRoute: () => reference,
+    component: lazyRouteComponent(() => import("../reference/stream")),
+  }),
+  createRoute({
     path: "events/$type",
     getParentRoute: () => reference,
     component: lazyRouteComponent(() => import("../reference/event")),
@@ -77,6 +82,3 @@ export const router = createRouter({
     return text === "" ? "" : `?${text}`;
   },
 });
-
-/** Does the address show something without anybody signed in? */
-export const isOpen = (path: string) => path === "/reference" || path.startsWith("/reference/");

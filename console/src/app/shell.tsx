@@ -3,18 +3,18 @@ import { Dialog } from "@base-ui/react/dialog";
 import { Menu } from "@base-ui/react/menu";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { Suspense, lazy, useEffect, useRef, useState } from "react";
-import { probe, useReachable } from "../api/connectivity";
 import { refreshAfter } from "../api/queries";
 import { session } from "../auth/session";
-import { config } from "../config";
+import { config, entitle } from "../config";
 import { stream, useStream } from "../live/stream";
 import { PAGES } from "../pages/registry";
 import { Icon, Mark } from "../ui/icons";
-import { Badge, Empty, ErrorNote, SessionNote, Waiting } from "../ui/kit";
+import { Badge, Empty, ErrorNote, Waiting } from "../ui/kit";
 import { loadChart } from "../ui/lazy-chart";
 import { useQueryParams } from "../ui/url";
 import { useMe, useWorkplace, type Workplace, workplace, WorkplaceProvider } from "./account";
 import { useHotkeys } from "./hotkeys";
+import { Notices } from "./notices";
 
 const PREFETCH_AFTER_MS = 1500;
 
@@ -95,6 +95,11 @@ function PersonMenu() {
             <Menu.Item className="menu-item" render={<a href={`${config.authUrl}/settings`} />}>
               Password, passkeys, sessions and apps <Icon name="external" />
             </Menu.Item>
+            {config.brand.termsUrl && (
+              <Menu.Item className="menu-item" render={<a href={config.brand.termsUrl} />}>
+                Terms <Icon name="external" />
+              </Menu.Item>
+            )}
             <Menu.Separator className="menu-line" />
             <Menu.Item className="menu-item" onClick={() => void session.signOut()}>
               Sign out everywhere
@@ -120,6 +125,10 @@ function Navigation({ onGo }: { onGo?: () => void }) {
   const place = useWorkplace();
   return (
     <>
+      <div className="side-brand">
+        <Mark />
+        <strong>{config.brand.name}</strong>
+      </div>
       <AccountSwitcher />
       <nav aria-label="Pages">
         {visiblePages(place).map((page) => (
@@ -141,30 +150,15 @@ function Navigation({ onGo }: { onGo?: () => void }) {
           <Icon name="reference" />
           Reference and guides
         </Link>
+        {config.brand.supportUrl && (
+          <a href={config.brand.supportUrl} className="nav-item">
+            <Icon name="help" />
+            Help
+          </a>
+        )}
       </nav>
       <PersonMenu />
     </>
-  );
-}
-
-/** What stands over every page while something is wrong with the connection or the session. */
-export function Notices() {
-  const reachable = useReachable();
-  useEffect(() => {
-    if (reachable) return;
-    const timer = setInterval(() => void probe(), 1500);
-    return () => clearInterval(timer);
-  }, [reachable]);
-  return (
-    <div className="notices" aria-live="assertive">
-      {!reachable && (
-        <div className="notice warn">
-          <Icon name="warn" />
-          <span>The server cannot be reached. What you see may be old; this page goes on by itself when it is back.</span>
-        </div>
-      )}
-      <SessionNote />
-    </div>
   );
 }
 
@@ -188,17 +182,27 @@ function Frame() {
 
   // The other pages are fetched while nobody waits, so that they open at once, and also when the network is gone.
   useEffect(() => {
-    const timer = setTimeout(() => {
+    let isOver = false;
+    const fetchAll = async () => {
       const loads = PAGES.flatMap(({ load, below = [] }) => [load, ...below.map((page) => page.load)]);
-      for (const load of [loadPalette, ...loads, loadChart]) void load().catch(() => undefined);
-    }, PREFETCH_AFTER_MS);
-    return () => clearTimeout(timer);
+      // One after another, each when there is nothing else to do.
+      for (const load of [loadPalette, ...loads, loadChart]) {
+        await new Promise((idle) => requestIdleCallback(idle, { timeout: PREFETCH_AFTER_MS }));
+        if (isOver) return;
+        await load().catch(() => undefined);
+      }
+    };
+    const timer = setTimeout(() => void fetchAll(), PREFETCH_AFTER_MS);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
   }, []);
 
   // Whoever came by a link hears where they are.
   useEffect(() => {
     const page = PAGES.find(({ path }) => (path === "/" ? pathname === "/" : pathname.startsWith(path)));
-    document.title = `${page?.title ?? "Console"} · ${place.account.name} · Portico`;
+    entitle(page?.title ?? "Console", place.account.name);
     if (first.current) first.current = false;
     else main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
   }, [pathname, place.account.name]);
@@ -263,7 +267,7 @@ function Frame() {
   );
 }
 
-export function Shell() {
+export default function Shell() {
   const me = useMe();
   const { account: named } = useQueryParams();
   if (me.data === undefined) {

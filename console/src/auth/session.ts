@@ -178,6 +178,12 @@ class Session {
     else await this.signIn(window.location.pathname + window.location.search);
   }
 
+  /** Where this tab was about to go when it went to sign in. */
+  get returnTo(): string {
+    const kept = sessionStorage.getItem(PENDING);
+    return kept === null ? "/" : (JSON.parse(kept) as Pending).returnTo;
+  }
+
   /** Takes the code that the identity provider sent; answers where to go on, or `null` for a window that may close. */
   async complete(query: string): Promise<string | null> {
     const params = new URLSearchParams(query);
@@ -190,7 +196,10 @@ class Session {
     sessionStorage.removeItem(PENDING);
     const pending = kept === null ? null : (JSON.parse(kept) as Pending);
     // An answer to a question that this tab did not ask, such as a page of the history: ask anew.
-    if (pending?.state !== state) return "/";
+    if (pending?.state !== state) {
+      await this.signIn("/");
+      return "/";
+    }
     await this.#exchangeCode(params, pending.verifier);
     return pending.returnTo;
   }

@@ -70,11 +70,20 @@ interface RawOperation {
   "x-platform-list"?: unknown;
 }
 
+const schemas: Record<string, Schema> = {};
+
+/** Makes schemas of another document known by their names; what is there already is the same in both. */
+export function know(more: Record<string, Schema>) {
+  for (const [name, schema] of Object.entries(more)) schemas[name] ??= schema;
+}
+
 const document = openapi as unknown as {
   paths: Record<string, Record<string, RawOperation>>;
   components: { schemas: Record<string, Schema> };
   info: { version: string };
 };
+
+know(document.components.schemas);
 
 export const VERSION = document.info.version;
 
@@ -128,7 +137,7 @@ export const EVENTS = catalogue as unknown as readonly {
 export function resolve(schema: Schema): Schema {
   const name = schema.$ref?.split("/").at(-1);
   if (name === undefined) return schema;
-  const found = document.components.schemas[name] ?? {};
+  const found = schemas[name] ?? {};
   return { ...found, ...(schema.description !== undefined && { description: schema.description }) };
 }
 
@@ -141,7 +150,8 @@ export function alternatives(schema: Schema): Schema[] {
 export function typeWords(given: Schema): string {
   const schema = resolve(given);
   const others = alternatives(schema);
-  if (schema.enum ?? schema.const ?? others.some((each) => each.const !== undefined || each.enum)) return "one of";
+  if (schema.const !== undefined) return "always";
+  if (schema.enum ?? others.some((each) => each.const !== undefined || each.enum)) return "one of";
   if (others.length === 1) return typeWords(others[0]!);
   const types = [schema.type ?? []].flat().filter((type) => type !== "null");
   if (types[0] === "array") return `list of ${schema.items ? typeWords(schema.items) : "anything"}`;
@@ -152,6 +162,7 @@ export function typeWords(given: Schema): string {
 /** The values that there are, if they are few and fixed. */
 export function values(given: Schema): { value: string; description: string }[] {
   const schema = resolve(given);
+  if (schema.const !== undefined) return [{ value: String(schema.const), description: "" }];
   if (schema.enum) return schema.enum.filter((value) => value !== null).map((value) => ({ value: String(value), description: "" }));
   return alternatives(schema).flatMap((each) =>
     each.const !== undefined
@@ -165,40 +176,4 @@ export function fieldsOf(given: Schema): [string, Schema, boolean][] {
   const schema = resolve(given);
   const inner = schema.items ? resolve(schema.items) : alternatives(schema).length === 1 ? alternatives(schema)[0]! : schema;
   return Object.entries(inner.properties ?? {}).map(([name, field]) => [name, field, inner.required?.includes(name) ?? false]);
-}
-
-export interface Entry {
-  title: string;
-  kind: "Operation" | "Field" | "Event" | "Guide";
-  detail: string;
-  to: string;
-}
-
-/** Everything that the search finds. */
-export function entries(guides: readonly { slug: string; title: string }[]): Entry[] {
-  const seen = new Set<string>();
-  const fields = OPERATIONS.flatMap((operation) => {
-    const named = [
-      ...operation.parameters.map(({ name, description, schema }) => [name, description ?? schema.description ?? ""] as const),
-      ...Object.entries(operation.body?.schema.properties ?? {}).map(([name, { description }]) => [name, description ?? ""] as const),
-      ...(operation.answer ? fieldsOf(operation.answer).map(([name, { description }]) => [name, description ?? ""] as const) : []),
-    ];
-    return named.flatMap(([name, description]) => {
-      const key = `${name} ${operation.rpc}`;
-      if (seen.has(key)) return [];
-      seen.add(key);
-      return [{ title: name, kind: "Field" as const, detail: `${operation.title}. ${description}`, to: `/reference/${operation.rpc}` }];
-    });
-  });
-  return [
-    ...guides.map(({ slug, title }) => ({ title, kind: "Guide" as const, detail: "", to: `/reference/guides/${slug}` })),
-    ...OPERATIONS.map(({ title, description, rpc, method, path }) => ({
-      title,
-      kind: "Operation" as const,
-      detail: `${method} ${path} ${rpc}. ${description}`,
-      to: `/reference/${rpc}`,
-    })),
-    ...EVENTS.map(({ type, description }) => ({ title: type, kind: "Event" as const, detail: description, to: `/reference/events/${type}` })),
-    ...fields,
-  ];
 }

@@ -1,6 +1,7 @@
 import { useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { NotFound } from "../app/fallbacks";
+import { entitle } from "../config";
 import { Code, Json } from "../ui/kit";
 import { curl, TOKEN } from "../ui/curl";
 import { EVENTS } from "./document";
@@ -10,7 +11,7 @@ export default function EventPage() {
   const { type = "" } = useParams({ strict: false }) as { type?: string };
   const event = EVENTS.find((each) => each.type === type);
   useEffect(() => {
-    document.title = `${type} · Portico`;
+    entitle(type);
   }, [type]);
   if (!event) return <NotFound />;
   return (

@@ -1,6 +1,6 @@
 /** Programs that make a call, in four languages. They need nothing but what the language's people have at hand. */
 import { config } from "../config";
-import { curl } from "../ui/curl";
+import { curl, TOKEN } from "../ui/curl";
 import { alternatives, type Operation, resolve, type Schema, values } from "./document";
 
 const INDENT = 2;
@@ -10,6 +10,11 @@ const MOMENT = "2026-11-19T12:00:00.000Z";
 /** Texts as they often are, by the names of their fields. */
 const TEXTS: [RegExp, string][] = [
   [/_at$|^at$|^erase_after$/, MOMENT],
+  [/^(cursor|after|oldest)$/, "9-3CWSHT9S"],
+  [/^token$/, "eyJhbGciOiJFZERTQSIs…"],
+  [/^id$/, "1"],
+  [/^method$/, "identity.me.get"],
+  [/^idempotency_key$/, "order-4711"],
   [/email/, "ada@example.com"],
   [/^url$/, "https://hooks.example.com/"],
   [/^(address|link)$/, "https://api.example.com/…"],
@@ -19,7 +24,7 @@ const TEXTS: [RegExp, string][] = [
   [/^day$/, "2026-11-19"],
   [/^month$/, "2026-11"],
   [/^(client_)?secret$/, "…"],
-  [/^event_type|^event_types$/, "member.joined"],
+  [/^event_types?$|^types$/, "member.joined"],
   [/^scopes$/, "webhooks:read"],
   [/units|calls|errors|allowance|granted|used|remaining|accounts|tokens/, "100"],
 ];
@@ -38,6 +43,7 @@ export function sample(given: Schema, name = ""): unknown {
   const only = alternatives(schema);
   if (only.length === 1 && only[0]!.properties) return sample(only[0]!, name);
   if (schema.examples?.length) return schema.examples[0];
+  if (schema.const !== undefined) return schema.const;
   const [first] = values(schema);
   if (first) return schema.enum ? schema.enum[0] : first.value;
   if (schema.properties) {
@@ -59,7 +65,10 @@ export interface Call {
 
 /** The call with what the reader has filled in; what is missing of the path stays as it is named. */
 export function callOf(operation: Operation, filled: Record<string, string>, org: string): Call {
-  const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => filled[name] || (name === "org_id" && org) || `{${name}}`);
+  const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = filled[name] || (name === "org_id" && org);
+    return value ? encodeURIComponent(value) : `{${name}}`;
+  });
   const query = operation.parameters
     .filter(({ in: where, name }) => where === "query" && filled[name])
     .flatMap(({ name }) => filled[name]!.split(",").map((value): [string, string] => [name, value.trim()]));
@@ -68,49 +77,73 @@ export function callOf(operation: Operation, filled: Record<string, string>, org
 
 export const address = ({ path, query }: Call) => path + (query.length > 0 ? `?${new URLSearchParams(query)}` : "");
 
-function python(operation: Operation, call: Call, token: string): string {
-  const lines = ["import json, os, urllib.request", ""];
-  const body = call.body === undefined ? "" : `\n    data=json.dumps(${pythonValue(call.body)}).encode(),`;
-  const type = call.body === undefined ? "" : `, "Content-Type": "application/json"`;
-  lines.push(
+/** What is answered: a document, or events for as long as somebody listens. */
+const isStream = ({ contentType }: Operation) => contentType === "text/event-stream";
+
+function python(operation: Operation, call: Call, token: string | null): string {
+  const bearer = token ? JSON.stringify(`Bearer ${token}`) : '"Bearer " + os.environ["PORTICO_TOKEN"]';
+  const headers = [
+    ...(token === null ? [] : [`"Authorization": ${bearer}`]),
+    ...(call.body === undefined ? [] : [`"Content-Type": "application/json"`]),
+  ];
+  const imports = [...(isStream(operation) && call.body === undefined ? [] : ["json"]), ...(token === "" ? ["os"] : []), "urllib.request"];
+  return [
+    `import ${imports.join(", ")}`,
+    "",
     "request = urllib.request.Request(",
     `    "${config.baseUrl}${address(call)}",`,
-    `    method="${operation.method}",${body}`,
-    `    headers={"Authorization": "Bearer " + ${token ? JSON.stringify(token) : 'os.environ["PORTICO_TOKEN"]'}${type}},`,
+    `    method="${operation.method}",`,
+    ...(call.body === undefined ? [] : [`    data=json.dumps(${pythonValue(call.body)}).encode(),`]),
+    ...(headers.length === 0 ? [] : [`    headers={${headers.join(", ")}},`]),
     ")",
     "with urllib.request.urlopen(request) as answer:",
-    "    print(json.load(answer))",
-  );
-  return lines.join("\n");
+    ...(isStream(operation) ? ["    for line in answer:", '        print(line.decode(), end="")'] : ["    print(json.load(answer))"]),
+  ].join("\n");
 }
 
+/** A value of JSON as Python writes it. */
 function pythonValue(value: unknown): string {
-  return JSON.stringify(value).replaceAll(/\btrue\b/g, "True").replaceAll(/\bfalse\b/g, "False").replaceAll(/\bnull\b/g, "None");
+  if (Array.isArray(value)) return `[${value.map(pythonValue).join(", ")}]`;
+  if (value === null) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value !== "object") return JSON.stringify(value);
+  return `{${Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${pythonValue(each)}`).join(", ")}}`;
 }
 
-function typescript(operation: Operation, call: Call, token: string): string {
-  const body = call.body === undefined ? "" : `\n  body: JSON.stringify(${JSON.stringify(call.body, null, INDENT).replaceAll("\n", "\n  ")}),`;
-  const type = call.body === undefined ? "" : `, "Content-Type": "application/json"`;
+function typescript(operation: Operation, call: Call, token: string | null): string {
+  const headers = [
+    ...(token === null ? [] : [`Authorization: \`Bearer ${token || "${process.env.PORTICO_TOKEN}"}\``]),
+    ...(call.body === undefined ? [] : [`"Content-Type": "application/json"`]),
+  ];
+  const options = [
+    `  method: "${operation.method}",`,
+    ...(headers.length === 0 ? [] : [`  headers: { ${headers.join(", ")} },`]),
+    ...(call.body === undefined ? [] : [`  body: JSON.stringify(${JSON.stringify(call.body, null, INDENT).replaceAll("\n", "\n  ")}),`]),
+  ];
+  const use = isStream(operation)
+    ? "for await (const text of answer.body!.pipeThrough(new TextDecoderStream())) process.stdout.write(text);"
+    : "console.log(await answer.json());";
   return `const answer = await fetch("${config.baseUrl}${address(call)}", {
-  method: "${operation.method}",
-  headers: { Authorization: \`Bearer ${token || "${process.env.PORTICO_TOKEN}"}\`${type} },${body}
+${options.join("\n")}
 });
 if (!answer.ok) throw new Error((await answer.json()).error);
-console.log(await answer.json());`;
+${use}`;
 }
 
-function rust(operation: Operation, call: Call, token: string): string {
+function rust(operation: Operation, call: Call, token: string | null): string {
   const body = call.body === undefined ? "" : `\n        .json(&serde_json::json!(${JSON.stringify(call.body)}))`;
+  const bearer = token === null ? "" : `\n        .bearer_auth(${token ? `"${token}"` : 'std::env::var("PORTICO_TOKEN")?'})`;
+  const [binding, last, use] = isStream(operation)
+    ? ["let mut answer", "", "std::io::copy(&mut answer, &mut std::io::stdout())?;"]
+    : ["let answer: serde_json::Value", "\n        .json()?", 'println!("{answer:#}");'];
+  const timeout = isStream(operation) ? "builder().timeout(None).build()?" : "new()";
   return `// reqwest with the features "blocking" and "json", and serde_json
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let token = ${token ? `"${token}"` : 'std::env::var("PORTICO_TOKEN")?'};
-    let answer: serde_json::Value = reqwest::blocking::Client::new()
-        .request(reqwest::Method::${operation.method}, "${config.baseUrl}${address(call)}")
-        .bearer_auth(token)${body}
+    ${binding} = reqwest::blocking::Client::${timeout}
+        .request(reqwest::Method::${operation.method}, "${config.baseUrl}${address(call)}")${bearer}${body}
         .send()?
-        .error_for_status()?
-        .json()?;
-    println!("{answer:#}");
+        .error_for_status()?${last};
+    ${use}
     Ok(())
 }`;
 }
@@ -124,17 +157,19 @@ export const LANGUAGES = [
 
 export type Language = (typeof LANGUAGES)[number][0];
 
+/** The program for that call. Without a token of the reader's, it takes one from the environment. */
 export function example(language: Language, operation: Operation, call: Call, token: string): string {
+  const needed = operation.access === "open" ? null : token;
   switch (language) {
-    case "curl":
-      return operation.access === "open" && operation.method === "GET"
-        ? `curl -s '${config.baseUrl}${address(call)}'`
-        : curl(operation.method, address(call), token || "$PORTICO_TOKEN", call.body);
+    case "curl": {
+      const command = curl(operation.method, address(call), needed === "" ? TOKEN : needed, call.body);
+      return isStream(operation) ? command.replace("curl -s", "curl -sN") : command;
+    }
     case "typescript":
-      return typescript(operation, call, token);
+      return typescript(operation, call, needed);
     case "python":
-      return python(operation, call, token);
+      return python(operation, call, needed);
     case "rust":
-      return rust(operation, call, token);
+      return rust(operation, call, needed);
   }
 }

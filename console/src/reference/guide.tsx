@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { NotFound } from "../app/fallbacks";
-import { config } from "../config";
+import { config, entitle } from "../config";
 import { ErrorNote, Waiting } from "../ui/kit";
 import { loadGuide } from "./guides";
 
@@ -13,7 +13,7 @@ export default function GuidePage() {
   const { guide = "" } = useParams({ strict: false }) as { guide?: string };
   const found = useQuery({ queryKey: ["guide", guide], staleTime: Number.POSITIVE_INFINITY, queryFn: () => loadGuide(guide) });
   useEffect(() => {
-    if (found.data) document.title = `${found.data.title} · Portico`;
+    if (found.data) entitle(found.data.title);
   }, [found.data]);
   if (found.error) return <ErrorNote error={found.error} />;
   if (found.data === undefined) return <Waiting rows={6} />;

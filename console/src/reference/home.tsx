@@ -1,13 +1,13 @@
 import { Link } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { config } from "../config";
+import { config, entitle } from "../config";
 import { Code, Facts } from "../ui/kit";
 import { EVENTS, OPERATIONS, VERSION } from "./document";
 import { GUIDES } from "./guides";
 
 export default function Home() {
   useEffect(() => {
-    document.title = "Reference · Portico";
+    entitle("Reference");
   }, []);
   return (
     <article className="prose">

@@ -2,23 +2,25 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { type MouseEvent, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
 import { useMe } from "../app/account";
-import { Notices } from "../app/shell";
+import { Notices } from "../app/notices";
 import { session, useSession } from "../auth/session";
+import { config } from "../config";
 import "../styles/reference.css";
 import { Icon, Mark } from "../ui/icons";
-import { Button, ErrorNote, Field, Form, Waiting } from "../ui/kit";
-import { AREAS, EVENTS, entries, OPERATIONS } from "./document";
+import { Button, ErrorNote, Field, Finder, Form, holds, Waiting } from "../ui/kit";
+import { AREAS, EVENTS, OPERATIONS } from "./document";
 import { GUIDES } from "./guides";
+import { CHANNELS } from "./streams";
+import { type Entry, entries } from "./search";
 import { forgetToken, makeTestToken, takeToken, useTestToken } from "./test-token";
 
 const FOUND_MAX = 30;
 
 function Search({ onGo }: { onGo: () => void }) {
-  const [text, setText] = useState("");
-  const [at, setAt] = useState(0);
-  const all = useMemo(() => entries(GUIDES), []);
+  // Made when somebody begins to type.
+  const all = useRef<Entry[] | null>(null);
   const navigate = useNavigate();
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -33,104 +35,76 @@ function Search({ onGo }: { onGo: () => void }) {
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);
   }, []);
-  const words = text.toLowerCase().trim().split(/\s+/).filter(Boolean);
-  const found = useMemo(() => {
-    if (words.length === 0) return [];
-    const score = (title: string) => (title.toLowerCase().startsWith(words[0]!) ? 0 : title.toLowerCase().includes(words[0]!) ? 1 : 2);
-    return all
-      .filter(({ title, detail, kind }) => words.every((word) => `${title} ${detail} ${kind}`.toLowerCase().includes(word)))
+  const find = (words: readonly string[]) => {
+    const [first] = words;
+    if (first === undefined) return [];
+    const score = (title: string) => (title.toLowerCase().startsWith(first) ? 0 : title.toLowerCase().includes(first) ? 1 : 2);
+    all.current ??= entries(GUIDES);
+    return all.current
+      .filter(({ title, detail, kind }) => holds(`${title} ${detail} ${kind}`, words))
       .sort((a, b) => score(a.title) - score(b.title))
       .slice(0, FOUND_MAX);
-  }, [all, words.join(" ")]);
-  const go = (to: string | undefined) => {
-    if (to === undefined) return;
-    setText("");
-    onGo();
-    void navigate({ to });
   };
   return (
-    <div className="ref-search">
-      <input
-        ref={input}
-        type="search"
-        role="combobox"
-        aria-expanded={found.length > 0}
-        aria-controls="ref-found"
-        aria-activedescendant={found[at] ? `ref-found-${at}` : undefined}
-        aria-label="Search operations, fields, events and guides"
-        placeholder="Search  /"
-        value={text}
-        onChange={(event) => {
-          setText(event.target.value);
-          setAt(0);
-        }}
-        onKeyDown={(event) => {
-          if (event.key === "ArrowDown") setAt(Math.min(at + 1, found.length - 1));
-          else if (event.key === "ArrowUp") setAt(Math.max(at - 1, 0));
-          else if (event.key === "Enter") go(found[at]?.to);
-          else if (event.key === "Escape") setText("");
-          else return;
-          event.preventDefault();
-        }}
-      />
-      {words.length > 0 && (
-        <ul id="ref-found" role="listbox" aria-label="Found">
-          {found.map((each, index) => (
-            <li
-              key={`${each.kind} ${each.title} ${each.to}`}
-              id={`ref-found-${index}`}
-              role="option"
-              aria-selected={index === at}
-              onMouseMove={() => setAt(index)}
-              onClick={() => go(each.to)}
-            >
-              <span>
-                <strong>{each.title}</strong> <span className="quiet">{each.kind}</span>
-              </span>
-              <span className="quiet clip">{each.detail}</span>
-            </li>
-          ))}
-          {found.length === 0 && <li className="quiet">Nothing is called that.</li>}
-        </ul>
-      )}
-    </div>
+    <Finder
+      input={input}
+      label="Search operations, fields, events, streams and guides"
+      placeholder="Search  /"
+      find={find}
+      onGo={({ to }) => {
+        onGo();
+        void navigate({ to });
+      }}
+    />
   );
 }
 
+/** Plain links, since there are many; one handler for all of them keeps the page. */
 function Contents({ onGo }: { onGo: () => void }) {
+  const { pathname } = useLocation();
+  const navigate = useNavigate();
+  const entry = (to: string, name: ReactNode) => (
+    <a key={to} href={to} aria-current={pathname === to ? "page" : undefined}>
+      {name}
+    </a>
+  );
+  const follow = (event: MouseEvent) => {
+    const link = (event.target as Element).closest<HTMLAnchorElement>("a[href^='/reference/']");
+    if (!link || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    onGo();
+    void navigate({ to: link.getAttribute("href")! });
+  };
   return (
-    <nav aria-label="Reference" className="ref-nav">
+    <nav aria-label="Reference" className="ref-nav" onClick={follow}>
       <Link to="/" className="only-narrow" onClick={onGo}>
         To the console
       </Link>
       <h2>Guides</h2>
-      {GUIDES.map(({ slug, title }) => (
-        <Link key={slug} to="/reference/guides/$guide" params={{ guide: slug } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
-          {title}
-        </Link>
-      ))}
+      {GUIDES.map(({ slug, title }) => entry(`/reference/guides/${slug}`, title))}
       {AREAS.map(({ name, title }) => {
         const operations = OPERATIONS.filter(({ area }) => area === name);
         return (
           operations.length > 0 && (
             <div key={name}>
               <h2>{title}</h2>
-              {operations.map(({ rpc, title: name, method }) => (
-                <Link key={rpc} to="/reference/$operation" params={{ operation: rpc } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
-                  <span className={`method ${method.toLowerCase()}`}>{method === "DELETE" ? "DEL" : method}</span>
-                  {name}
-                </Link>
-              ))}
+              {operations.map(({ rpc, title: name, method }) =>
+                entry(
+                  `/reference/${rpc}`,
+                  <>
+                    <span className={`method ${method.toLowerCase()}`}>{method === "DELETE" ? "DEL" : method}</span>
+                    {name}
+                  </>,
+                ),
+              )}
             </div>
           )
         );
       })}
+      <h2>Streams</h2>
+      {CHANNELS.map(({ id, title }) => entry(`/reference/streams/${id}`, title))}
       <h2>Event types</h2>
-      {EVENTS.map(({ type }) => (
-        <Link key={type} to="/reference/events/$type" params={{ type } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
-          <code>{type}</code>
-        </Link>
-      ))}
+      {EVENTS.map(({ type }) => entry(`/reference/events/${type}`, <code>{type}</code>))}
     </nav>
   );
 }
@@ -227,6 +201,8 @@ export default function ReferenceLayout() {
   useEffect(() => {
     if (first.current) first.current = false;
     else main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
+    // Whoever came by a link sees where in the contents they are.
+    document.querySelector(".ref-side [aria-current]")?.scrollIntoView({ block: "nearest" });
   }, [pathname]);
   const close = () => setDrawer(false);
   return (
@@ -248,7 +224,7 @@ export default function ReferenceLayout() {
           </Dialog.Portal>
         </Dialog.Root>
         <Link to="/reference" className="brand" aria-label="Reference">
-          <Mark /> <strong className="only-wide">Portico</strong> <span className="quiet only-wide">Reference</span>
+          <Mark /> <strong className="only-wide">{config.brand.name}</strong> <span className="quiet only-wide">Reference</span>
         </Link>
         <TokenBar />
         <Link to="/" className="button small only-wide">

@@ -3,7 +3,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { SCOPES } from "../api/document.gen";
 import { NotFound } from "../app/fallbacks";
-import { config } from "../config";
+import { config, entitle } from "../config";
 import { milliseconds } from "../ui/format";
 import { Badge, Button, Choice, Code, ErrorNote, Facts, Field, Json } from "../ui/kit";
 import { type Operation, OPERATIONS } from "./document";
@@ -197,7 +197,7 @@ export default function OperationPage() {
   const { operation: rpc = "" } = useParams({ strict: false }) as { operation?: string };
   const operation = OPERATIONS.find((each) => each.rpc === rpc);
   useEffect(() => {
-    if (operation) document.title = `${operation.title} · Portico`;
+    if (operation) entitle(operation.title);
   }, [operation]);
   return operation ? <Page key={rpc} operation={operation} /> : <NotFound />;
 }

@@ -2,10 +2,10 @@ import { config } from "../config";
 
 const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** A command that works when it is pasted. */
-export function curl(method: string, path: string, token: string, body?: unknown): string {
+/** A command that works when it is pasted; without a token for what everybody may call. */
+export function curl(method: string, path: string, token: string | null, body?: unknown): string {
   const lines = [`curl -s ${method === "GET" ? "" : `-X ${method} `}${quote(config.baseUrl + path)}`];
-  lines.push(`-H "Authorization: Bearer ${token}"`);
+  if (token !== null) lines.push(`-H "Authorization: Bearer ${token}"`);
   if (body !== undefined) {
     lines.push(`-H "Content-Type: application/json"`, `-d ${quote(JSON.stringify(body))}`);
   }

@@ -23,6 +23,7 @@ const PATHS = {
   play: "M5 3.5v9l7.5-4.5z",
   more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
   warn: "M8 2.5 14 13H2zM8 6.5v3M8 11.3v.01",
+  help: "M8 14.2A6.2 6.2 0 1 0 8 1.8a6.2 6.2 0 0 0 0 12.4ZM6.2 6.2a1.8 1.8 0 1 1 2.6 1.6c-.5.3-.8.6-.8 1.2M8 11.3v.01",
   person: "M8 7.5a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5ZM3 13.5c.5-2.6 2.4-4 5-4s4.5 1.4 5 4",
 } as const;
 
@@ -36,10 +37,7 @@ export function Icon({ name }: { name: IconName }) {
   );
 }
 
+/** The logo of this installation. Its name stands beside it. */
 export function Mark() {
-  return (
-    <svg className="mark" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
-      <path d="M4 28V14a12 12 0 0 1 24 0v14h-5V14a7 7 0 0 0-14 0v14z" />
-    </svg>
-  );
+  return <img className="mark" src="/brand/logo" alt="" width="20" height="20" />;
 }

@@ -30,6 +30,19 @@ pub(crate) struct Entitlements {
     granted_by: String,
 }
 
+impl Entitlements {
+    /// What comes with the plan.
+    pub(crate) fn of_plan(ctx: &Ctx, account: AccountId, plan: &str) -> Self {
+        Self {
+            account_id: account,
+            plan: plan.to_owned(),
+            features: ctx.engine().plans.get_or_first(plan).features.clone(),
+            extensions: Vec::new(),
+            granted_by: "plan".to_owned(),
+        }
+    }
+}
+
 impl Operation for GetEntitlements {
     const SPEC: Spec = Spec::get("accounts.entitlements.get", "/v1/accounts/orgs/{org_id}/entitlements")
         .scope("account:read")
@@ -41,13 +54,6 @@ impl Operation for GetEntitlements {
         let account = ctx.account(Some(self.org_id)).await?;
         let row = sql::account(ctx.tx().await?, account).await?;
         let row = row.ok_or_else(|| Problem::not_found("account", account))?;
-        let features = ctx.engine().plans.get_or_first(&row.plan).features.clone();
-        Ok(Entitlements {
-            account_id: account,
-            plan: row.plan,
-            features,
-            extensions: Vec::new(),
-            granted_by: "plan".to_owned(),
-        })
+        Ok(Entitlements::of_plan(ctx, account, &row.plan))
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use portico_engine::{Ctx, Engine, Job, JobOutcome};
 use portico_kernel::{AccountId, PersonId, Problem, Role};
 
+use crate::copies::note_change;
 use crate::member_resources::RemovalChoice;
 use crate::{AccountKind, Accounts, limits, sql};
 
@@ -69,6 +70,7 @@ impl EraseAccounts {
             let tx = ctx.tx().await?;
             if last && sql::erase_account(tx, row.id, now + limits::ERASURE_GRACE).await? {
                 accounts.directory.set_closed(tx, row.id, true, now).await?;
+                note_change(&mut ctx, row.id).await?;
                 ctx.audit("account.erasing", &row.id)?;
             }
         }

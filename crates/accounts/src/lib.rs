@@ -7,6 +7,7 @@ mod account;
 mod account_events;
 mod audit;
 mod categories;
+mod copies;
 mod entitlements;
 mod events;
 mod invitations;
@@ -23,8 +24,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use portico_engine::ports::{
-    CreatedCredentials, CreatedResources, Directory, Enrolment, Mailer, Membership, Memberships,
-    PendingInvitation, account_closed,
+    ConfiguredServices, CreatedCredentials, CreatedResources, Directory, Enrolment, Mailer, Membership,
+    Memberships, PendingInvitation, Units, account_closed,
 };
 use portico_engine::{Area, Ctx, Engine};
 use portico_kernel::{AccountId, Code, PersonId, Plans, Problem, Role, Timestamp};
@@ -42,6 +43,8 @@ pub struct Accounts {
     credentials: Arc<dyn CreatedCredentials>,
     /// and webhook endpoints.
     endpoints: Arc<dyn CreatedResources>,
+    units: Arc<dyn Units>,
+    services: Arc<dyn ConfiguredServices>,
     /// The address of the identity provider, where people take up invitations.
     auth_url: String,
     free_teams: FreeTeamsPerPerson,
@@ -57,13 +60,18 @@ pub struct AccountsPorts {
     pub credentials: Arc<dyn CreatedCredentials>,
     /// Knows who made which webhook endpoint.
     pub endpoints: Arc<dyn CreatedResources>,
+    /// Knows what is left of units.
+    pub units: Arc<dyn Units>,
+    /// Knows which services there are.
+    pub services: Arc<dyn ConfiguredServices>,
 }
 
 impl Accounts {
     /// The area's state, which asks the other areas through `ports`.
     pub fn new(ports: AccountsPorts, auth_url: impl Into<String>, free_teams: FreeTeamsPerPerson) -> Self {
-        let AccountsPorts { directory, mailer, credentials, endpoints } = ports;
-        Self { directory, mailer, credentials, endpoints, auth_url: auth_url.into(), free_teams }
+        let AccountsPorts { directory, mailer, credentials, endpoints, units, services } = ports;
+        let auth_url = auth_url.into();
+        Self { directory, mailer, credentials, endpoints, units, services, auth_url, free_teams }
     }
 
     /// Creates an account, and lets `ctx` act in it from here on. Without a slug one is made from the name.
@@ -83,6 +91,7 @@ impl Accounts {
         let (now, row) =
             (ctx.now(), model::NewAccount { id, kind, slug, name: name.to_owned(), plan: plan.to_owned() });
         sql::insert_account(ctx.tx().await?, &row, now).await.on_conflict(orgs::slug_taken)?;
+        copies::note_change(ctx, id).await?;
         ctx.set_account(id);
         ctx.audit("account.created", &id)?;
         Ok(id)
@@ -93,6 +102,7 @@ impl Accounts {
         check_plan(ctx, plan)?;
         ctx.lock_account(account).await?;
         sql::set_plan(ctx.tx().await?, account, plan).await?;
+        copies::note_change(ctx, account).await?;
         ctx.audit_with("account.plan_set", &account, json!({ "plan": plan }))
     }
 
@@ -200,6 +210,8 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .op::<orgs::CreateOrg>()
         .op::<orgs::UpdateOrg>()
         .op::<orgs::DeleteOrg>()
+        .op::<copies::GetCopy>()
+        .op::<copies::ListCopies>()
         .op::<members::ListMembers>()
         .op::<members::UpdateMember>()
         .op::<members::DeleteMember>()
@@ -216,6 +228,7 @@ pub fn area(accounts: &Arc<Accounts>) -> Area {
         .tool_subjects(&["events", "the audit log"])
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
+        .erases(&sql::ERASE_CHANGES)
         .build()
 }
 
@@ -238,6 +251,17 @@ impl Memberships for Members {
         account: AccountId,
     ) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
         Box::pin(async move { Ok(sql::account(tx, account).await?.map(|row| row.plan)) })
+    }
+
+    fn statuses<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        accounts: Vec<AccountId>,
+    ) -> BoxFuture<'a, Result<Vec<(AccountId, bool)>, StoreError>> {
+        Box::pin(async move {
+            let rows = sql::statuses(tx, accounts).await?;
+            Ok(rows.into_iter().map(|row| (row.id, row.status == AccountStatus::Active)).collect())
+        })
     }
 
     fn lock<'a>(

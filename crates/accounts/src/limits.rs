@@ -25,6 +25,11 @@ pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
 /// Rows that are erased in one transaction.
 pub const ERASURE_ROWS: i64 = 500;
 
+/// Accounts that a service is told of at once.
+pub const COPIES_MAX: i64 = 200;
+/// Changes of accounts that are given a number at once: more than are told of.
+pub const NUMBERED_CHANGES: i64 = 1_000;
+
 /// How many teams on the first plan one person may own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreeTeamsPerPerson(pub u16);

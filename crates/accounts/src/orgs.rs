@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::account::Account;
+use crate::copies::note_change;
 use crate::model::{self, AccountChange};
 use crate::{AccountKind, AccountStatus, Accounts, limits, sql};
 
@@ -109,6 +110,7 @@ impl Operation for UpdateOrg {
         if renamed || self.slug.as_ref().is_some_and(|slug| *slug != found.slug) {
             let change = AccountChange { name: self.name, slug: self.slug };
             sql::update_account(ctx.tx().await?, id, &change).await.on_conflict(slug_taken)?;
+            note_change(ctx, id).await?;
             ctx.audit("account.updated", &id)?;
         }
         match self.status.as_deref() {
@@ -119,6 +121,7 @@ impl Operation for UpdateOrg {
                     return Err(Problem::failed_precondition("NOT_ERASING", "accounts", message, []));
                 }
                 accounts.directory.set_closed(ctx.tx().await?, id, false, now).await?;
+                note_change(ctx, id).await?;
                 ctx.audit("account.kept", &id)?;
             }
             Some(_) => return Err(Problem::field("status", "can only be set to `active`")),
@@ -162,6 +165,7 @@ impl Operation for DeleteOrg {
         }
         if sql::erase_account(ctx.tx().await?, id, now + limits::ERASURE_GRACE).await? {
             accounts.directory.set_closed(ctx.tx().await?, id, true, now).await?;
+            note_change(ctx, id).await?;
             ctx.audit("account.erasing", &id)?;
         }
         account(ctx, id).await

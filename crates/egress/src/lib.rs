@@ -201,7 +201,11 @@ impl Egress {
 }
 
 /// How a client of this process speaks TLS: with which roots, and which protocols it offers, the preferred one first.
-#[expect(clippy::expect_used, reason = "the provider named here speaks every version that rustls asks for")]
+#[expect(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "the provider named here speaks every version that rustls asks for"
+)]
 pub fn tls_client(roots: RootCertStore, protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()

@@ -50,7 +50,7 @@ impl EntryPoint {
         let (one, lists): (&[&'static str], &[&[&'static str]]) = match (self, &spec.access) {
             (Self::Tool, _) => (spec.tool_scopes(), &[]),
             (Self::Api, Access::AnyOf(lists)) => (&[], lists),
-            (Self::Api, Access::Scope(scope)) => (std::slice::from_ref(scope), &[]),
+            (Self::Api, Access::Scope(scope) | Access::Service(scope)) => (std::slice::from_ref(scope), &[]),
             (Self::Api, Access::Open | Access::AnyToken | Access::Person) => (&[], &[]),
         };
         let alone = lists.is_empty().then_some(one);
@@ -75,13 +75,20 @@ impl Engine {
         caller: Arc<Caller>,
         path: &Fields,
     ) -> Result<Admission, Problem> {
-        if let Some(scope) = entry_point.missing(spec, &caller).first() {
+        let is_service = caller.service().is_some();
+        let missing = entry_point.missing(spec, &caller);
+        if let Some(scope) = missing.first().filter(|_| !(is_service && spec.services)) {
             return Err(Problem::new(Code::Forbidden, format!("The token lacks the scope `{scope}`."))
                 .with_info("SCOPE_REQUIRED", "gateway", [("scope", (*scope).to_owned())]));
         }
         if spec.access == Access::Person && !caller.is_person() {
             let words = "Only a person may do this, signed in to the console.";
             return Err(Problem::new(Code::Forbidden, words).with_info("PERSON_REQUIRED", "gateway", []));
+        }
+        // A person holds every scope by their role, but is no service.
+        if matches!(spec.access, Access::Service(_)) && !is_service {
+            let words = "Only a service may do this, with a credential that the operator made for it.";
+            return Err(Problem::new(Code::Forbidden, words).with_info("SERVICE_REQUIRED", "gateway", []));
         }
         let account = match path.get(ACCOUNT_VARIABLE) {
             Some(named) => Some(account_id(named)?),
@@ -102,7 +109,8 @@ impl Engine {
         tx: Option<&mut Tx>,
     ) -> Result<(), Problem> {
         let role = match caller.kind {
-            CallerKind::Service => Some(Role::Owner),
+            // The platform and its operator act anywhere; a service that calls with a token acts in no account.
+            CallerKind::Service => caller.scopes.is_none().then_some(Role::Owner),
             CallerKind::Client => (caller.org == Some(account)).then_some(Role::Owner),
             // An app acts in the account that the person chose for it, and in no other.
             CallerKind::Person if caller.scopes.is_some() && caller.org != Some(account) => None,

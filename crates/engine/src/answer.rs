@@ -29,11 +29,13 @@ pub struct Output {
     pub next_page_token: Option<String>,
     /// The code whose status goes with it, when that is not success.
     pub refused: Option<Code>,
+    /// What the `ETag` is made of, where that is not the whole answer.
+    pub tagged: Option<Bytes>,
 }
 
 impl From<Body> for Output {
     fn from(body: Body) -> Self {
-        Self { body, next_page_token: None, refused: None }
+        Self { body, next_page_token: None, refused: None, tagged: None }
     }
 }
 
@@ -198,6 +200,6 @@ impl<T: Serialize + JsonSchema + Send> Answer for Page<T> {
         // The token is base64, so it needs no escapes.
         let token = next_page_token.as_deref().unwrap_or_default();
         body.extend(format!("],\"next_page_token\":\"{token}\"}}").into_bytes());
-        Ok(Output { body: Body::Json(body.into()), next_page_token, refused: None })
+        Ok(Output { next_page_token, ..Body::Json(body.into()).into() })
     }
 }

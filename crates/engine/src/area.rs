@@ -16,6 +16,7 @@ pub struct Area {
     /// The area's name.
     pub name: &'static str,
     pub(crate) scopes: Vec<Scope>,
+    pub(crate) service_scopes: Vec<Scope>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) events: Vec<EventType>,
     pub(crate) jobs: Vec<jobs::Entry>,
@@ -40,6 +41,7 @@ impl Area {
         let area = Self {
             name,
             scopes: Vec::new(),
+            service_scopes: Vec::new(),
             entries: Vec::new(),
             events: Vec::new(),
             jobs: Vec::new(),
@@ -60,6 +62,13 @@ impl<S: Send + Sync + 'static> AreaBuilder<S> {
     #[must_use]
     pub fn scope(mut self, name: &'static str, description: &'static str) -> Self {
         self.area.scopes.push(Scope { name, description });
+        self
+    }
+
+    /// Adds a scope of services' own tokens: it is offered to nobody, and no key, app or person can hold it.
+    #[must_use]
+    pub fn service_scope(mut self, name: &'static str, description: &'static str) -> Self {
+        self.area.service_scopes.push(Scope { name, description });
         self
     }
 

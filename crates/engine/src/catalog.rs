@@ -15,6 +15,8 @@ use crate::{Entry, EntryPoint, EventType, Method, RegistryError, Scope, Scopes, 
 pub struct CatalogPart {
     /// Scopes, in the order in which they are shown.
     pub scopes: Vec<Scope>,
+    /// Scopes of services' own tokens, which nobody else can hold.
+    pub service_scopes: Vec<Scope>,
     /// Operations.
     pub entries: Vec<Arc<Entry>>,
     /// Event types.
@@ -27,6 +29,7 @@ pub struct Catalog {
     /// Grows with each change.
     pub generation: u64,
     scopes: Scopes,
+    service_scopes: Scopes,
     entries: Vec<Arc<Entry>>,
     names: HashMap<&'static str, Arc<Entry>>,
     events: Vec<EventType>,
@@ -41,6 +44,7 @@ impl Catalog {
         let mut catalog = Self { generation, ..Self::default() };
         for part in parts {
             catalog.scopes.extend(part.scopes);
+            catalog.service_scopes.extend(part.service_scopes);
             catalog.entries.extend(part.entries);
             catalog.events.extend(part.events);
         }
@@ -53,7 +57,8 @@ impl Catalog {
 
     fn check(&self) -> Result<(), RegistryError> {
         let mut scopes = BTreeSet::new();
-        if let Some(twice) = self.scopes.iter().find(|scope| !scopes.insert(scope.name)) {
+        let mut all = self.scopes.iter().chain(self.service_scopes.iter());
+        if let Some(twice) = all.find(|scope| !scopes.insert(scope.name)) {
             return Err(RegistryError(format!("two areas bring the scope {}", twice.name)));
         }
         let mut names = BTreeSet::new();
@@ -88,6 +93,11 @@ impl Catalog {
     /// Every scope there is.
     pub fn scopes(&self) -> &Scopes {
         &self.scopes
+    }
+
+    /// Every scope of services' own tokens, which nobody else can hold.
+    pub fn service_scopes(&self) -> &Scopes {
+        &self.service_scopes
     }
 
     /// Every operation, by path and method.

@@ -78,15 +78,17 @@ pub struct Reply {
     pub replayed: bool,
     /// The token of the next page.
     pub next_page_token: Option<String>,
+    /// What the `ETag` is made of, where that is not the whole answer.
+    pub tagged: Option<Bytes>,
     /// What it cost the database.
     pub queries: Queries,
 }
 
 impl Reply {
     fn new(output: Output, queries: Queries) -> Self {
-        let Output { body, next_page_token, refused } = output;
+        let Output { body, next_page_token, refused, tagged } = output;
         let refused = refused.map(|code| (code, None));
-        Self { body, refused, replayed: false, next_page_token, queries }
+        Self { body, refused, replayed: false, next_page_token, tagged, queries }
     }
 
     /// The text of an answer that is JSON; any other answer cannot be given where this is asked.
@@ -118,8 +120,8 @@ impl Reply {
             Some(account) => Some(account.parse().ok()?),
         };
         let body = Body::Json(Bytes::copy_from_slice(&kept[end + 1..]));
-        let reply =
-            Self { body, refused, replayed: true, next_page_token: None, queries: Queries::default() };
+        let queries = Queries::default();
+        let reply = Self { body, refused, replayed: true, next_page_token: None, tagged: None, queries };
         Some((reply, account))
     }
 }

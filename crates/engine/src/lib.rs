@@ -44,7 +44,7 @@ pub use answer::{ANSWER_BYTES_MAX, Answer, AnswerKind, Body, ByteSource, BytesAn
 pub use area::{Area, AreaBuilder};
 pub use blobs::blobs_area;
 pub use catalog::{Catalog, CatalogPart};
-pub use ctx::{Ctx, LockedAccount};
+pub use ctx::{Ctx, EVENT_BYTES_MAX, LockedAccount, Publication};
 pub use dispatch::{
     Call, CallOptions, OPERATION_TIME_MAX, Reply, cancelled, dispatch, log_failure, timed_out,
 };

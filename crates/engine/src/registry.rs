@@ -71,6 +71,7 @@ impl Registry {
         for area in std::iter::once(own).chain(areas) {
             registry.areas.push(area.name);
             of_areas.scopes.extend(area.scopes);
+            of_areas.service_scopes.extend(area.service_scopes);
             of_areas.entries.extend(area.entries.into_iter().map(Arc::new));
             of_areas.events.extend(area.events);
             registry.probes.extend(area.probe.map(|probe| (area.name, probe)));

@@ -43,6 +43,8 @@ pub enum Access {
     Scope(&'static str),
     /// Keys, API tokens and apps that hold every scope of one of these lists, and persons.
     AnyOf(&'static [&'static [&'static str]]),
+    /// Services alone, whose token holds the scope of this name.
+    Service(&'static str),
     /// Persons alone, by their role.
     Person,
 }
@@ -83,6 +85,8 @@ pub struct Spec {
     pub path: &'static str,
     /// Who may call it.
     pub access: Access,
+    /// May every service call it too, whatever its token holds?
+    pub services: bool,
     /// The least role of a person in the account.
     pub role: Role,
     /// What a call costs; `None` for health and documents, which are free.
@@ -128,6 +132,7 @@ impl Spec {
             method,
             path,
             access: Access::AnyToken,
+            services: false,
             role: Role::Member,
             category: None,
             units: None,
@@ -174,6 +179,20 @@ impl Spec {
     #[must_use]
     pub const fn scope(mut self, scope: &'static str) -> Self {
         self.access = Access::Scope(scope);
+        self
+    }
+
+    /// For services alone, whose token holds the scope of that name, which an area must bring.
+    #[must_use]
+    pub const fn service(mut self, scope: &'static str) -> Self {
+        self.access = Access::Service(scope);
+        self
+    }
+
+    /// For services too, whatever their token holds: the operation acts in no account.
+    #[must_use]
+    pub const fn also_services(mut self) -> Self {
+        self.services = true;
         self
     }
 
@@ -286,7 +305,7 @@ impl Spec {
     pub const fn required_scope(&self) -> Option<&'static str> {
         match self.access {
             Access::Scope(scope) => Some(scope),
-            Access::Open | Access::AnyToken | Access::AnyOf(_) | Access::Person => None,
+            Access::Open | Access::AnyToken | Access::AnyOf(_) | Access::Service(_) | Access::Person => None,
         }
     }
 

@@ -33,24 +33,35 @@ pub(crate) struct Actor {
     pub(crate) request_id: String,
 }
 
-/// Most changes make two events.
-static INSERT_EVENTS: BulkStatement = BulkStatement::new(
-    "insert into events (account_id, sequence, id, type, occurred_at, data) values",
-    concat!("($1, ", number_behind!(), ", $a, $c, $2, $d)"),
-    "",
-)
-.every_size_up_to(3);
+/// Inserts events of the account `$1`.
+macro_rules! insert_events {
+    () => {
+        BulkStatement::new(
+            "insert into events (account_id, sequence, id, type, occurred_at, data) values",
+            concat!("($1, ", number_behind!(), ", $a, $c, $d, $e)"),
+            "",
+        )
+    };
+}
+
+/// Most changes make two events,
+static INSERT_FEW_EVENTS: BulkStatement = insert_events!().every_size_up_to(FEW_EVENTS);
+const FEW_EVENTS: usize = 3;
+/// and what a service publishes is many at once.
+static INSERT_EVENTS: BulkStatement = insert_events!();
 
 /// Inserts the events of one account, whose numbers were taken.
 pub(crate) async fn insert_events(
     tx: &mut Tx,
     account: AccountId,
-    now: Timestamp,
     events: &[NewEvent],
 ) -> Result<(), StoreError> {
-    let row =
-        |event: &NewEvent| args![event.id, event.behind, event.event_type.to_owned(), event.data.clone()];
-    INSERT_EVENTS.run(tx, args![account, now], events.iter().map(row).collect()).await
+    let row = |event: &NewEvent| {
+        let (event_type, data) = (event.event_type.to_string(), event.data.clone());
+        args![event.id, event.behind, event_type, event.occurred_at, data]
+    };
+    let insert = if events.len() > FEW_EVENTS { &INSERT_EVENTS } else { &INSERT_FEW_EVENTS };
+    insert.run(tx, args![account], events.iter().map(row).collect()).await
 }
 
 static INSERT_AUDIT: BulkStatement = BulkStatement::new(

@@ -50,13 +50,8 @@ impl Frame {
     }
 
     /// An event that was just committed.
-    pub(crate) fn from_committed(
-        account: AccountId,
-        now: Timestamp,
-        sequence: i64,
-        event: &NewEvent,
-    ) -> Arc<Self> {
-        Self::new(account, sequence, event.id, event.event_type, now, &event.data)
+    pub(crate) fn from_committed(account: AccountId, sequence: i64, event: &NewEvent) -> Arc<Self> {
+        Self::new(account, sequence, event.id, &event.event_type, event.occurred_at, &event.data)
     }
 
     /// An event that was read from the log.

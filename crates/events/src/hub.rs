@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dashmap::DashMap;
 use portico_engine::Engine;
 use portico_engine::ports::{NewEvent, Streams};
-use portico_kernel::{AccountId, Timestamp};
+use portico_kernel::AccountId;
 use portico_store::{Listener, StoreError};
 use tokio::sync::{Notify, Semaphore, watch};
 
@@ -135,14 +135,7 @@ impl Streams for Hub {
         self.channels.contains_key(&account)
     }
 
-    fn committed(
-        &self,
-        engine: &Arc<Engine>,
-        account: AccountId,
-        last: i64,
-        now: Timestamp,
-        events: &[NewEvent],
-    ) {
+    fn committed(&self, engine: &Arc<Engine>, account: AccountId, last: i64, events: &[NewEvent]) {
         if let Some(reports) = &self.reports {
             let mut heads = reports.heads.lock().unwrap_or_else(PoisonError::into_inner);
             let head = heads.entry(account).or_insert(last);
@@ -156,7 +149,7 @@ impl Streams for Hub {
             channel.report_last(engine, &self.readers, last);
         } else {
             let frames =
-                events.iter().map(|event| Frame::from_committed(account, now, last - event.behind, event));
+                events.iter().map(|event| Frame::from_committed(account, last - event.behind, event));
             channel.committed(engine, &self.readers, frames.collect());
         }
     }

@@ -10,7 +10,6 @@ use portico_engine::{
     dispatch, log_failure,
 };
 use portico_events::StreamParams;
-use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::{AccountId, Code, Problem, seconds};
 use portico_metering::Metering;
@@ -35,7 +34,7 @@ pub(crate) struct Calls {
     pub(crate) stopping: Stopping,
     pub(crate) connections: Arc<Connections>,
     metering: Arc<Metering>,
-    tokens: Tokens,
+    tokens: Arc<Tokens>,
 }
 
 /// A call by name, on a connection that stays.
@@ -51,19 +50,19 @@ pub(crate) struct RpcCall<'a> {
 impl Calls {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        identity: Arc<Identity>,
-        metering: Arc<Metering>,
+        tokens: Arc<Tokens>,
         connections: Arc<Connections>,
         metrics: Arc<Metrics>,
         stopping: Stopping,
     ) -> Self {
-        let tokens = Tokens::new(identity, metering.clone());
-        Self { engine, metrics, stopping, connections, metering, tokens }
+        let (known, verified) = metrics.tokens();
+        tokens.count(known, verified);
+        Self { engine, metrics, stopping, connections, metering: tokens.metering.clone(), tokens }
     }
 
     /// Who sends these headers to the tools of assistants.
     pub(crate) async fn authenticate_assistant(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
-        self.tokens.authenticate_headers(&self.engine, &self.metrics, headers).await
+        self.tokens.authenticate_headers(&self.engine, headers).await
     }
 
     /// Who sends these headers to the API.
@@ -73,7 +72,7 @@ impl Calls {
 
     /// Who sends that token to the API.
     pub(crate) async fn authenticate(&self, token: &str) -> Result<Credential, Problem> {
-        self.tokens.authenticate(&self.engine, &self.metrics, token).await?.for_api()
+        self.tokens.authenticate(&self.engine, token).await?.for_api()
     }
 
     /// Is the credential that opened a connection still valid?

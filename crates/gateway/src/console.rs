@@ -16,15 +16,19 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use portico_engine::Engine;
-use portico_kernel::{Code, Problem, hex};
+use portico_kernel::{Brand, Code, Logo, Problem, hex};
 
 use crate::body::HttpBody;
 use crate::cors::Origins;
 use crate::incoming::{IncomingRequest, check_host};
 use crate::response::Refusal;
 
-/// The page itself, in the folder of the built files.
+/// The page itself, in the folder of the built files: as it is for the console, and for the reference, which begins with
+/// other files.
 const PAGE: &str = "/index.html";
+const REFERENCE_PAGE: &str = "/reference.html";
+/// Where the reference is.
+const REFERENCE: &str = "/reference";
 /// The files whose names hold a hash of what is in them.
 const HASHED: &str = "/assets/";
 const ETAG_BYTES: usize = 16;
@@ -33,6 +37,11 @@ const FOR_GOOD: HeaderValue = HeaderValue::from_static("public, max-age=31536000
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+/// Where the brand's colour and its logo are.
+const STYLE: &str = "/brand/style.css";
+const LOGO: &str = "/brand/logo";
+const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"/brand/style.css\" /></head>";
 
 /// What a binary without the console answers.
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
@@ -55,15 +64,17 @@ pub struct ConsoleFile {
     pub gzip: Option<&'static [u8]>,
 }
 
-/// The addresses that the console works with.
+/// What the console is told of this server.
 #[derive(Debug, Clone, Default)]
-pub struct ConsoleAddresses {
+pub struct ConsoleSettings {
     /// The API.
     pub base_url: String,
     /// The identity provider.
     pub auth_url: String,
     /// The console itself.
     pub console_url: String,
+    /// What it is called, and how it looks.
+    pub brand: Brand,
 }
 
 /// One body, in the encodings that there are.
@@ -74,12 +85,15 @@ struct Asset {
     brotli: Option<Bytes>,
     gzip: Option<Bytes>,
     is_hashed: bool,
+    /// Its own, where that is not the page's.
+    policy: Option<HeaderValue>,
 }
 
 /// Serves `{console_url}`.
 pub struct ConsoleServer {
     engine: Arc<Engine>,
     page: Asset,
+    reference: Asset,
     files: HashMap<&'static str, Asset>,
     policy: HeaderValue,
 }
@@ -109,11 +123,11 @@ fn origin(address: &str) -> String {
 }
 
 /// What the page may do: run its own files, and call the API and the identity provider.
-fn policy(addresses: &ConsoleAddresses) -> HeaderValue {
-    let api = origin(&addresses.base_url);
+fn policy(settings: &ConsoleSettings) -> HeaderValue {
+    let api = origin(&settings.base_url);
     // The address of the socket has a scheme of its own.
     let socket = api.replacen("http", "ws", 1);
-    let provider = origin(&addresses.auth_url);
+    let provider = origin(&settings.auth_url);
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
          connect-src 'self' {api} {socket} {provider}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -126,7 +140,7 @@ impl Asset {
     fn new(content_type: HeaderValue, bytes: Bytes) -> Self {
         let tag = hex(&digest(&SHA256, &bytes).as_ref()[..ETAG_BYTES]);
         let etag = HeaderValue::from_str(&format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"\""));
-        Self { content_type, etag, bytes, brotli: None, gzip: None, is_hashed: false }
+        Self { content_type, etag, bytes, brotli: None, gzip: None, is_hashed: false, policy: None }
     }
 
     fn of_file(file: &ConsoleFile) -> Self {
@@ -139,13 +153,20 @@ impl Asset {
     }
 
     /// The page with this server's addresses in it.
-    fn of_page(files: &[ConsoleFile], addresses: &ConsoleAddresses) -> Self {
-        let page = files.iter().find(|file| file.path == PAGE);
+    fn of_page(files: &[ConsoleFile], path: &str, settings: &ConsoleSettings) -> Self {
+        let page = files.iter().find(|file| file.path == path);
         let text = page.map_or(NOT_BUILT.into(), |file| String::from_utf8_lossy(file.bytes));
+        let brand = &settings.brand;
         let text = text
-            .replace("%base_url%", &escaped(&addresses.base_url))
-            .replace("%auth_url%", &escaped(&addresses.auth_url))
-            .replace("%console_url%", &escaped(&addresses.console_url));
+            .replace("%base_url%", &escaped(&settings.base_url))
+            .replace("%auth_url%", &escaped(&settings.auth_url))
+            .replace("%console_url%", &escaped(&settings.console_url));
+        let text = text
+            .replace("%brand_name%", &escaped(&brand.name))
+            .replace("%support_url%", &escaped(&brand.support_url))
+            .replace("%terms_url%", &escaped(&brand.terms_url));
+        // It stands in the head, and only where it says something, because the page waits for it.
+        let text = if brand.accent.is_some() { text.replace("</head>", STYLE_LINK) } else { text };
         Self::new(HTML, Bytes::from(text))
     }
 
@@ -167,6 +188,7 @@ impl Asset {
         headers.insert(CONTENT_TYPE, self.content_type.clone());
         headers.insert(ETAG, self.etag.clone());
         headers.insert(CACHE_CONTROL, if self.is_hashed { FOR_GOOD } else { ASK_AGAIN });
+        headers.extend(self.policy.clone().map(|policy| (CONTENT_SECURITY_POLICY, policy)));
         headers.append(VARY, HeaderValue::from_static("accept-encoding"));
         let has = asked.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok()).any(|tags| {
             tags.split(',').any(|tag| tag.trim().trim_start_matches("W/").as_bytes() == self.etag.as_bytes())
@@ -181,17 +203,25 @@ impl Asset {
 }
 
 impl ConsoleServer {
-    /// The listener of these files, which work with these addresses.
-    pub fn new(engine: Arc<Engine>, files: &[ConsoleFile], addresses: &ConsoleAddresses) -> Self {
+    /// The listener of these files, which work with these settings.
+    pub fn new(engine: Arc<Engine>, files: &[ConsoleFile], settings: &ConsoleSettings) -> Self {
+        let Brand { logo, .. } = &settings.brand;
+        let style = Asset::new(content_type(STYLE), Bytes::from(settings.brand.style()));
+        let logo = Asset {
+            policy: Some(HeaderValue::from_static(Logo::POLICY)),
+            ..Asset::new(HeaderValue::from_static(logo.content_type), Bytes::from(logo.bytes.to_vec()))
+        };
         Self {
             engine,
-            page: Asset::of_page(files, addresses),
+            page: Asset::of_page(files, PAGE, settings),
+            reference: Asset::of_page(files, REFERENCE_PAGE, settings),
             files: files
                 .iter()
-                .filter(|file| file.path != PAGE)
+                .filter(|file| file.path != PAGE && file.path != REFERENCE_PAGE)
                 .map(|file| (file.path, Asset::of_file(file)))
+                .chain([(STYLE, style), (LOGO, logo)])
                 .collect(),
-            policy: policy(addresses),
+            policy: policy(settings),
         }
     }
 
@@ -201,7 +231,7 @@ impl ConsoleServer {
         let result = self.find(&incoming.parts).map(|asset| asset.answer(&incoming.parts.headers));
         let mut response = incoming.finish(result, &Origins::default());
         let headers = response.headers_mut();
-        headers.insert(CONTENT_SECURITY_POLICY, self.policy.clone());
+        headers.entry(CONTENT_SECURITY_POLICY).or_insert_with(|| self.policy.clone());
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
         headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
@@ -220,7 +250,11 @@ impl ConsoleServer {
             None if path.starts_with(HASHED) => {
                 Err(Problem::new(Code::NotFound, "There is no such file.").into())
             }
-            None => Ok(&self.page),
+            None => {
+                let rest = path.strip_prefix(REFERENCE);
+                let is_reference = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+                Ok(if is_reference { &self.reference } else { &self.page })
+            }
         }
     }
 }
@@ -231,12 +265,13 @@ mod tests {
 
     #[test]
     fn the_policy_names_origins_and_no_paths() {
-        let addresses = ConsoleAddresses {
+        let settings = ConsoleSettings {
             base_url: "https://api.example/platform".to_owned(),
             auth_url: "https://auth.example".to_owned(),
             console_url: "https://console.example".to_owned(),
+            ..ConsoleSettings::default()
         };
-        let policy = policy(&addresses);
+        let policy = policy(&settings);
         let policy = policy.to_str().unwrap();
         assert!(
             policy.contains("connect-src 'self' https://api.example wss://api.example https://auth.example;")
@@ -253,7 +288,7 @@ mod tests {
             gzip: None,
         }];
         let base_url = "http://a.test/\"><script>".to_owned();
-        let page = Asset::of_page(&FILES, &ConsoleAddresses { base_url, ..ConsoleAddresses::default() });
+        let page = Asset::of_page(&FILES, PAGE, &ConsoleSettings { base_url, ..ConsoleSettings::default() });
         let text = String::from_utf8(page.bytes.to_vec()).unwrap();
         assert_eq!(text, "<meta name=\"base-url\" content=\"http://a.test/&quot;&gt;&lt;script&gt;\">");
     }

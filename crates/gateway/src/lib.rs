@@ -5,7 +5,7 @@
 //! `x-request-id`; `edge.rs` sees to it even for what is not HTTP enough to reach a handler.
 //!
 //! Modules import downwards only: bytes (`tls`, `transport`, `edge`, `http2`, `incoming`, `response`), then calls (`scope`, `calls`,
-//! `connections`), then protocols (`sse`, `socket`, `mqtt`, `mcp`), then `rest` and `server`, which know them all.
+//! `connections`, `verify`), then protocols (`sse`, `socket`, `mqtt`, `mcp`), then `rest` and `server`, which know them all.
 //!
 //! Invariant: this is the only crate that opens sockets to callers, and no area behind it sees a token.
 
@@ -53,13 +53,14 @@ mod transport;
 mod turns;
 mod unread;
 mod upgrade;
+mod verify;
 mod websocket;
 
 pub use auth::AuthServer;
 pub use body::HttpBody;
 pub use connection_limits::{ConnectionLimits, ConnectionSettings};
 pub use connections::Connections;
-pub use console::{ConsoleAddresses, ConsoleFile, ConsoleServer};
+pub use console::{ConsoleFile, ConsoleServer, ConsoleSettings};
 pub use cors::Origins;
 pub use incoming::Stopping;
 pub use listener::Handler;
@@ -70,4 +71,5 @@ pub use rest::{Gateway, Tables};
 pub use routes::RouteError;
 pub use server::{serve, serve_mqtt};
 pub use tls::{Certificate, Certificates, Tls};
+pub use tokens::Tokens;
 pub use transport::PeerAddress;

@@ -184,12 +184,9 @@ impl Metrics {
         self.windows.observe(f64::from(used) / f64::from(status.limit.max(1)));
     }
 
-    pub(crate) fn token_known(&self, known: bool) {
-        if known {
-            self.known.inc()
-        } else {
-            self.verified.inc()
-        };
+    /// The counters of tokens that were known, and of those that were verified.
+    pub(crate) fn tokens(&self) -> (Counter, Counter) {
+        (self.known.clone(), self.verified.clone())
     }
 }
 

@@ -278,9 +278,14 @@ impl Operation for GetDocument {
     type Answer = Document;
 
     async fn run(self, platform: &Platform, ctx: &mut Ctx) -> Result<Document, Problem> {
+        let scopes = ctx.caller().scopes.clone();
+        if ctx.caller().service().is_some() && self.account.is_none() {
+            // It belongs to no account, and is on no plan.
+            let cut = Cut { plan: "service".to_owned(), account: String::new(), scopes };
+            return Ok(Document(platform.documents.get(&ctx.engine().registry.catalog(), cut)?));
+        }
         let account = ctx.account(self.account).await?;
         let plan = ctx.plan(account).await?;
-        let scopes = ctx.caller().scopes.clone();
         let cut = Cut { plan, account: account.to_string(), scopes };
         Ok(Document(platform.documents.get(&ctx.engine().registry.catalog(), cut)?))
     }

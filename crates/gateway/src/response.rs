@@ -156,15 +156,15 @@ pub(crate) fn from_reply(
         response.headers_mut().extend(HeaderValue::from_str(&link).ok().map(|link| (LINK, link)));
     }
     if entry.spec.etag && response.status() == StatusCode::OK {
-        tag(entry, &parts.headers, &mut response);
+        let hash = digest(&SHA256, reply.tagged.as_ref().unwrap_or(response.body()));
+        tag(entry, &parts.headers, &mut response, hash.as_ref());
     }
     Ok(response)
 }
 
 /// Adds the `ETag`; whoever has the answer already gets 304 instead.
-fn tag(entry: &Entry, asked: &HeaderMap, response: &mut Response<Bytes>) {
-    let hash = digest(&SHA256, response.body());
-    let tag = format!("\"{}\"", hex(&hash.as_ref()[..ETAG_BYTES]));
+fn tag(entry: &Entry, asked: &HeaderMap, response: &mut Response<Bytes>, hash: &[u8]) {
+    let tag = format!("\"{}\"", hex(&hash[..ETAG_BYTES]));
     let has = asked.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok()).any(|tags| {
         tags.split(',').map(str::trim).any(|known| known == "*" || known.trim_start_matches("W/") == tag)
     });

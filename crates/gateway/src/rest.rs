@@ -13,9 +13,7 @@ use portico_engine::{
     Access, Admission, Body, Call, CallOptions, Catalog, Engine, Entry, EntryPoint, Protocol, Reply,
     RequestBody,
 };
-use portico_identity::Identity;
 use portico_kernel::{Code, Problem};
-use portico_metering::Metering;
 
 use crate::body::HttpBody;
 use crate::calls::{Calls, NO_FIELDS};
@@ -30,6 +28,7 @@ use crate::party::Party;
 use crate::response::{self, Refusal};
 use crate::routes::{Methods, Route, RouteError, Routes};
 use crate::scope::CallScope;
+use crate::tokens::Tokens;
 use crate::transport::{Refusals, Transport};
 use crate::upgrade::{self, SocketPeer};
 use crate::{Metrics, bytes_answer, message, sse};
@@ -52,16 +51,15 @@ impl Gateway {
     /// The gateway of everything in the engine's registry.
     pub fn new(
         engine: Arc<Engine>,
-        identity: Arc<Identity>,
-        metering: Arc<Metering>,
+        tokens: Arc<Tokens>,
         connections: Arc<Connections>,
         origins: Origins,
         metrics: Arc<Metrics>,
         stopping: Stopping,
     ) -> Result<Self, RouteError> {
         let routes = ArcSwap::from_pointee(Routes::new(&engine.registry.catalog())?);
-        let provider = identity.clone();
-        let calls = Arc::new(Calls::new(engine, identity, metering, connections, metrics, stopping));
+        let provider = tokens.identity.clone();
+        let calls = Arc::new(Calls::new(engine, tokens, connections, metrics, stopping));
         let mcp = Arc::new(Mcp::new(&calls, &provider, &origins)?);
         Ok(Self { calls, mcp, origins, routes })
     }

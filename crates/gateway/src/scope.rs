@@ -97,8 +97,8 @@ impl CallScope {
     }
 
     /// The name of the account's plan; empty where it is not known.
-    pub(crate) fn plan(&self) -> &'static str {
-        self.metered.as_ref().map_or("", |metered| metered.plan())
+    pub(crate) fn plan(&self) -> Arc<str> {
+        self.metered.as_ref().map_or_else(|| "".into(), |metered| metered.plan())
     }
 
     /// Notes what the operation came to.

@@ -1,7 +1,7 @@
 //! Tokens into callers, without a database when warm.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use http::HeaderMap;
@@ -11,10 +11,10 @@ use portico_identity::Identity;
 use portico_identity::verify::refused;
 use portico_kernel::Problem;
 use portico_metering::Metering;
+use prometheus_client::metrics::counter::Counter;
 use quick_cache::Equivalent;
 use quick_cache::sync::Cache;
 
-use crate::Metrics;
 use crate::credential::Credential;
 
 /// How many verified tokens are remembered.
@@ -24,9 +24,11 @@ const TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// Verifies tokens and remembers those that were good, whole. Every use asks whether the token has ended or was revoked
 /// since.
-pub(crate) struct Tokens {
-    identity: Arc<Identity>,
-    metering: Arc<Metering>,
+pub struct Tokens {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) metering: Arc<Metering>,
+    /// Counts tokens that were known, and those that were verified.
+    counters: OnceLock<(Counter, Counter)>,
     cache: Cache<GoodToken, Credential>,
 }
 
@@ -75,27 +77,27 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 }
 
 impl Tokens {
-    pub(crate) fn new(identity: Arc<Identity>, metering: Arc<Metering>) -> Self {
-        Self { identity, metering, cache: Cache::new(TOKENS_MAX) }
+    /// None are known yet.
+    pub fn new(identity: Arc<Identity>, metering: Arc<Metering>) -> Self {
+        Self { identity, metering, counters: OnceLock::new(), cache: Cache::new(TOKENS_MAX) }
+    }
+
+    /// From here on it counts what it does.
+    pub(crate) fn count(&self, known: Counter, verified: Counter) {
+        let _ = self.counters.set((known, verified));
     }
 
     /// Who sends these headers; 401 without a valid token.
     pub(crate) async fn authenticate_headers(
         &self,
         engine: &Engine,
-        metrics: &Metrics,
         headers: &HeaderMap,
     ) -> Result<Credential, Problem> {
-        self.authenticate(engine, metrics, bearer_token(headers)?.ok_or_else(refused)?).await
+        self.authenticate(engine, bearer_token(headers)?.ok_or_else(refused)?).await
     }
 
     /// Who holds that token; 401 when it is not valid.
-    pub(crate) async fn authenticate(
-        &self,
-        engine: &Engine,
-        metrics: &Metrics,
-        token: &str,
-    ) -> Result<Credential, Problem> {
+    pub(crate) async fn authenticate(&self, engine: &Engine, token: &str) -> Result<Credential, Problem> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(refused());
         }
@@ -103,13 +105,17 @@ impl Tokens {
         if let Some(credential) = self.cache.get(&sent) {
             let now = engine.clock.now();
             if self.identity.is_valid(credential.verified(), now)? {
-                metrics.token_known(true);
+                self.counters.get().inspect(|(known, _)| {
+                    known.inc();
+                });
                 self.identity.note_use(credential.verified(), now);
                 return Ok(credential);
             }
             self.cache.remove(&sent);
         }
-        metrics.token_known(false);
+        self.counters.get().inspect(|(_, verified)| {
+            verified.inc();
+        });
         // Boxed, because the way through the database is large and seldom taken.
         let verifying = Box::pin(self.identity.verify(engine, token));
         let verified = tokio::time::timeout(engine.operation_time_max, verifying).await;

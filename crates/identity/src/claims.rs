@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portico_kernel::{AccountId, Caller, CallerKey, CallerKind, Role, ScopeSet, Timestamp};
+use portico_kernel::{AccountId, Caller, CallerKey, CallerKind, Role, ScopeSet, ServiceKeyId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The audience of the API.
@@ -124,6 +124,12 @@ impl Claims {
         let kind = CallerKind::parse(&self.kind)?;
         let scopes = self.scope.as_deref().map(ScopeSet::from);
         if scopes.is_none() && kind != CallerKind::Person {
+            return None;
+        }
+        // A service is known by its name, and acts in no account.
+        if kind == CallerKind::Service
+            && (self.sub.parse::<ServiceKeyId>().is_err() || self.name.is_none() || self.org.is_some())
+        {
             return None;
         }
         let parent = self.parent;

@@ -27,6 +27,7 @@ mod people;
 mod resource;
 mod revocations;
 mod secret;
+mod services;
 mod signing;
 mod sql;
 mod uses;
@@ -37,7 +38,8 @@ use std::time::Duration;
 
 use portico_egress::{Egress, Networks};
 use portico_engine::Area;
-use portico_engine::ports::{Enrolment, Mailer};
+use portico_engine::ports::{ConfiguredServices, Enrolment, Mailer};
+use portico_kernel::Brand;
 use portico_webauthn::RelyingParty;
 use url::Url;
 
@@ -49,9 +51,11 @@ pub use oauth::client::NewApp;
 pub use oauth::refresh::RefreshTokenDays;
 pub use people::{CreatedPerson, NewPerson, People};
 pub use revocations::{RefreshRevocations, Revocations};
+pub use services::{CreatedServiceKey, ServiceKey};
 pub use signing::{SigningKeyInfo, SigningKeys};
 pub use uses::Uses;
 
+use http::brand::BrandFiles;
 use http::write_limits::WriteLimits;
 use key_cache::KeyCache;
 use people::password::Passwords;
@@ -74,6 +78,10 @@ pub struct Setup {
     pub enrolment: Arc<dyn Enrolment>,
     /// Sends mail.
     pub mailer: Arc<dyn Mailer>,
+    /// What the pages are called, and how they look.
+    pub brand: Brand,
+    /// Knows which services there are.
+    pub services: Arc<dyn ConfiguredServices>,
 }
 
 /// What the area holds.
@@ -94,6 +102,9 @@ pub struct Identity {
     egress: Egress,
     enrolment: Arc<dyn Enrolment>,
     mailer: Arc<dyn Mailer>,
+    brand: Brand,
+    brand_files: BrandFiles,
+    services: Arc<dyn ConfiguredServices>,
     key_cache: KeyCache,
     passwords: Passwords,
     write_limits: WriteLimits,
@@ -108,7 +119,7 @@ impl Identity {
         let origin = Url::parse(&setup.issuer).map(|url| url.origin().ascii_serialization());
         Self {
             issuer_origin: origin.unwrap_or_default(),
-            webauthn: RelyingParty::new("Portico", &setup.issuer),
+            webauthn: RelyingParty::new(&setup.brand.name, &setup.issuer),
             issuer: setup.issuer,
             base_url: setup.base_url,
             console_url: setup.console_url,
@@ -116,6 +127,9 @@ impl Identity {
             egress: setup.egress,
             enrolment: setup.enrolment,
             mailer: setup.mailer,
+            brand_files: BrandFiles::new(&setup.brand),
+            brand: setup.brand,
+            services: setup.services,
             keys: SigningKeys::default(),
             revocations: Revocations::default(),
             uses: Uses::default(),

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const KEYS_MAX: i64 = 10;
 /// Active API tokens of an account.
 pub const TOKENS_MAX: i64 = 20;
+/// Credentials of a service that are not revoked.
+pub const SERVICE_KEYS_MAX: i64 = 3;
 /// How many days an API token may live.
 pub const TOKEN_DAYS: [u16; 4] = [7, 30, 90, 365];
 /// How long a token lives that a key was exchanged for, or that a person holds.
@@ -111,6 +113,8 @@ pub const RECOVERY_CODES: usize = 10;
 pub const WRITES_WINDOW: Duration = Duration::from_mins(1);
 /// Writes of one person in it.
 pub const WRITES_OF_PERSON: usize = 30;
+/// How often in it one person may load the console anew: more often than anybody does, with many tabs.
+pub const CONSOLE_LOADS: usize = 120;
 /// Writes from one address in it, of IPv6 from one /64.
 pub const WRITES_FROM_ADDRESS: usize = 120;
 /// Writes from one /48 of IPv6 in it.

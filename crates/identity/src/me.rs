@@ -19,6 +19,7 @@ impl Operation for GetMe {
     const SPEC: Spec = Spec::get("identity.me.get", "/v1/me")
         .tool(Tool::new("identity_get_me", "See who the token is"))
         .scope("identity:read")
+        .also_services()
         .category(Category::Read);
     type Area = Identity;
     type Answer = Arc<Caller>;

@@ -29,7 +29,7 @@ impl Identity {
             authorization_servers: vec![self.issuer.clone()],
             scopes_supported: ASSISTANT_SCOPES.to_vec(),
             bearer_methods_supported: ["header"],
-            resource_name: "Portico",
+            resource_name: self.brand.name.clone(),
         }
     }
 }
@@ -46,7 +46,7 @@ pub(crate) struct Metadata {
     /// How a token is sent.
     bearer_methods_supported: [&'static str; 1],
     /// The name for people.
-    resource_name: &'static str,
+    resource_name: String,
 }
 
 /// Read how a client gets a token for the tools of assistants.

@@ -93,7 +93,7 @@ impl SigningKeys {
     /// Reads the keys; makes the first one where there is none.
     pub async fn load(&self, engine: &Engine) -> Result<(), Problem> {
         let mut tx = engine.db.write().await?;
-        sql::lock_signing_keys(&mut tx).await?;
+        sql::lock_issuer(&mut tx).await?;
         if sql::signing_keys(&mut tx).await?.is_empty() {
             create(engine, &mut tx, engine.clock.now()).await?;
         }
@@ -154,7 +154,7 @@ impl SigningKeys {
     pub async fn rotate(&self, engine: &Engine, wait: Duration) -> Result<SigningKeyInfo, Problem> {
         let now = engine.clock.now();
         let mut tx = engine.db.write().await?;
-        sql::lock_signing_keys(&mut tx).await?;
+        sql::lock_issuer(&mut tx).await?;
         let rows = sql::signing_keys(&mut tx).await?;
         if let Some(next) = rows.iter().find(|row| row.activates_at > now) {
             // In a hurry, the one that waits is brought forward.

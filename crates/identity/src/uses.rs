@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use portico_engine::{Engine, Job, JobOutcome};
-use portico_kernel::{Problem, Timestamp};
+use portico_kernel::{Problem, ServiceKeyId, Timestamp};
 
 use crate::{Identity, limits, sql};
 
@@ -41,7 +41,11 @@ impl Uses {
 async fn write(engine: &Engine, noted: &HashMap<String, Timestamp>) -> Result<(), Problem> {
     for (id, at) in noted {
         let mut tx = engine.db.write().await?;
-        sql::note_use(&mut tx, id, *at).await?;
+        if id.parse::<ServiceKeyId>().is_ok() {
+            sql::services::note_service_use(&mut tx, id, *at).await?;
+        } else {
+            sql::note_use(&mut tx, id, *at).await?;
+        }
         tx.commit().await?;
     }
     Ok(())

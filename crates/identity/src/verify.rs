@@ -44,6 +44,11 @@ pub struct VerifiedToken {
 }
 
 impl VerifiedToken {
+    /// Is it an API token, or what a key or a service's credential was exchanged for?
+    fn is_of_a_credential(&self) -> bool {
+        self.caller.key.is_some() || self.caller.service().is_some()
+    }
+
     /// The end of an API token, which is a credential itself.
     fn api_token_ends(&self) -> Option<Timestamp> {
         self.listed_until.map(|_| self.expires_at)
@@ -141,7 +146,7 @@ impl Identity {
     /// Notes that the key or API token is used, once a minute.
     pub fn note_use(&self, verified: &VerifiedToken, now: Timestamp) {
         let minute = now.as_seconds() / 60 * 60;
-        if verified.noted.swap(minute, Ordering::Relaxed) != minute && verified.caller.key.is_some() {
+        if verified.noted.swap(minute, Ordering::Relaxed) != minute && verified.is_of_a_credential() {
             self.uses.note(&verified.caller.subject, now);
         }
     }

@@ -17,7 +17,7 @@ text_enum! {
         Person = "person",
         /// An API key or an API token.
         Client = "client",
-        /// Portico itself, or its operator.
+        /// A service behind the gateway, Portico itself, or its operator.
         Service = "service",
     }
 }
@@ -100,6 +100,15 @@ impl Caller {
     /// Is it a person who acts by themselves, and not an app that acts for one?
     pub fn is_person(&self) -> bool {
         self.kind == CallerKind::Person && self.scopes.is_none()
+    }
+
+    /// The name of the service that calls with a token of its own; `None` for everybody else, Portico and its operator
+    /// included, who have no token.
+    pub fn service(&self) -> Option<&str> {
+        match (self.kind, &self.scopes) {
+            (CallerKind::Service, Some(_)) => self.name.as_deref(),
+            _ => None,
+        }
     }
 
     /// Who acts: the subject, and for an app that acts for a person also the app, so that a person's apps do not share

@@ -1,12 +1,12 @@
 //! The price list.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 macro_rules! categories {
     ($($(#[doc = $meaning:literal])+ $variant:ident = $name:literal, $units:literal;)+) => {
         /// What an operation costs: each call is counted in units by the category of its operation.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
         #[schemars(inline)]
         pub enum Category {
             $($(#[doc = $meaning])+ #[serde(rename = $name)] $variant,)+

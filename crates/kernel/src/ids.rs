@@ -41,6 +41,8 @@ macro_rules! kinds {
 kinds! {
     /// an account
     Account = "acc", AccountId;
+    /// a change of an account
+    AccountChange = "chg", AccountChangeId;
     /// an app
     App = "app", AppId;
     /// an attempt of a delivery
@@ -71,6 +73,10 @@ kinds! {
     Person = "usr", PersonId;
     /// a request
     Request = "req", RequestId;
+    /// a service
+    Service = "svc", ServiceId;
+    /// a credential of a service
+    ServiceKey = "svk", ServiceKeyId;
     /// a session
     Session = "ses", SessionId;
     /// an API token

@@ -5,6 +5,7 @@
 //!
 //! Invariant: this crate depends on no other crate of the workspace.
 
+mod brand;
 mod calendar;
 mod caller;
 mod category;
@@ -24,6 +25,7 @@ mod text;
 mod text_enum;
 mod timestamp;
 
+pub use brand::{Accent, Brand, LOGO_BYTES_MAX, Logo};
 pub use calendar::{Day, Hour, Month};
 pub use caller::{Caller, CallerKey, CallerKind};
 pub use category::Category;

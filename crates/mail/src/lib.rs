@@ -25,7 +25,7 @@ use lettre::{AsyncSmtpTransport, Tokio1Executor};
 use portico_engine::ports::{MailMessage, Mailer};
 use portico_engine::queue::{NewItem, PROBE, enqueue};
 use portico_engine::{Area, Engine};
-use portico_kernel::{MailId, Problem};
+use portico_kernel::{Brand, MailId, Problem};
 use portico_store::Tx;
 
 /// The mail server, and the sender's address.
@@ -35,7 +35,8 @@ pub struct Smtp {
     /// STARTTLS. `?tls=opportunistic` takes what it gets, and `smtp://` alone never encrypts: for a server on this
     /// machine. A path is the name by which we say hello.
     pub url: String,
-    /// The sender, such as `Portico <no-reply@example.com>`.
+    /// The sender, such as `no-reply@example.com`. Without a name of its own, as in `Acme <no-reply@example.com>`, it has the
+    /// brand's.
     pub from: String,
 }
 
@@ -74,24 +75,33 @@ pub struct Mail(Option<SmtpClient>);
 /// The client of the mail server.
 pub(crate) struct SmtpClient {
     transport: AsyncSmtpTransport<Tokio1Executor>,
-    from: Mailbox,
+    sender: Sender,
+}
+
+/// Whom mail is from.
+pub(crate) struct Sender {
+    /// The address, with a name.
+    pub(crate) from: Mailbox,
+    pub(crate) brand: Brand,
 }
 
 impl Mail {
-    /// The area's state; without settings no message can be posted, and those in the outbox wait.
-    pub fn new(settings: Option<Smtp>) -> Result<Arc<Self>, MailError> {
-        let client = settings.map(|settings| SmtpClient::new(&settings)).transpose()?;
+    /// The area's state; without settings no message can be posted, and those in the outbox wait. What is sent is from
+    /// `brand`.
+    pub fn new(settings: Option<Smtp>, brand: Brand) -> Result<Arc<Self>, MailError> {
+        let client = settings.map(|settings| SmtpClient::new(&settings, brand)).transpose()?;
         Ok(Arc::new(Self(client)))
     }
 }
 
 impl SmtpClient {
-    fn new(settings: &Smtp) -> Result<Self, MailError> {
+    fn new(settings: &Smtp, brand: Brand) -> Result<Self, MailError> {
         // What the library says about a bad address may repeat the password in it.
         let transport = AsyncSmtpTransport::<Tokio1Executor>::from_url(&settings.url);
         let transport = transport.map_err(|_| MailError::Url)?.timeout(Some(limits::SEND_TIME_MAX)).build();
-        let from = settings.from.parse().map_err(|_| MailError::From)?;
-        Ok(Self { transport, from })
+        let mut from: Mailbox = settings.from.parse().map_err(|_| MailError::From)?;
+        from.name.get_or_insert_with(|| brand.name.clone());
+        Ok(Self { transport, sender: Sender { from, brand } })
     }
 }
 
@@ -131,7 +141,7 @@ mod tests {
     fn made(url: &str, from: &str) -> Result<bool, MailError> {
         let settings = Smtp { url: url.to_owned(), from: from.to_owned() };
         assert!(!format!("{settings:?}").contains("word"), "the password stays out of the log");
-        Mail::new(Some(settings)).map(|mail| mail.is_configured())
+        Mail::new(Some(settings), Brand::default()).map(|mail| mail.is_configured())
     }
 
     #[test]
@@ -151,6 +161,17 @@ mod tests {
         for from in ["", "Portico", "no-reply@", "Portico <no-reply>"] {
             assert_eq!(made("smtp://127.0.0.1", from), Err(MailError::From), "{from}");
         }
-        assert_eq!(Mail::new(None).map(|mail| mail.is_configured()), Ok(false));
+        assert_eq!(Mail::new(None, Brand::default()).map(|mail| mail.is_configured()), Ok(false));
+    }
+
+    #[test]
+    fn a_sender_without_a_name_has_the_brands() {
+        let sender = |from: &str| {
+            let settings = Smtp { url: "smtp://127.0.0.1:25".to_owned(), from: from.to_owned() };
+            let client = SmtpClient::new(&settings, Brand::new("Acme".to_owned(), None, None)).unwrap();
+            client.sender.from.to_string()
+        };
+        assert_eq!(sender("no-reply@example.com"), "Acme <no-reply@example.com>");
+        assert_eq!(sender("Ada <ada@example.com>"), "Ada <ada@example.com>");
     }
 }

@@ -8,9 +8,11 @@ use lettre::message::{Mailbox, SinglePart};
 use lettre::{Address, Message};
 use portico_engine::Engine;
 use portico_engine::ports::MailMessage;
-use portico_kernel::{MailId, Problem, Timestamp};
+use portico_kernel::{Brand, MailId, Problem, Timestamp};
 use portico_store::Context;
 use serde::{Deserialize, Serialize};
+
+use crate::Sender;
 
 /// The sealed form of a message. The field names must stay: messages outlive the version that wrote them.
 #[derive(Serialize, Deserialize)]
@@ -39,10 +41,18 @@ pub(crate) fn open(engine: &Engine, id: MailId, sealed: &[u8]) -> Option<MailMes
     Some(MailMessage { to: to.into_owned(), subject: subject.into_owned(), text: text.into_owned() })
 }
 
+/// What stands below every text.
+fn foot(brand: &Brand) -> String {
+    let help =
+        if brand.support_url.is_empty() { String::new() } else { format!("\nHelp: {}", brand.support_url) };
+    // By this line programs that show mail tell a signature (RFC 3676, section 4.3).
+    format!("\n-- \n{}{help}\n", brand.name)
+}
+
 /// The message in the form that is sent; `None` when its address is malformed. Its id and its date are those of the row,
 /// so that a message that was sent twice is recognised as one.
 pub(crate) fn to_mime(
-    from: &Mailbox,
+    sender: &Sender,
     id: MailId,
     created_at: Timestamp,
     message: &MailMessage,
@@ -52,13 +62,13 @@ pub(crate) fn to_mime(
     // Keeps automatic replies away (RFC 3834).
     let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
     Message::builder()
-        .from(from.clone())
+        .from(sender.from.clone())
         .to(Mailbox::new(None, to))
-        .subject(message.subject.as_str())
+        .subject(format!("{}: {}", sender.brand.name, message.subject))
         .date(date)
-        .message_id(Some(format!("<{id}@{}>", from.email.domain())))
+        .message_id(Some(format!("<{id}@{}>", sender.from.email.domain())))
         .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()))
-        .singlepart(SinglePart::plain(message.text.clone()))
+        .singlepart(SinglePart::plain(format!("{}\n{}", message.text.trim_end(), foot(&sender.brand))))
         .ok()
 }
 
@@ -69,9 +79,14 @@ mod tests {
     const CREATED: Timestamp = Timestamp::from_seconds(1_769_850_000);
 
     fn sent(to: &str, subject: &str, text: &str) -> Option<(Vec<String>, String)> {
-        let from = "Portico <no-reply@portico.example>".parse().unwrap();
+        let from = "Acme <no-reply@portico.example>".parse().unwrap();
+        let brand = Brand {
+            support_url: "https://acme.example/help".to_owned(),
+            ..Brand::new("Acme".to_owned(), None, None)
+        };
+        let sender = Sender { from, brand };
         let message = MailMessage { to: to.to_owned(), subject: subject.to_owned(), text: text.to_owned() };
-        let mime = to_mime(&from, MailId::from_parts(CREATED, [0; 10]), CREATED, &message)?;
+        let mime = to_mime(&sender, MailId::from_parts(CREATED, [0; 10]), CREATED, &message)?;
         let receivers = mime.envelope().to().iter().map(ToString::to_string).collect();
         Some((receivers, String::from_utf8(mime.formatted()).unwrap()))
     }
@@ -81,14 +96,14 @@ mod tests {
         let (receivers, text) = sent("ada@example.com", "Sign in", "Open https://x.example/?a=b").unwrap();
         assert_eq!(receivers, ["ada@example.com"]);
         for line in [
-            "From: Portico <no-reply@portico.example>\r\n",
+            "From: Acme <no-reply@portico.example>\r\n",
             "To: ada@example.com\r\n",
-            "Subject: Sign in\r\n",
+            "Subject: Acme: Sign in\r\n",
             "Date: Sat, 31 Jan 2026 09:00:00 +0000\r\n",
             "Message-ID: <mail_01KG9MFMM00000000000000000@portico.example>\r\n",
             "Auto-Submitted: auto-generated\r\n",
             "MIME-Version: 1.0\r\n",
-            "\r\n\r\nOpen https://x.example/?a=b",
+            "\r\n\r\nOpen https://x.example/?a=b\r\n\r\n-- \r\nAcme\r\nHelp: https://acme.example/help\r\n",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

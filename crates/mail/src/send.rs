@@ -60,7 +60,7 @@ impl SmtpClient {
             tracing::error!(%id, "Failed to open sealed mail");
             return SendOutcome::Failed(Reason { message: "it cannot be opened", code: 0 });
         };
-        let Some(mime) = message::to_mime(&self.from, id, item.created_at, &mail) else {
+        let Some(mime) = message::to_mime(&self.sender, id, item.created_at, &mail) else {
             return SendOutcome::Refused(Reason { message: "its address is malformed", code: 0 });
         };
         match tokio::time::timeout(limits::SEND_TIME_MAX, self.transport.send(mime)).await {

@@ -1,9 +1,9 @@
 //! The units of an account that this server may spend without asking the database.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use portico_kernel::{AccountId, AtZero, Month, Plan, Timestamp, intern};
+use portico_kernel::{AccountId, AtZero, Month, Plan, Timestamp};
 
 /// An account in one month.
 pub(crate) struct AccountMeter {
@@ -11,11 +11,14 @@ pub(crate) struct AccountMeter {
     pub(crate) month: Month,
     /// Leased units that are neither spent nor taken by a call that runs.
     available: AtomicI64,
-    /// Are the values of the plan below loaded, and still good?
+    /// Are the two values of the plan below loaded, and still good?
     plan_known: AtomicBool,
     calls_per_minute: AtomicU32,
     allows_at_zero: AtomicBool,
-    plan: Mutex<&'static str>,
+    /// The plan's name.
+    plan: Mutex<Arc<str>>,
+    /// Units that no server had leased when this one last asked.
+    free: AtomicI64,
     /// The last time that there were not enough units.
     shortage: Mutex<Option<Shortage>>,
     /// A change of the lease of which it is not known yet whether it was committed.
@@ -59,7 +62,8 @@ impl AccountMeter {
             plan_known: AtomicBool::new(false),
             calls_per_minute: AtomicU32::new(0),
             allows_at_zero: AtomicBool::new(false),
-            plan: Mutex::new(""),
+            plan: Mutex::new("".into()),
+            free: AtomicI64::new(0),
             shortage: Mutex::new(None),
             pending_change: Mutex::new(None),
             lease_lock: tokio::sync::Mutex::new(()),
@@ -94,7 +98,10 @@ impl AccountMeter {
     pub(crate) fn set_plan(&self, plan: &Plan) {
         self.calls_per_minute.store(plan.calls_per_minute, Ordering::Relaxed);
         self.allows_at_zero.store(plan.at_zero == AtZero::Allow, Ordering::Relaxed);
-        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = intern(&plan.name);
+        let mut name = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        if **name != *plan.name {
+            *name = plan.name.as_str().into();
+        }
         self.plan_known.store(true, Ordering::Release);
     }
 
@@ -108,13 +115,23 @@ impl AccountMeter {
         self.set_shortage(None);
     }
 
-    pub(crate) fn calls_per_minute(&self) -> u32 {
-        self.calls_per_minute.load(Ordering::Relaxed)
+    /// The name of the plan.
+    pub(crate) fn plan(&self) -> Arc<str> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The name of the plan; empty before it is loaded.
-    pub(crate) fn plan(&self) -> &'static str {
-        *self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Sets how many units no server has leased.
+    pub(crate) fn set_free(&self, free: i64) {
+        self.free.store(free, Ordering::Relaxed);
+    }
+
+    /// Units that remain, but for what other servers leased and did not use, or leased and used since this one last asked.
+    pub(crate) fn remaining(&self) -> i64 {
+        self.free.load(Ordering::Relaxed).saturating_add(self.available())
+    }
+
+    pub(crate) fn calls_per_minute(&self) -> u32 {
+        self.calls_per_minute.load(Ordering::Relaxed)
     }
 
     pub(crate) fn allows_at_zero(&self) -> bool {

@@ -236,7 +236,7 @@ mod tests {
             let names = NameTable {
                 operations: vec!["a".to_owned(), "b".to_owned()],
                 codes: vec!["c".to_owned()],
-                database: String::new(),
+                ..NameTable::default()
             };
             let close = |(at, record): (usize, Record<'static>)| {
                 let offset = i64::try_from(at).unwrap() * 17_000_000;

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AccountId, Entropy, Month, Problem, Timestamp};
+use portico_kernel::{AccountId, Day, Entropy, Month, Plan, Problem, Timestamp};
 use portico_store::Tx;
 
 use crate::batch::{AccountBatch, aggregate};
 use crate::block::{self, BlockReader, LogEntry};
 use crate::events::UsageThreshold;
-use crate::journal::{NameTable, Record};
+use crate::journal::{NameTable, Record, SubjectId};
 use crate::lease::units_resource;
 use crate::metering::journal_failure;
-use crate::sql::{LeaseAt, MonthRow, UsageRow};
+use crate::sql::{Counts, LeaseAt, MonthRow, UsageRow};
 use crate::{Metering, latency, limits, sql};
 
 /// How far the journal of this server is counted.
@@ -57,7 +57,7 @@ impl Metering {
             return Ok(false);
         }
         position.unsure = true;
-        let at = self.count(engine, journal.id(), &journal.names(), position.number, &records).await?;
+        let at = self.count(engine, journal.id(), journal.names(), position.number, &records).await?;
         *position = JournalPosition { number: at, unsure: false };
         let lost = records.iter().filter(|record| record.is_none()).count();
         if lost > 0 {
@@ -128,6 +128,26 @@ async fn count_account(
     // An account that was erased meanwhile must not get rows again.
     let Some(plan) = engine.memberships.plan(ctx.tx().await?, account).await? else { return Ok(()) };
     let plan = engine.plans.get_or_first(&plan);
+    add_sums(ctx, (journal, names), account, plan, &batch).await?;
+    let single = batch.records.iter().filter(|(_, record)| record.is_single());
+    let requests = single.map(|(index, record)| LogEntry::new(record, journal, first + *index as u64, names));
+    let mut requests: Vec<_> = requests.collect();
+    let tx = ctx.tx().await?;
+    let logged = metering.logged.take(tx, account, plan, engine.clock.now(), requests.len()).await?;
+    metering.metrics.not_logged(requests.len() - logged);
+    requests.truncate(logged);
+    append_requests(tx, account, requests, engine.entropy.as_ref()).await
+}
+
+/// Adds the calls of an account to what it used, by month, day and hour. What was leased of them is no lease of the
+/// journal any more.
+pub(crate) async fn add_sums(
+    ctx: &mut Ctx,
+    (journal, names): (&str, &NameTable),
+    account: AccountId,
+    plan: &Plan,
+    batch: &AccountBatch<'_>,
+) -> Result<(), Problem> {
     for (&month, &(used, leased)) in &batch.units {
         let tx = ctx.tx().await?;
         let row = sql::add_to_month(tx, account, month, used, 0).await?;
@@ -137,7 +157,7 @@ async fn count_account(
             sql::shrink_lease(tx, &LeaseAt { account, resource, holder }, leased).await?;
         }
         let mut notified = Notified { account, month, highest: row.notified };
-        judge_past_budgets(ctx, &mut notified, &row, &batch).await?;
+        judge_past_budgets(ctx, &mut notified, &row, batch).await?;
         notified.judge(ctx, row.used, i128::from(plan.monthly_units) + i128::from(row.granted)).await?;
     }
     let tx = ctx.tx().await?;
@@ -145,10 +165,10 @@ async fn count_account(
         sql::add_to_hour(tx, account, *hour, counts).await?;
     }
     let name = |operation: u16| names.operation(operation).to_owned();
-    let days = batch.days.into_iter();
-    let days =
-        days.map(|((day, subject, operation), counts)| (day, subject.to_string(), name(operation), counts));
-    sql::add_to_days(tx, account, days).await?;
+    let day = |(&(day, subject, operation), &counts): (&(Day, SubjectId, u16), &Counts)| {
+        (day, subject.to_string(), name(operation), counts)
+    };
+    sql::add_to_days(tx, account, batch.days.iter().map(day)).await?;
     let mut months: BTreeMap<Month, Vec<UsageRow>> = BTreeMap::new();
     for ((month, subject, operation), counts) in &batch.months {
         let mut row = UsageRow::new(subject.to_string(), name(*operation), counts);
@@ -158,13 +178,7 @@ async fn count_account(
     for (month, rows) in months {
         add_usage(tx, account, month, rows).await?;
     }
-    let single = batch.records.iter().filter(|(_, record)| record.is_single());
-    let requests = single.map(|(index, record)| LogEntry::new(record, journal, first + *index as u64, names));
-    let mut requests: Vec<_> = requests.collect();
-    let logged = metering.logged.take(tx, account, plan, engine.clock.now(), requests.len()).await?;
-    metering.metrics.not_logged(requests.len() - logged);
-    requests.truncate(logged);
-    append_requests(tx, account, requests, engine.entropy.as_ref()).await
+    Ok(())
 }
 
 /// Appends to the log of requests; a small last block is replaced by a larger one.

@@ -170,6 +170,7 @@ impl Metering {
         }));
         tx.commit().await?;
         meter.set_plan(plan);
+        meter.set_free(free - leased.unwrap_or(0));
         self.metrics.lease_asked();
         Ok(LeaseOutcome { free, others: held.living, leased })
     }
@@ -193,7 +194,7 @@ impl Metering {
         &self,
         engine: &Arc<Engine>,
         key: &RateLimitKey,
-        account: AccountId,
+        owner: &str,
         limit: u32,
     ) -> Result<RateLimitDecision, Problem> {
         let _guard = key.lease_lock.lock().await;
@@ -202,11 +203,9 @@ impl Metering {
         if decision != RateLimitDecision::NeedsShare {
             return Ok(decision);
         }
-        // A person has one rate limit in all their accounts; a key's belongs to its account.
-        let owner = if key.id.is_person() { String::new() } else { account.to_string() };
         let mut recall = true;
         loop {
-            let pending = self.renew_share(engine, key, &owner, limit, recall).await?;
+            let pending = self.renew_share(engine, key, owner, limit, recall).await?;
             let now = engine.clock.now();
             if !pending || now.since(began) >= limits::RECALL_TIME_MAX {
                 let mut limiter = key.limiter();

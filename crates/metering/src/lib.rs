@@ -44,8 +44,10 @@ mod metering;
 mod metrics;
 mod operator;
 mod pending;
+mod rate_limit;
 mod rate_limit_key;
 mod refusals;
+mod reports;
 mod requests;
 mod restart;
 mod series;
@@ -58,7 +60,7 @@ use std::sync::Arc;
 
 use portico_engine::Area;
 
-pub use metered_call::{IncomingCall, MeteredCall};
+pub use metered_call::{IncomingCall, MeteredCall, ServedCall};
 pub use metering::Metering;
 pub use metrics::Metrics;
 pub use operator::MonthlyGrant;

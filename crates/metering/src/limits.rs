@@ -60,6 +60,12 @@ pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
 pub const PRUNE_ROWS: i64 = 500;
 /// Blocks of the log of the last minute that are read at start.
 pub const RESTORED_BLOCKS_MAX: i64 = 2_000;
+/// Calls in 60 seconds of one service, whatever it calls and with whichever of its credentials.
+pub const SERVICE_CALLS_PER_MINUTE: u32 = 6_000;
+/// Names of calls that services serve, in one journal.
+pub const ADDED_NAMES_MAX: usize = 16_384;
+/// The same of one service.
+pub const NAMES_OF_SERVICE_MAX: usize = 2_000;
 /// Requests in one block of the log.
 pub const BLOCK_REQUESTS_MAX: usize = 1_000;
 /// The longest time that one block of the log spans.

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use portico_engine::clock::Stopwatch;
@@ -12,7 +11,8 @@ use portico_kernel::{AccountId, Caller, CallerKind, Code, Month, Problem, Timest
 
 use crate::account::AccountMeter;
 use crate::journal::{REQUEST_ID_BYTES_MAX, Record};
-use crate::metering::{journal_failure, not_countable};
+use crate::metering::journal_failure;
+use crate::rate_limit::{rate_limited, share_missing};
 use crate::rate_limit_key::{RateLimitDecision, RateLimitKey};
 use crate::window::{RateLimitStatus, WindowSlot};
 use crate::{Metering, limits};
@@ -24,8 +24,11 @@ pub struct MeteredCall {
     key: Arc<RateLimitKey>,
     /// Is it refused when the account's units are used up? Persons are served all the same.
     refusable: bool,
+    only_reads: bool,
+    /// The plans that it is for, where it is not for all.
+    plans: Option<&'static [&'static str]>,
     operation: u16,
-    spec: &'static Spec,
+    price: u32,
     at: Timestamp,
     watch: Stopwatch,
     request_id: Arc<str>,
@@ -68,11 +71,37 @@ pub struct IncomingCall<'a> {
     /// The rate limit of the caller.
     pub key: Arc<RateLimitKey>,
     /// The operation.
-    pub spec: &'static Spec,
+    pub spec: &'a Spec,
     /// The id of the request.
     pub request_id: Arc<str>,
     /// Runs since the request came in.
     pub watch: Stopwatch,
+}
+
+/// The same for a call that a service serves by itself, with its own front.
+pub struct ServedCall<'a> {
+    /// Who calls it.
+    pub caller: &'a Caller,
+    /// The rate limit of the caller.
+    pub key: Arc<RateLimitKey>,
+    /// `service.name`.
+    pub name: &'a str,
+    /// What it costs.
+    pub units: u32,
+    /// The id of the request.
+    pub request_id: Arc<str>,
+    /// Runs since the request came in.
+    pub watch: Stopwatch,
+}
+
+/// What is counted of a call, whoever serves it.
+struct Counted {
+    operation: u16,
+    price: u32,
+    only_reads: bool,
+    plans: Option<&'static [&'static str]>,
+    request_id: Arc<str>,
+    watch: Stopwatch,
 }
 
 impl MeteredCall {
@@ -80,20 +109,58 @@ impl MeteredCall {
     pub fn new(metering: &Arc<Metering>, engine: &Arc<Engine>, call: IncomingCall<'_>) -> Option<Arc<Self>> {
         let IncomingCall { caller, key, spec, request_id, watch } = call;
         let operation = metering.operation(spec.name)?;
+        let (price, only_reads, plans) = (spec.price(), spec.only_reads(), spec.plans);
+        let call = Counted { operation, price, only_reads, plans, request_id, watch };
+        Some(Self::begin(metering, engine, caller, key, call))
+    }
+
+    /// Begins to count a call that a service serves by itself.
+    pub fn of_service(
+        metering: &Arc<Metering>,
+        engine: &Arc<Engine>,
+        call: ServedCall<'_>,
+    ) -> Result<Arc<Self>, Problem> {
+        let ServedCall { caller, key, name, units, request_id, watch } = call;
+        let service = name.split('.').next().unwrap_or_default();
+        let operation = metering.number_of(service, name)?;
+        let call = Counted { operation, price: units, only_reads: false, plans: None, request_id, watch };
+        Ok(Self::begin(metering, engine, caller, key, call))
+    }
+
+    fn begin(
+        metering: &Arc<Metering>,
+        engine: &Arc<Engine>,
+        caller: &Caller,
+        key: Arc<RateLimitKey>,
+        call: Counted,
+    ) -> Arc<Self> {
         metering.metrics.opened();
-        Some(Arc::new(Self {
-            operation,
+        Arc::new(Self {
+            operation: call.operation,
             metering: metering.clone(),
             engine: engine.clone(),
             key,
+            only_reads: call.only_reads,
+            plans: call.plans,
             // An app that acts for a person has scopes, and is refused like a key.
             refusable: caller.kind == CallerKind::Client || caller.scopes.is_some(),
-            spec,
+            price: call.price,
             at: engine.clock.now(),
-            watch,
-            request_id,
+            watch: call.watch,
+            request_id: call.request_id,
             state: Mutex::new(CallState { account: caller.org, ..CallState::default() }),
-        }))
+        })
+    }
+
+    /// The name of the account's plan; empty before the call is admitted.
+    pub fn plan(&self) -> Arc<str> {
+        self.state().meter.as_ref().map_or_else(|| "".into(), |meter| meter.plan())
+    }
+
+    /// The plan of the account that the call was admitted to, and the units that remain, as far as this server knows.
+    pub fn account_status(&self) -> Option<(Arc<str>, i64)> {
+        let meter = self.state().meter.clone()?;
+        Some((meter.plan(), meter.remaining()))
     }
 
     fn state(&self) -> MutexGuard<'_, CallState> {
@@ -104,21 +171,29 @@ impl MeteredCall {
     pub async fn admit(&self, account: Option<AccountId>) -> Result<(), Problem> {
         let meter = account.map(|account| self.metering.account(account, Month::of(self.at)));
         self.metering.make_room(meter.as_deref())?;
-        let Some(meter) = meter else { return Ok(()) };
-        let decision = self.metering.decide_rate_limit(&self.engine, &self.key, &meter, self.at).await?;
-        let plan = meter.plan();
+        let decision = match &meter {
+            Some(meter) => self.metering.decide_rate_limit(&self.engine, &self.key, meter, self.at).await?,
+            None if self.key.id.is_service() => {
+                let limit = limits::SERVICE_CALLS_PER_MINUTE;
+                self.metering.decide_within(&self.engine, &self.key, String::new, limit, self.at).await?
+            }
+            None => return Ok(()),
+        };
+        let plan = meter.as_ref().map(|meter| meter.plan()).filter(|_| self.plans.is_some());
         let mut state = self.state();
-        (state.account, state.meter) = (account, Some(meter));
+        (state.account, state.meter) = (account, meter);
         match decision {
             RateLimitDecision::Allowed(slot, status) => {
                 (state.slot, state.rate_limit) = (Some(slot), Some(status));
                 drop(state);
-                if !self.spec.is_for_plan(plan) {
-                    // A refused call uses up nothing.
-                    self.refund();
-                    return Err(plan_required(self.spec, plan));
+                match (self.plans, plan) {
+                    (Some(plans), Some(plan)) if !plans.contains(&&*plan) => {
+                        // A refused call uses up nothing.
+                        self.refund();
+                        Err(plan_required(plans, &plan))
+                    }
+                    _ => Ok(()),
                 }
-                Ok(())
             }
             RateLimitDecision::Limited(status) => {
                 state.rate_limit = Some(status);
@@ -139,11 +214,6 @@ impl MeteredCall {
         {
             tracing::debug!(%problem, "Failed to load the rate limit of a refused caller");
         }
-    }
-
-    /// The name of the account's plan; empty before the call is admitted.
-    pub fn plan(&self) -> &'static str {
-        self.state().meter.as_ref().map_or("", |meter| meter.plan())
     }
 
     /// The caller's rate limit status; `None` while their limit is not loaded.
@@ -228,7 +298,7 @@ impl MeteredCall {
 
     /// Takes the price of the call out of the account's units, leasing more from the database.
     async fn lease_and_pay(&self, meter: &Arc<AccountMeter>) -> Result<(), Problem> {
-        let leased = self.metering.take_units(&self.engine, meter, self.spec.price().into()).await?;
+        let leased = self.metering.take_units(&self.engine, meter, self.price.into()).await?;
         let mut state = self.state();
         if !leased && self.refusable && !meter.allows_at_zero() {
             // A refused call uses up nothing, not even its slot of the rate limit.
@@ -236,7 +306,7 @@ impl MeteredCall {
             self.refund();
             return Err(quota_exceeded(meter.month, self.at));
         }
-        (state.units, state.leased) = (self.spec.price(), leased);
+        (state.units, state.leased) = (self.price, leased);
         Ok(())
     }
 }
@@ -253,10 +323,9 @@ impl CallState {
 impl Charge for MeteredCall {
     fn pay(&self) -> Option<BoxFuture<'_, Result<(), Problem>>> {
         let mut state = self.state();
-        let price = self.spec.price();
-        let meter = state.meter.clone().filter(|_| price > 0)?;
-        if meter.has_plan() && meter.take(price.into()) {
-            (state.units, state.leased) = (price, true);
+        let meter = state.meter.clone().filter(|_| self.price > 0)?;
+        if meter.has_plan() && meter.take(self.price.into()) {
+            (state.units, state.leased) = (self.price, true);
             return None;
         }
         Some(Box::pin(async move { self.lease_and_pay(&meter).await }))
@@ -284,7 +353,7 @@ impl Charge for MeteredCall {
         let mut state = self.state();
         state.result = code.map_or(OperationResult::Success, OperationResult::Refused);
         // A cancelled write was rolled back, and costs nothing; a cancelled read was read.
-        let rolled_back = code == Some(Code::Cancelled) && !self.spec.only_reads();
+        let rolled_back = code == Some(Code::Cancelled) && !self.only_reads;
         if rolled_back || code.is_some_and(|code| code.status() >= 500) {
             state.refund_units();
         }
@@ -304,88 +373,11 @@ impl Drop for MeteredCall {
     }
 }
 
-impl Metering {
-    /// Counts something in the caller's minute that is no call: it is limited together with calls, but neither charged
-    /// nor recorded.
-    pub async fn take_slot(
-        self: &Arc<Self>,
-        engine: &Arc<Engine>,
-        key: &RateLimitKey,
-        account: AccountId,
-    ) -> Result<(), Problem> {
-        let at = engine.clock.now();
-        let meter = self.account(account, Month::of(at));
-        match self.decide_rate_limit(engine, key, &meter, at).await? {
-            RateLimitDecision::Allowed(..) => Ok(()),
-            RateLimitDecision::Limited(status) => Err(rate_limited(status)),
-            RateLimitDecision::NeedsShare => Err(share_missing()),
-        }
-    }
-
-    /// Refuses somebody whose minute is used up, as far as that is known here; counts nothing.
-    pub fn check_slot(
-        &self,
-        engine: &Engine,
-        key: &RateLimitKey,
-        account: Option<AccountId>,
-    ) -> Result<(), Problem> {
-        let at = engine.clock.now();
-        let meter = account.and_then(|account| Some(self.accounts.get(&(account, Month::of(at)))?.clone()));
-        let Some(meter) = meter.filter(|meter| meter.has_plan()) else { return Ok(()) };
-        let status = key.limiter().status(at, meter.calls_per_minute());
-        if status.remaining == 0 { Err(rate_limited(status)) } else { Ok(()) }
-    }
-
-    /// Fails unless the journal has room for a call of that account. When the journal cannot grow, what is left of it is
-    /// not for those who have filled it.
-    fn make_room(&self, meter: Option<&AccountMeter>) -> Result<(), Problem> {
-        let uncounted = meter.map_or(0, |meter| meter.uncounted(self.metrics.counted()));
-        let is_crowding = uncounted > limits::CROWDING_RECORDS;
-        let reserve = if is_crowding { limits::CROWDED_MAX } else { limits::UNDER_WAY_MAX };
-        // The journal has told why.
-        self.journal()?.make_room(reserve).map_err(|_| not_countable())
-    }
-
-    /// Whether the caller's minute has room, by the account's plan; if so, a slot of it is taken.
-    async fn decide_rate_limit(
-        self: &Arc<Self>,
-        engine: &Arc<Engine>,
-        key: &RateLimitKey,
-        meter: &Arc<AccountMeter>,
-        at: Timestamp,
-    ) -> Result<RateLimitDecision, Problem> {
-        meter.note_call(at);
-        if !meter.has_plan() {
-            // Boxed, because this future is large and seldom needed.
-            Box::pin(self.take_units(engine, meter, 0)).await?;
-        }
-        let limit = meter.calls_per_minute();
-        let decision =
-            if self.shared { key.limiter().take_shared(at, limit) } else { key.limiter().take(at, limit) };
-        match decision {
-            RateLimitDecision::NeedsShare => {
-                Box::pin(self.take_shared_slot(engine, key, meter.id, limit)).await
-            }
-            decision => Ok(decision),
-        }
-    }
-}
-
 /// 403: the account's plan does not include the operation.
-fn plan_required(spec: &Spec, plan: &str) -> Problem {
-    let plans = spec.plans.unwrap_or_default().join(", ");
+fn plan_required(plans: &[&str], plan: &str) -> Problem {
+    let plans = plans.join(", ");
     let message = format!("The plan {plan} does not include this; it takes one of: {plans}.");
     Problem::new(Code::Forbidden, message).with_info("PLAN_REQUIRED", "gateway", [("plans", plans)])
-}
-
-fn share_missing() -> Problem {
-    Problem::internal("the share that was just renewed is missing")
-}
-
-/// 429: too many calls in 60 seconds.
-fn rate_limited(status: RateLimitStatus) -> Problem {
-    let message = format!("More than {} calls in 60 seconds.", status.limit);
-    Problem::new(Code::RateLimited, message).retry_after(Duration::from_secs(status.reset_seconds))
 }
 
 /// 429: the units of the month are spent. The message says until when: a wait of weeks looks like a fault otherwise.

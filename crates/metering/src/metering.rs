@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use foldhash::fast::{FixedState, RandomState};
 use portico_engine::ports::Directory;
@@ -29,8 +28,7 @@ pub struct Metering {
     /// May other servers use the same database?
     pub(crate) shared: bool,
     journal: OnceLock<Journal>,
-    /// The numbers of the operations that the journal knows.
-    operations: ArcSwap<HashMap<String, u16, FixedState>>,
+    operations: OnceLock<HashMap<&'static str, u16, FixedState>>,
     pub(crate) position: tokio::sync::Mutex<JournalPosition>,
     pub(crate) accounts: DashMap<(AccountId, Month), Arc<AccountMeter>, RandomState>,
     pub(crate) rate_limit_keys: DashMap<SubjectId, Arc<RateLimitKey>, RandomState>,
@@ -48,7 +46,7 @@ impl Metering {
             directory,
             shared,
             journal: OnceLock::new(),
-            operations: ArcSwap::default(),
+            operations: OnceLock::new(),
             position: tokio::sync::Mutex::default(),
             accounts: DashMap::default(),
             rate_limit_keys: DashMap::default(),
@@ -79,30 +77,28 @@ impl Metering {
             self.restore_windows(engine, now).await?;
         }
         let names = NameTable {
-            operations: Vec::new(),
+            operations: engine
+                .registry
+                .catalog()
+                .entries()
+                .iter()
+                .map(|entry| entry.spec.name.to_owned())
+                .collect(),
             codes: Code::ALL.iter().map(|code| code.name().to_owned()).collect(),
             database,
+            ..NameTable::default()
         };
+        let catalog = engine.registry.catalog();
+        let operations = (0..).zip(catalog.entries()).map(|(at, entry)| (entry.spec.name, at));
         let id = new_name(engine.entropy.as_ref(), now);
         let journal = Journal::create(&self.folder, id.clone(), names, limits::SEGMENTS_MAX)
             .map_err(journal_failure)?;
         let mut tx = engine.db.write().await?;
         sql::insert_journal(&mut tx, &id, now).await?;
         tx.commit().await?;
-        if self.journal.set(journal).is_err() {
+        if self.operations.set(operations.collect()).is_err() || self.journal.set(journal).is_err() {
             return Err(Problem::internal("metering was started twice"));
         }
-        self.add_operations(&engine.registry.catalog())
-    }
-
-    /// From now on calls of these operations are counted too.
-    pub fn add_operations(&self, catalog: &Catalog) -> Result<(), Problem> {
-        let Some(journal) = self.journal.get() else { return Ok(()) };
-        let names = catalog.entries().iter().map(|entry| entry.spec.name);
-        journal.add_operations(names).map_err(journal_failure)?;
-        let names = journal.names();
-        let numbers = (0..).zip(&names.operations).map(|(at, name)| (name.clone(), at));
-        self.operations.store(Arc::new(numbers.collect()));
         Ok(())
     }
 
@@ -180,17 +176,38 @@ impl Metering {
     }
 
     pub(crate) fn operation(&self, name: &str) -> Option<u16> {
-        self.operations.load().get(name).copied()
+        let known = self.operations.get()?.get(name).copied();
+        // Those of services that were read since have a number among the names that were added.
+        known.or_else(|| self.number_of(service_of(name), name).ok())
+    }
+
+    /// The number of a call that the service serves under that name.
+    pub(crate) fn number_of(&self, service: &str, name: &str) -> Result<u16, Problem> {
+        let number = self.journal()?.number_of(service, name).map_err(journal_failure)?;
+        let words = || format!("is one of more than {} names", limits::NAMES_OF_SERVICE_MAX);
+        number.ok_or_else(|| Problem::field("name", words()))
+    }
+
+    /// From now on calls of these operations are counted too.
+    pub fn add_operations(&self, catalog: &Catalog) -> Result<(), Problem> {
+        let Some(known) = self.operations.get() else { return Ok(()) };
+        let new =
+            catalog.entries().iter().map(|entry| entry.spec.name).filter(|name| !known.contains_key(name));
+        new.map(|name| self.number_of(service_of(name), name).map(drop)).collect()
     }
 
     /// The name of the account's plan, as this server knows it; empty before the account's first call.
-    pub fn plan(&self, account: AccountId, month: Month) -> &'static str {
-        self.accounts.get(&(account, month)).map_or("", |meter| meter.plan())
+    pub fn plan(&self, account: AccountId, month: Month) -> Arc<str> {
+        self.accounts.get(&(account, month)).map_or_else(|| "".into(), |meter| meter.plan())
     }
 
     /// The rate limit of a caller, which the gateway caches with their token; `None` for the platform itself.
     pub fn rate_limit_key(&self, caller: &Caller) -> Option<Arc<RateLimitKey>> {
-        let id = SubjectId::parse(&caller.subject)?;
+        // All credentials of a service share one limit.
+        let id = match caller.service() {
+            Some(service) => SubjectId::of_service(service),
+            None => SubjectId::parse(&caller.subject)?,
+        };
         Some(self.rate_limit_keys.entry(id).or_insert_with(|| Arc::new(RateLimitKey::new(id))).clone())
     }
 
@@ -271,4 +288,9 @@ pub(crate) fn journal_failure(error: io::Error) -> Problem {
 /// 503: the call could not be counted.
 pub(crate) fn not_countable() -> Problem {
     Problem::unavailable("Calls cannot be counted right now.", seconds(1))
+}
+
+/// The service that an operation of that name belongs to.
+fn service_of(name: &str) -> &str {
+    name.split('.').next().unwrap_or_default()
 }

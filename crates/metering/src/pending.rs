@@ -1,13 +1,11 @@
 //! Records that are in the journal of this server and not in the database yet, so that reports include them.
 
-use std::sync::Arc;
-
 use portico_engine::Ctx;
 use portico_kernel::{AccountId, Day, Hour, Month, Problem};
 
 use crate::batch::{AccountBatch, aggregate};
 use crate::block::LogEntry;
-use crate::journal::{Journal, NameTable, Record};
+use crate::journal::{Journal, Record};
 use crate::metering::journal_failure;
 use crate::sql::{self, SpanRow};
 use crate::{Metering, sql::Counts};
@@ -15,7 +13,6 @@ use crate::{Metering, sql::Counts};
 /// The records of one account that are not in the snapshot of the database that a report reads.
 pub(crate) struct PendingRecords<'a> {
     journal: &'a Journal,
-    names: Arc<NameTable>,
     /// The number of each record.
     numbers: Vec<u64>,
     records: Vec<Option<Record<'static>>>,
@@ -38,7 +35,7 @@ impl Metering {
         let counted = counted.unwrap_or(from);
         let own = (from..).zip(read).filter(|(number, record)| *number >= counted && record.is_some());
         let (numbers, records) = own.unzip();
-        Ok(PendingRecords { journal, names: journal.names(), numbers, records })
+        Ok(PendingRecords { journal, numbers, records })
     }
 }
 
@@ -51,12 +48,12 @@ impl PendingRecords<'_> {
 
     /// The name of an operation in the batch.
     pub(crate) fn operation(&self, number: u16) -> &str {
-        self.names.operation(number)
+        self.journal.names().operation(number)
     }
 
     /// The calls as the log shows them.
     pub(crate) fn requests(&self) -> impl Iterator<Item = LogEntry<'_>> {
-        let (id, names) = (self.journal.id(), &*self.names);
+        let (id, names) = (self.journal.id(), self.journal.names());
         let records = self.numbers.iter().zip(self.records.iter().flatten());
         let single = records.filter(|(_, record)| record.is_single());
         single.map(move |(number, record)| LogEntry::new(record, id, *number, names))

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Day, Int64, Month, Plan, Problem, Timestamp};
+use portico_store::Tx;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer_room::AnswerRoom;
+use crate::pending::PendingRecords;
 use crate::usage::{UsageElement, usage_of};
 use crate::{Metering, limits, sql};
 
@@ -86,6 +88,18 @@ impl From<&Plan> for UnitPlan {
     }
 }
 
+/// What the account used of the month and was granted for it, with what is not counted yet.
+pub(crate) async fn used_and_granted(
+    tx: &mut Tx,
+    account: AccountId,
+    month: Month,
+    pending: &PendingRecords<'_>,
+) -> Result<(i64, i64), Problem> {
+    let row = sql::month(tx, account, month).await?;
+    let (used, granted) = row.map_or((0, 0), |row| (row.used, row.granted));
+    Ok((used + pending.used(month), granted))
+}
+
 impl Operation for GetUnits {
     const SPEC: Spec = Spec::get("metering.units.get", "/v1/accounts/orgs/{org_id}/units")
         .tool(
@@ -104,9 +118,7 @@ impl Operation for GetUnits {
         let plan = ctx.plan(account).await?;
         let plan = ctx.engine().plans.get_or_first(&plan).clone();
         let tx = ctx.tx().await?;
-        let row = sql::month(tx, account, month).await?;
-        let (used, granted) = row.map_or((0, 0), |row| (row.used, row.granted));
-        let used = used + pending.used(month);
+        let (used, granted) = used_and_granted(tx, account, month, &pending).await?;
         let (first, end) = (month.first_day(), month.next().first_day());
         let mut days: BTreeMap<Day, i64> = BTreeMap::new();
         let hours = first.first_hour().number()..end.first_hour().number();

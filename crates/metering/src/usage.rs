@@ -197,7 +197,10 @@ pub(crate) fn category_of(ctx: &Ctx, rpc: &str) -> &'static str {
 }
 
 fn element(ctx: &Ctx, names: &HashMap<String, String>, row: &UsageRow, times: &Histogram) -> UsageElement {
-    let who = (row.subject.clone(), names.get(&row.subject).cloned().unwrap_or_default());
+    let subject = SubjectId::parse(&row.subject);
+    // Of what a service reported without a key, only the account is known.
+    let shown = if subject.is_some_and(SubjectId::is_service) { "" } else { &row.subject };
+    let who = (shown.to_owned(), names.get(shown).cloned().unwrap_or_default());
     let (person, key) =
         if is_person(&row.subject) { (who, Default::default()) } else { (Default::default(), who) };
     UsageElement {

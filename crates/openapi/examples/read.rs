@@ -30,7 +30,9 @@ fn main() -> ExitCode {
         println!("{method:6} {} [{security}] {price} units, {named}", operation.path);
     }
     if let Some(old) = old.and_then(|old| read(&old)) {
-        diff(&old, &document).iter().for_each(|change| println!("{change}"));
+        for change in diff(&old, &document) {
+            println!("{change}");
+        }
     }
     ExitCode::SUCCESS
 }
@@ -40,7 +42,9 @@ fn read(file: &str) -> Option<Document> {
     match Document::read(&text, file) {
         Ok(document) => Some(document),
         Err(findings) => {
-            findings.iter().take(200).for_each(|finding| eprintln!("{finding}"));
+            for finding in findings.iter().take(200) {
+                eprintln!("{finding}");
+            }
             eprintln!("{} findings", findings.len());
             None
         }

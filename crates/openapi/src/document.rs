@@ -42,7 +42,7 @@ pub struct Document {
     /// The event types that it publishes, by name.
     pub events: Vec<EventType>,
     /// The document itself, as one of OpenAPI 3.1.
-    pub(crate) source: Value,
+    pub(crate) source: Arc<Value>,
 }
 
 impl Document {
@@ -75,14 +75,24 @@ fn read(text: &[u8], findings: &mut Findings) -> Option<Document> {
     }
     refs::check(&source, findings);
     check_schemas(&source, findings);
+    let source = Arc::new(source);
     let schemes = Schemes::read(&source, findings);
     let mut builder = Builder::new(&source);
     let mut operations = read_paths(&source, &schemes, &mut builder, findings);
     let events = event::read(&source, &mut builder, findings);
+    if events.len() > OPERATIONS_MAX {
+        let count = events.len();
+        findings.add(
+            "/webhooks",
+            format!("The document has {count} event types; {OPERATIONS_MAX} are the most."),
+        );
+    }
     let scopes = schemes.into_scopes();
-    let schemas = Arc::new(builder.finish(findings));
-    operations.iter_mut().for_each(|operation| operation.finish(&source, &schemas, findings));
-    let events = events.into_iter().map(|event| event.finish(&source, &schemas)).collect();
+    let compiled = Arc::new(builder.finish(findings));
+    for operation in &mut operations {
+        operation.finish(&source, &compiled, findings);
+    }
+    let events = events.into_iter().map(|event| event.finish(&source, &compiled)).collect();
     let title = info(&source, "title");
     if title.is_empty() {
         findings.add("/info/title", "The document has no title; it is what the service is called.");
@@ -146,7 +156,7 @@ fn check_schemas(source: &Value, findings: &mut Findings) {
                 outermost.push(format!("{place}/"));
                 schema::meta_findings(value, place, findings);
             }
-        } else if let (Kind::Document | Kind::PathItem | Kind::Schema | Kind::Parameter, Some(object)) =
+        } else if let (Kind::Document | Kind::PathItem | Kind::Parameter, Some(object)) =
             (kind, value.as_object())
         {
             extensions::refuse_elsewhere(object, place, findings);

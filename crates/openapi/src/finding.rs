@@ -1,5 +1,6 @@
 //! What is wrong with a document, and where.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// One thing that is wrong with a document.
@@ -22,24 +23,26 @@ impl fmt::Display for Finding {
     }
 }
 
+/// How many findings one document may have: whoever has more to mend reads it again.
+const FINDINGS_MAX: usize = 10_000;
+
 /// Collects findings while a document is read.
 #[derive(Debug)]
 pub(crate) struct Findings {
     document: String,
-    found: Vec<Finding>,
+    found: BTreeSet<Finding>,
 }
 
 impl Findings {
     pub(crate) fn new(document: &str) -> Self {
-        Self { document: document.to_owned(), found: Vec::new() }
+        Self { document: document.to_owned(), found: BTreeSet::new() }
     }
 
     /// Notes what is wrong; the same thing is noted once.
     pub(crate) fn add(&mut self, place: impl Into<String>, message: impl Into<String>) {
         let (place, message) = (place.into(), message.into());
-        let finding = Finding { document: self.document.clone(), place, message };
-        if !self.found.contains(&finding) {
-            self.found.push(finding);
+        if self.found.len() < FINDINGS_MAX {
+            self.found.insert(Finding { document: self.document.clone(), place, message });
         }
     }
 
@@ -48,9 +51,8 @@ impl Findings {
     }
 
     /// All of them, in the order of their places.
-    pub(crate) fn into_vec(mut self) -> Vec<Finding> {
-        self.found.sort();
-        self.found
+    pub(crate) fn into_vec(self) -> Vec<Finding> {
+        self.found.into_iter().collect()
     }
 }
 

@@ -64,11 +64,11 @@ fn child(kind: Kind, key: &str) -> Option<(Shape, Kind)> {
         (Callback, name) if !name.starts_with("x-") && name != "$ref" => (One, PathItem),
         (Parameter | Header | RequestBody | Response, "content") => (Named, MediaType),
         (MediaType, "encoding") => (Named, Encoding),
-        (Parameter | Header | MediaType, "schema") => (One, Schema),
         (Schema, "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas") => {
             (Named, Schema)
         }
-        (
+        (Parameter | Header | MediaType, "schema")
+        | (
             Schema,
             "items"
             | "additionalProperties"
@@ -157,7 +157,9 @@ pub(crate) fn change(value: &mut Value, kind: Kind, with: &mut dyn FnMut(Kind, &
                 named.values_mut().for_each(|inner| change(inner, kind, with));
             }
             (Shape::List, Value::Array(items)) => {
-                items.iter_mut().for_each(|inner| change(inner, kind, with));
+                for inner in items {
+                    change(inner, kind, with);
+                }
             }
             _ => {}
         }

@@ -1,5 +1,7 @@
 //! Calls by name: one flat object of path, query and body fields, as sockets, MQTT and tools make them.
 
+use std::collections::HashSet;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
@@ -16,10 +18,8 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 /// How an operation is called by name.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
-    /// The schema of the one object, with everything that it refers to.
-    schema: Value,
-    /// The schema of the body, if there is one.
-    body: Option<Id>,
+    /// Where the schema of the body stands, and what it is compiled to, if there is a body.
+    body: Option<(String, Id)>,
 }
 
 /// A call by name, as a request.
@@ -43,30 +43,35 @@ impl Named {
         }
         let mut names: Vec<&str> = outside.iter().map(|one| one.name.as_str()).collect();
         names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("`{}` stands both in the path and in the query", pair[0]));
+        if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
+            return Err(format!("`{name}` stands both in the path and in the query"));
         }
-        let mut schema = Flat::default();
-        for parameter in &outside {
-            schema.parameter(document, parameter);
+        let Some(body) = &operation.body else { return Ok(Self { body: None }) };
+        let (place, id) = json_schema(document, operation)
+            .zip(body.json_schema())
+            .ok_or("its body is no JSON with a schema")?;
+        let schema = document.pointer(&place).ok_or("its body has no schema")?;
+        if !shape::is_object_only(document, schema) {
+            return Err("its body is no JSON object".to_owned());
         }
-        let mut body_schema = None;
-        if let Some(body) = &operation.body {
-            let place = json_schema(document, operation);
-            let place = place.ok_or("its body is no JSON with a schema")?;
-            let value = document.pointer(&place).ok_or("its body has no schema")?;
-            if !shape::is_object_only(document, value) {
-                return Err("its body is no JSON object".to_owned());
-            }
-            let fields = Shape::of(document, value).fields;
-            if let Some(name) = names.iter().find(|name| fields.contains(**name)) {
-                return Err(format!("`{name}` stands both in the body and beside it"));
-            }
-            body_schema = body.json_schema();
-            schema.body(document, value, body.required, 0);
+        let fields = Shape::of(document, schema).fields;
+        if let Some(name) = names.iter().find(|name| fields.contains(**name)) {
+            return Err(format!("`{name}` stands both in the body and beside it"));
         }
-        let schema = bundle::with_definitions(document, schema.finish());
-        Ok(Self { schema, body: body_schema })
+        Ok(Self { body: Some((place, id)) })
+    }
+
+    /// The schema of the one object, with everything that it refers to.
+    fn schema(&self, document: &Value, operation: &Operation) -> Value {
+        let mut flat = Flat::default();
+        for parameter in operation.parameters.iter().filter(|one| one.place != In::Header) {
+            flat.parameter(document, parameter);
+        }
+        let body = self.body.as_ref().and_then(|(place, _)| document.pointer(place));
+        if let (Some(schema), Some(body)) = (body, &operation.body) {
+            flat.body(document, schema, body.required);
+        }
+        bundle::with_definitions(document, flat.finish())
     }
 }
 
@@ -90,6 +95,8 @@ struct Flat {
     also: Vec<Value>,
     /// What the body says of fields that are not named.
     closing: Map<String, Value>,
+    /// The parts of the body that were spread, by where they stand: each counts once, however many refer to it.
+    spread: HashSet<*const Value>,
 }
 
 impl Flat {
@@ -110,8 +117,8 @@ impl Flat {
     }
 
     /// Spreads the fields of the body, through references and `allOf`; choices stay as they are.
-    fn body(&mut self, document: &Value, schema: &Value, required: bool, depth: usize) {
-        let Some(object) = schema.as_object().filter(|_| depth < 32) else { return };
+    fn body(&mut self, document: &Value, schema: &Value, required: bool) {
+        let Some(object) = schema.as_object().filter(|_| self.spread.insert(schema)) else { return };
         for (keyword, value) in object {
             match (keyword.as_str(), value) {
                 ("properties", Value::Object(named)) => {
@@ -119,7 +126,7 @@ impl Flat {
                         match self.properties.get_mut(name) {
                             // Two parts of the body describe it.
                             Some(known) if known != property => {
-                                *known = json!({ "allOf": [known.clone(), property] })
+                                *known = json!({ "allOf": [known.clone(), property] });
                             }
                             _ => {
                                 self.properties.insert(name.clone(), property.clone());
@@ -129,11 +136,13 @@ impl Flat {
                 }
                 ("required", Value::Array(names)) if required => self.required.extend(names.iter().cloned()),
                 ("allOf", Value::Array(parts)) => {
-                    parts.iter().for_each(|part| self.body(document, part, required, depth + 1));
+                    for part in parts {
+                        self.body(document, part, required);
+                    }
                 }
                 ("$ref", _) => {
                     if let Some((_, target)) = pointer::target(document, schema) {
-                        self.body(document, target, required, depth + 1);
+                        self.body(document, target, required);
                     }
                 }
                 ("additionalProperties" | "patternProperties", value) if *value != Value::Bool(false) => {
@@ -199,8 +208,9 @@ impl Flat {
 impl Operation {
     /// The schema of the one object of a call by name, with everything that it refers to; `None` when it is not called
     /// by name.
-    pub fn input_schema(&self) -> Option<&Value> {
-        self.named.as_ref().ok().map(|named| &named.schema)
+    /// It is made anew each time, since it may be many times as long as what is written in the document.
+    pub fn input_schema(&self) -> Option<Value> {
+        self.named.as_ref().ok().map(|named| named.schema(&self.source, self))
     }
 
     /// Makes a request of a call by name, and checks it as every request is checked.
@@ -237,16 +247,16 @@ impl Operation {
             }
         }
         let body = self.body.as_ref().filter(|body| body.required || !fields.is_empty());
-        let names: Vec<_> = self.parameters.iter().filter(|one| one.place != In::Header).collect();
         if self.body.is_none() {
-            let known: Vec<_> = names.iter().map(|one| one.name.as_str()).collect();
+            let outside = self.parameters.iter().filter(|one| one.place != In::Header);
+            let known: Vec<_> = outside.map(|one| one.name.as_str()).collect();
             for name in fields.keys() {
                 check.report(&Place::body().field(name), crate::schema::unknown(&known));
             }
         }
         let value = Value::Object(fields);
-        if let (Some(_), Some(schema)) = (body, named.body) {
-            check.value(schema, &value, &Place::body());
+        if let (Some(_), Some((_, schema))) = (body, &named.body) {
+            check.value(*schema, &value, &Place::body());
         }
         check.finish()?;
         let query = query.join("&");
@@ -274,7 +284,7 @@ fn joined(value: &Value, style: &Style, check: &mut Check<'_>, place: &Place<'_>
             let items: Vec<_> = items.iter().map(|item| encode(&text(item))).collect();
             items.join(&encode(&separator.to_string()).replace("%2C", ","))
         }
-        (Value::Array(_) | Value::Object(_), Style::Json) => encode(&value.to_string()),
+        (_, Style::Json) => encode(&value.to_string()),
         (Value::Array(_), _) => {
             check.report(place, "must be one value, not a list");
             String::new()
@@ -283,7 +293,6 @@ fn joined(value: &Value, style: &Style, check: &mut Check<'_>, place: &Place<'_>
             check.report(place, "must be one value, not an object");
             String::new()
         }
-        (Value::String(_), Style::Json) => encode(&value.to_string()),
         (scalar, _) => encode(&text(scalar)),
     }
 }
@@ -308,7 +317,7 @@ fn write_query(
             }
         }
         (Style::Brackets, value @ (Value::Object(_) | Value::Array(_))) => {
-            write_brackets(&name, value, query)
+            write_brackets(&name, value, query);
         }
         (style, value) => query.push(format!("{name}={}", joined(value, style, check, place))),
     }

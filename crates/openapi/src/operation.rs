@@ -5,7 +5,7 @@ use std::sync::Arc;
 use portico_kernel::{Category, text_enum};
 use serde_json::Value;
 
-use crate::body::RequestBody;
+use crate::body::{BodyRule, RequestBody};
 use crate::extensions::{Extensions, Tool};
 use crate::finding::{Findings, shown};
 use crate::named::Named;
@@ -70,6 +70,8 @@ pub struct Operation {
     /// How it is called by name, or why it is not.
     pub(crate) named: Result<Named, String>,
     pub(crate) schemas: Arc<Schemas>,
+    /// The whole document.
+    pub(crate) source: Arc<Value>,
 }
 
 impl Operation {
@@ -107,6 +109,16 @@ impl Operation {
         check.finish()
     }
 
+    /// What is to be done with a body of this type.
+    pub fn body_rule(&self, content_type: Option<&str>) -> BodyRule {
+        self.body.as_ref().map_or(BodyRule::None, |body| body.rule(content_type))
+    }
+
+    /// Checks a body of JSON, read whole; an empty one is no body.
+    pub fn check_body(&self, content_type: Option<&str>, text: &[u8]) -> Result<(), Vec<FieldError>> {
+        self.body.as_ref().map_or(Ok(()), |body| body.check(content_type, text))
+    }
+
     /// Can it be called by name, with one object of fields?
     pub fn is_callable(&self) -> bool {
         self.named.is_ok()
@@ -122,8 +134,8 @@ impl Operation {
     }
 
     /// Gives it the compiled schemas, and its form by name, which needs all of the rest.
-    pub(crate) fn finish(&mut self, document: &Value, schemas: &Arc<Schemas>, findings: &mut Findings) {
-        self.schemas = Arc::clone(schemas);
+    pub(crate) fn finish(&mut self, document: &Arc<Value>, schemas: &Arc<Schemas>, findings: &mut Findings) {
+        (self.schemas, self.source) = (Arc::clone(schemas), Arc::clone(document));
         if let Some(body) = &mut self.body {
             body.schemas = Arc::clone(schemas);
         }
@@ -182,13 +194,14 @@ impl Source<'_> {
         let parameters = parameter::read(self.document, [self.item, (&place, operation)], builder, findings);
         let variables = variables(self.path);
         self.check_variables(&variables, &parameters, &place, findings);
-        let body = operation.get("requestBody");
-        if let (Some(_), Method::Get) = (body, method) {
-            findings.add(pointer::join(&place, "requestBody"), "A GET takes no body.");
-        }
-        let body = body.map(|body| {
+        let body = operation.get("requestBody").map(|body| {
             RequestBody::read(self.document, body, pointer::join(&place, "requestBody"), builder, findings)
         });
+        if body.as_ref().is_some_and(|body| body.required && method == Method::Get) {
+            findings.add(pointer::join(&place, "requestBody"), "A GET takes no body.");
+        }
+        // One that need not be is left out: documents that were generated describe an empty one for every operation.
+        let body = body.filter(|_| method != Method::Get);
         let extensions = Extensions::read(operation, method, &place, findings);
         if !operation.get("responses").is_some_and(Value::is_object) {
             findings.add(&place, format!("{shown_id} has no `responses`."));
@@ -215,6 +228,7 @@ impl Source<'_> {
             parameters,
             named: Err(String::new()),
             schemas: Arc::default(),
+            source: Arc::default(),
         })
     }
 
@@ -282,14 +296,14 @@ pub(crate) fn check_path(path: &str, place: &str, findings: &mut Findings) {
     for segment in path.split('/').skip(1) {
         let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let fault = match name {
-            Some(name) if name.is_empty() || name.contains(['{', '}']) => "a variable has a name",
-            Some(_) => continue,
-            None if segment.is_empty() => "two slashes, or one at the end",
-            None if matches!(segment, "." | "..") => "dots alone are no segment",
-            None if segment.contains(['{', '}']) => "a variable must be a whole segment",
-            None if !segment.bytes().all(literal) => "characters that stand in no path",
-            None => continue,
+            Some(name) if name.is_empty() || name.contains(['{', '}']) => Some("a variable has a name"),
+            None if segment.is_empty() => Some("two slashes, or one at the end"),
+            None if matches!(segment, "." | "..") => Some("dots alone are no segment"),
+            None if segment.contains(['{', '}']) => Some("a variable must be a whole segment"),
+            None if !segment.bytes().all(literal) => Some("characters that stand in no path"),
+            _ => None,
         };
+        let Some(fault) = fault else { continue };
         findings.add(place, format!("The path `{}` cannot be a route: {fault}.", shown(path)));
         return;
     }

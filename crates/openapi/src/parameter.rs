@@ -128,36 +128,34 @@ fn one(
     if place == In::Path && !required {
         findings.add(pointer, format!("The path variable `{}` must say `required: true`.", shown(&name)));
     }
-    let (style, schema) = match content(parameter, pointer, findings) {
-        Some(schema) => (Style::Json, schema),
-        None => {
-            let schema = parameter.get("schema").map(|schema| (pointer::join(pointer, "schema"), schema));
-            if schema.is_none() {
-                findings.add(pointer, format!("The parameter `{}` has no `schema`.", shown(&name)));
-            }
-            let shape = schema.as_ref().map(|(_, schema)| Shape::of(document, schema)).unwrap_or_default();
-            let style = style(text("style"), flag("explode"), place, &shape);
-            let style = style.unwrap_or_else(|fault| {
-                findings.add(pointer, format!("The parameter `{}` {fault}.", shown(&name)));
-                Style::Plain
-            });
-            (style, schema.map(|(place, _)| place))
+    let (style, schema) = if parameter.get("content").is_some() {
+        (Style::Json, content(parameter, pointer, findings))
+    } else {
+        let schema = parameter.get("schema").map(|schema| (pointer::join(pointer, "schema"), schema));
+        if schema.is_none() {
+            findings.add(pointer, format!("The parameter `{}` has no `schema`.", shown(&name)));
         }
+        let shape = schema.as_ref().map(|(_, schema)| Shape::of(document, schema)).unwrap_or_default();
+        let style = style(text("style"), flag("explode"), place, &shape);
+        let style = style.unwrap_or_else(|fault| {
+            findings.add(pointer, format!("The parameter `{}` {fault}.", shown(&name)));
+            Style::Plain
+        });
+        (style, schema.map(|(place, _)| place))
     };
     let schema = schema.map(|place| builder.id(&place));
     let allow_empty = flag("allowEmptyValue").unwrap_or_default();
     Some(Parameter { name, place, required, style, schema, allow_empty, pointer: pointer.to_owned() })
 }
 
-/// The schema of a parameter that is one text of JSON, if it is one that says so.
-fn content(parameter: &Value, pointer: &str, findings: &mut Findings) -> Option<Option<String>> {
-    let content = parameter.get("content")?;
+/// The schema of a parameter that is one text of JSON.
+fn content(parameter: &Value, pointer: &str, findings: &mut Findings) -> Option<String> {
     let place = pointer::join(pointer, "content");
-    let Some(media) = content.get("application/json") else {
-        findings.add(place, "The `content` of a parameter must be `application/json`.");
-        return Some(None);
-    };
-    Some(media.get("schema").map(|_| format!("{place}/application~1json/schema")))
+    let media = parameter.pointer("/content/application~1json");
+    if media.is_none() {
+        findings.add(&place, "The `content` of a parameter must be `application/json`.");
+    }
+    media?.get("schema").map(|_| format!("{place}/application~1json/schema"))
 }
 
 fn style(style: &str, explode: Option<bool>, place: In, shape: &Shape) -> Result<Style, String> {

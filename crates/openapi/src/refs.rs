@@ -17,6 +17,11 @@ pub(crate) fn check(document: &Value, findings: &mut Findings) {
     let mut whole = true;
     model::walk(document, Kind::Document, &mut String::new(), &mut |kind, place, value| {
         let Some(reference) = value.get("$ref") else { return true };
+        // Of a schema, that is said where it is no JSON Schema.
+        if kind == Kind::Schema && !reference.is_string() {
+            whole = false;
+            return true;
+        }
         match leads(document, kind, reference) {
             Ok(target) => {
                 kinds.insert(target, kind);
@@ -47,7 +52,8 @@ fn leads(document: &Value, kind: Kind, reference: &Value) -> Result<String, Stri
         return Err(format!("`{name}` is no JSON pointer, such as `#/components/schemas/Invoice`."));
     };
     let Some(found) = document.pointer(&target) else { return Err(format!("`{name}` leads to nothing.")) };
-    if !found.is_object() && !(kind == Kind::Schema && found.is_boolean()) {
+    let is_one = found.is_object() || (kind == Kind::Schema && found.is_boolean());
+    if !is_one {
         return Err(format!("`{name}` leads to something that is not described by an object."));
     }
     match model::kind_at(&target) {
@@ -111,7 +117,9 @@ impl Graph {
         let components = components(&self.inner);
         let mut component_of = vec![0; self.pointers.len()];
         for (number, component) in components.iter().enumerate() {
-            component.iter().for_each(|index| component_of[*index] = number);
+            for index in component {
+                component_of[*index] = number;
+            }
         }
         let mut levels = vec![0; components.len()];
         for (number, component) in components.iter().enumerate() {
@@ -183,7 +191,9 @@ fn components(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
             if low[node] == order[node] {
                 let start = stack.iter().rposition(|other| *other == node).unwrap_or_default();
                 let component = stack.split_off(start);
-                component.iter().for_each(|node| open[*node] = false);
+                for node in &component {
+                    open[*node] = false;
+                }
                 found.push(component);
             }
             if let Some((outer, _)) = way.last().copied() {
@@ -203,7 +213,9 @@ mod tests {
         // 0 -> 1 -> 2 -> 1, 2 -> 3, 4 -> 4
         let edges = vec![vec![1], vec![2], vec![1, 3], vec![], vec![4]];
         let mut found = components(&edges);
-        found.iter_mut().for_each(|component| component.sort_unstable());
+        for component in &mut found {
+            component.sort_unstable();
+        }
         assert_eq!(found, [vec![3], vec![1, 2], vec![0], vec![4]]);
     }
 

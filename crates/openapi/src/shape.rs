@@ -1,6 +1,6 @@
 //! What kind of value a schema of a document is about, before it is compiled.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -70,22 +70,41 @@ fn in_place<'a>(document: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
 
 /// Is every value that fits the schema an object? A schema that names fields and no type is taken for one of an object.
 pub(crate) fn is_object_only(document: &Value, schema: &Value) -> bool {
-    object_only(document, schema, 32)
+    ObjectOnly { document, known: HashMap::new() }.of(schema)
 }
 
-fn object_only(document: &Value, schema: &Value, depth: usize) -> bool {
-    let Some(depth) = depth.checked_sub(1) else { return false };
-    if let Some(kind) = schema.get("type") {
-        return kind == "object"
-            || kind.as_array().is_some_and(|kinds| kinds.iter().all(|kind| kind == "object"));
+/// The question above, whose answers are remembered: choices within choices would ask it without end.
+struct ObjectOnly<'a> {
+    document: &'a Value,
+    known: HashMap<*const Value, bool>,
+}
+
+impl<'a> ObjectOnly<'a> {
+    fn of(&mut self, schema: &'a Value) -> bool {
+        if let Some(known) = self.known.get(&std::ptr::from_ref(schema)) {
+            return *known;
+        }
+        // A ring says nothing.
+        self.known.insert(schema, false);
+        let is = self.ask(schema);
+        self.known.insert(schema, is);
+        is
     }
-    let list = |keyword: &str| schema.get(keyword).and_then(Value::as_array);
-    let target = pointer::target(document, schema);
-    let choices = ["anyOf", "oneOf"].into_iter().filter_map(list);
-    schema.get("properties").is_some()
-        || target.is_some_and(|(_, target)| object_only(document, target, depth))
-        || list("allOf").is_some_and(|parts| parts.iter().any(|part| object_only(document, part, depth)))
-        || choices.into_iter().any(|choices| {
-            !choices.is_empty() && choices.iter().all(|choice| object_only(document, choice, depth))
-        })
+
+    fn ask(&mut self, schema: &'a Value) -> bool {
+        if let Some(kind) = schema.get("type") {
+            let kinds = kind.as_array();
+            return kind == "object" || kinds.is_some_and(|kinds| kinds.iter().all(|kind| kind == "object"));
+        }
+        if schema.get("properties").is_some() {
+            return true;
+        }
+        let document = self.document;
+        let list =
+            |keyword: &str| schema.get(keyword).and_then(Value::as_array).filter(|list| !list.is_empty());
+        pointer::target(document, schema).is_some_and(|(_, target)| self.of(target))
+            || list("allOf").is_some_and(|parts| parts.iter().any(|part| self.of(part)))
+            || list("anyOf").is_some_and(|choices| choices.iter().all(|choice| self.of(choice)))
+            || list("oneOf").is_some_and(|choices| choices.iter().all(|choice| self.of(choice)))
+    }
 }

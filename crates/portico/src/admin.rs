@@ -27,6 +27,9 @@ pub enum Admin {
     /// API keys
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Services behind the gateway
+    #[command(subcommand)]
+    Service(ServiceCommand),
     /// Apps that act for people
     #[command(subcommand)]
     App(AppCommand),
@@ -39,9 +42,10 @@ pub enum Admin {
     /// Units of accounts
     #[command(subcommand)]
     Units(UnitsCommand),
-    /// Revoke a key or an API token and the keys below it, an app, an authorization, or all that a person is signed in to
+    /// Revoke a key or an API token and the keys below it, a service's credential, an app, an authorization, or all that a
+    /// person is signed in to
     Revoke {
-        /// `key_…`, `tok_…`, `app_…`, `aut_…` or `usr_…`
+        /// `key_…`, `tok_…`, `svk_…`, `app_…`, `aut_…` or `usr_…`
         id: String,
     },
 }
@@ -126,6 +130,21 @@ pub enum KeyCommand {
         /// A name to know it by
         #[arg(long, default_value = "")]
         name: String,
+    },
+}
+
+/// Services behind the gateway.
+#[derive(Debug, Subcommand)]
+pub enum ServiceCommand {
+    /// Make a credential of a service; its secret is shown once
+    Credential {
+        /// The service's name in the configuration
+        name: String,
+    },
+    /// List the credentials of one service, or of all
+    Credentials {
+        /// The service's name
+        name: Option<String>,
     },
 }
 
@@ -215,6 +234,13 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
             let new = NewCredential::new(account, name, scopes, None);
             let made = app.identity.create_key(&mut ctx, new).await?;
             json!({ "key_id": made.key.id, "client_id": made.key.client_id, "client_secret": made.secret.expose() })
+        }
+        Admin::Service(ServiceCommand::Credential { name }) => {
+            let made = app.identity.create_service_key(&mut ctx, &name).await?;
+            json!({ "service": name, "client_id": made.id, "client_secret": made.secret.expose() })
+        }
+        Admin::Service(ServiceCommand::Credentials { name }) => {
+            json!({ "credentials": app.identity.service_keys(&mut ctx, name).await? })
         }
         Admin::App(AppCommand::Create { name, redirect_uri, scopes, confidential }) => {
             let new = NewApp { name, redirect_uris: redirect_uri, scopes, confidential };

@@ -15,11 +15,13 @@ use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Catalog, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
 use portico_events::Events;
 use portico_gateway::forward::ServiceList;
-use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Gateway, Platform};
+use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Gateway, Platform, Tokens};
 use portico_identity::{Identity, People, RefreshTokenDays, Setup};
-use portico_kernel::{Clock, Entropy, Plans, Problem, SystemEntropy};
+use portico_kernel::{Brand, Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
 use portico_metering::Metering;
+use portico_services::table::ServiceTables;
+use portico_services::{Services, ServicesPorts};
 use portico_store::{Db, Keyring, KeyringError, StoreError};
 use portico_webhooks::Webhooks;
 
@@ -43,8 +45,12 @@ pub struct Areas {
     pub events: Arc<Events>,
     /// The connections that carry them.
     pub connections: Arc<Connections>,
-    /// A company's own services that can be called.
-    pub services: Arc<ServiceList>,
+    /// The services behind the gateway.
+    pub services: Arc<Services>,
+    /// Those of them that can be called.
+    pub service_list: Arc<ServiceList>,
+    /// Turns tokens into callers.
+    pub tokens: Arc<Tokens>,
 }
 
 /// What the areas are told of the environment.
@@ -76,6 +82,8 @@ pub struct Environment {
     pub journal: PathBuf,
     /// Where blobs are kept.
     pub blobs: BlobSettings,
+    /// What pages and mails are called, and how they look.
+    pub brand: Brand,
 }
 
 impl Environment {
@@ -104,8 +112,12 @@ pub struct App {
     pub webhooks: Arc<Webhooks>,
     /// The connections that carry streams of events.
     pub connections: Arc<Connections>,
-    /// A company's own services that can be called.
-    pub services: Arc<ServiceList>,
+    /// The services behind the gateway.
+    pub services: Arc<Services>,
+    /// Those of them that can be called.
+    pub service_list: Arc<ServiceList>,
+    /// Turns tokens into callers.
+    pub tokens: Arc<Tokens>,
     environment: Environment,
 }
 
@@ -196,13 +208,17 @@ fn keep_to_owner(database: &Path) -> std::io::Result<()> {
 impl Areas {
     /// Wires the areas; `shared` says that other servers may use the same database.
     pub fn new(environment: &Environment, shared: bool) -> Result<Self, MailError> {
-        let mail = Mail::new(environment.smtp.clone())?;
+        let mail = Mail::new(environment.smtp.clone(), environment.brand.clone())?;
         let webhooks = Webhooks::new(environment.egress(), &environment.base_url);
+        let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
+        let tables = Arc::new(ServiceTables::default());
         let ports = AccountsPorts {
             directory: Arc::new(People),
             mailer: mail.clone(),
             credentials: Arc::new(People),
             endpoints: webhooks.clone(),
+            units: metering.clone(),
+            services: tables.clone(),
         };
         let accounts =
             Arc::new(Accounts::new(ports, &environment.auth_url, environment.free_teams_per_person));
@@ -215,8 +231,12 @@ impl Areas {
             egress: environment.egress(),
             enrolment: accounts.clone(),
             mailer: mail.clone(),
+            brand: environment.brand.clone(),
+            services: tables.clone(),
         }));
-        let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
+        let tokens = Arc::new(Tokens::new(identity.clone(), metering.clone()));
+        let (directory, units, verifier) = (Arc::new(People), metering.clone(), tokens.clone());
+        let services = Arc::new(Services::new(tables, ServicesPorts { directory, units, verifier }));
         let events = Events::new(shared);
         let connections = Connections::new(
             identity.clone(),
@@ -224,8 +244,19 @@ impl Areas {
             ConnectionLimits::new(environment.connections.clone()),
             shared,
         );
-        let services = Arc::default();
-        Ok(Self { identity, accounts, mail, metering, webhooks, events, connections, services })
+        let service_list = Arc::default();
+        Ok(Self {
+            identity,
+            accounts,
+            mail,
+            metering,
+            webhooks,
+            events,
+            connections,
+            services,
+            service_list,
+            tokens,
+        })
     }
 
     /// Every area of the platform; `more` are those that only tests have.
@@ -244,12 +275,13 @@ impl Areas {
             planned::trail(),
             planned::connections(),
             portico_gateway::area(
-                &Arc::new(Platform::new(base_url, self.services.clone())),
+                &Arc::new(Platform::new(base_url, self.service_list.clone())),
                 &self.connections,
             ),
             planned::extensions(),
             planned::decisions(),
             planned::narration(),
+            portico_services::area(&self.services),
         ];
         Registry::new(areas.into_iter().chain(more))
     }
@@ -284,7 +316,8 @@ impl App {
         let areas = Areas::new(&parts.environment, parts.db.file().is_none())?;
         let more = more.into_iter().chain([blobs_area(&blobs)]).collect();
         let registry = areas.registry(&parts.environment.base_url, more)?;
-        let Areas { identity, accounts, metering, webhooks, events, connections, services, .. } = areas;
+        let Areas { identity, accounts, metering, webhooks, events, connections, .. } = areas;
+        let Areas { services, service_list, tokens, .. } = areas;
         let engine = Arc::new(Engine {
             db: parts.db,
             clock: parts.clock,
@@ -302,13 +335,25 @@ impl App {
         identity.keys.load(&engine).await?;
         identity.revocations.refresh(&engine).await?;
         let environment = parts.environment;
-        Ok(Self { engine, identity, accounts, metering, webhooks, connections, services, environment })
+        Ok(Self {
+            engine,
+            identity,
+            accounts,
+            metering,
+            webhooks,
+            connections,
+            services,
+            service_list,
+            tokens,
+            environment,
+        })
     }
 
     /// From now on their scopes, operations and event types have names, for commands that call no service.
     pub fn name_services(&self, loaded: &[LoadedService]) -> Result<(), Vec<String>> {
         let (_, catalog) = self.catalog_of(loaded)?;
         self.engine.registry.set_catalog(Arc::new(catalog));
+        self.services.replace(services::table(loaded));
         Ok(())
     }
 
@@ -342,7 +387,8 @@ impl App {
         services::keep(&self.engine.db, loaded, now).await.map_err(|error| failed(&error))?;
         self.metering.add_operations(&catalog).map_err(|problem| failed(&problem))?;
         self.engine.registry.set_catalog(Arc::new(catalog));
-        self.services.set(running.services);
+        self.services.replace(services::table(loaded));
+        self.service_list.set(running.services);
         if let Some(gateway) = gateway {
             gateway.set_tables(tables);
         }

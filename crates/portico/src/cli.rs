@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Registry};
+use portico_gateway::asyncapi;
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Clock, SystemEntropy};
 use portico_store::Db;
@@ -41,6 +42,8 @@ enum Command {
     },
     /// Print the catalogue of event types
     Events,
+    /// Print the AsyncAPI document of streams, socket and MQTT
+    Asyncapi,
     /// Print the schema of the database
     Schema,
     /// Look at the configuration
@@ -91,6 +94,7 @@ impl Cli {
             Command::Serve => serve(&config, &settings, more).await?,
             Command::Migrate => migrate(&config).await?,
             Command::Events => println!("{}", events(&config)?),
+            Command::Asyncapi => println!("{}", asyncapi(&config)?),
             Command::Openapi { persons } => {
                 let cut = if persons { Cut::persons() } else { Cut::public() };
                 println!("{}", openapi(&config, &cut)?);
@@ -149,6 +153,12 @@ pub fn openapi(config: &Config, cut: &Cut) -> Result<String, Failure> {
 /// The catalogue of event types.
 pub fn events(config: &Config) -> Result<String, Failure> {
     Ok(serde_json::to_string_pretty(bare_registry(config)?.catalog().events())?)
+}
+
+/// The `AsyncAPI` document of streams, socket and MQTT.
+pub fn asyncapi(config: &Config) -> Result<String, Failure> {
+    let document = asyncapi::document(&bare_registry(config)?.catalog(), &config.environment.base_url);
+    Ok(serde_json::to_string_pretty(&document)?)
 }
 
 fn report(findings: &[doctor::Finding]) -> ExitCode {

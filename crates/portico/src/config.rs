@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use portico_accounts::FreeTeamsPerPerson;
-use portico_gateway::{ConsoleAddresses, Origins};
+use portico_gateway::{ConsoleSettings, Origins};
 use portico_identity::RefreshTokenDays;
 use portico_kernel::{Plan, Plans, Timestamp};
 use portico_mail::Smtp;
@@ -16,7 +16,7 @@ use crate::egress_settings::{listed, name_servers, networks, trusted_roots};
 use crate::services::{SERVICES_MAX, ServiceSettings, ServiceTable};
 use crate::settings::Settings;
 use crate::tls_settings::{TlsFiles, TlsSettings};
-use crate::{BlobSettings, Environment, file_limit};
+use crate::{BlobSettings, Environment, brand_settings, file_limit};
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,6 +199,7 @@ impl Config {
                 smtp: smtp(settings.smtp_url, settings.mail_from)?,
                 journal: data_dir.join("journal"),
                 blobs: BlobSettings::read(settings.blobs.as_deref(), settings.s3, &data_dir)?,
+                brand: settings.brand.unwrap_or_default().read()?,
             },
             allow_origins,
             listen_mqtt: listen("listen_mqtt", settings.listen_mqtt, "127.0.0.1:1883")?,
@@ -223,10 +224,10 @@ impl Config {
         self.allow_origins.iter().chain([&self.environment.console_url]).cloned().collect()
     }
 
-    /// The addresses that the console works with.
-    pub fn console_addresses(&self) -> ConsoleAddresses {
-        let Environment { base_url, auth_url, console_url, .. } = self.environment.clone();
-        ConsoleAddresses { base_url, auth_url, console_url }
+    /// What the console is told.
+    pub fn console_settings(&self) -> ConsoleSettings {
+        let Environment { base_url, auth_url, console_url, brand, .. } = self.environment.clone();
+        ConsoleSettings { base_url, auth_url, console_url, brand }
     }
 
     /// The keys and what was decided, for a person; a password in the database's address is left out.
@@ -268,6 +269,7 @@ impl Config {
             ("mqtt_tls_certificate", tls(&self.tls.mqtt)),
             ("listen_metrics", listen(&self.listen_metrics)),
             ("blobs", environment.blobs.to_string()),
+            ("brand", brand_settings::describe(&environment.brand)),
             ("log", self.log.to_string().to_lowercase()),
             ("log_format", format!("{:?}", self.log_format).to_lowercase()),
         ]

@@ -7,6 +7,7 @@ pub mod admin;
 mod api;
 mod app;
 mod blob_settings;
+mod brand_settings;
 pub mod cli;
 pub mod config;
 pub mod doctor;

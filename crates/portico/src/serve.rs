@@ -193,7 +193,7 @@ pub async fn serve(config: &Config, settings: &Settings, more: Vec<Area>) -> Res
     };
     app.accounts.check_plans(&app.engine).await.map_err(OpenError::Problem)?;
     app.metering.start(&app.engine).await.map_err(OpenError::Problem)?;
-    let server = Server::new(&app, config.origins(), &config.console_addresses())?;
+    let server = Server::new(&app, config.origins(), &config.console_settings())?;
     let listeners = bind(&server, config, &app.connections).await?;
 
     let reload = ReloadSocket::bind(config)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use portico_gateway::{
-    AuthServer, ConsoleAddresses, ConsoleFile, ConsoleServer, Gateway, Metrics, MetricsServer, Origins,
+    AuthServer, ConsoleFile, ConsoleServer, ConsoleSettings, Gateway, Metrics, MetricsServer, Origins,
     RouteError, Stopping,
 };
 
@@ -28,20 +28,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// The servers of `app`; pages of `origins` may call the API, and the console works with `addresses`.
-    pub fn new(app: &App, origins: Origins, addresses: &ConsoleAddresses) -> Result<Self, RouteError> {
+    /// The servers of `app`; pages of `origins` may call the API, and the console with `settings`.
+    pub fn new(app: &App, origins: Origins, settings: &ConsoleSettings) -> Result<Self, RouteError> {
         let (metrics, stopping) = (Arc::new(Metrics::new(&app.engine)), Stopping::default());
         let gateway = Gateway::new(
             app.engine.clone(),
-            app.identity.clone(),
-            app.metering.clone(),
+            app.tokens.clone(),
             app.connections.clone(),
             origins,
             metrics.clone(),
             stopping.clone(),
         )?;
         let auth = AuthServer::new(app.engine.clone(), app.identity.clone(), stopping.clone());
-        let console = ConsoleServer::new(app.engine.clone(), CONSOLE, addresses);
+        let console = ConsoleServer::new(app.engine.clone(), CONSOLE, settings);
         let metrics = MetricsServer::new(app.engine.clone(), metrics);
         let (gateway, auth, metrics) = (Arc::new(gateway), Arc::new(auth), Arc::new(metrics));
         Ok(Self { gateway, auth, console: Arc::new(console), metrics, stopping })

@@ -13,6 +13,7 @@ use portico_kernel::PlanTerms;
 use serde::Deserialize;
 
 use crate::blob_settings::S3Table;
+use crate::brand_settings::BrandTable;
 use crate::config::ConfigError;
 use crate::services::ServiceTable;
 
@@ -136,6 +137,9 @@ pub struct Settings {
     /// The service for `blobs = "s3"`. It stands in the file alone.
     #[arg(skip)]
     pub s3: Option<S3Table>,
+    /// What this installation is called, and how it looks. It stands in the file alone.
+    #[arg(skip)]
+    pub brand: Option<BrandTable>,
     /// What accounts may spend, a table for each plan. They stand in the file alone.
     #[arg(skip)]
     pub plans: Option<BTreeMap<String, PlanTerms>>,
@@ -164,7 +168,7 @@ impl Settings {
             max_connections_per_account egress_allow egress_ca_file egress_name_servers
             smtp_url mail_from listen_api
             listen_auth listen_console tls_certificate tls_key auth_tls_certificate auth_tls_key console_tls_certificate console_tls_key
-            listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 plans services);
+            listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 brand plans services);
         Ok(self)
     }
 }

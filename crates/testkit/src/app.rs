@@ -10,7 +10,7 @@ use hyper::body::Body;
 use portico::admin::{self, Admin};
 use portico::{App, AppParts, BlobSettings, Environment, Server};
 use portico_engine::{Ctx, JobOutcome, OPERATION_TIME_MAX};
-use portico_gateway::{AuthServer, ConsoleAddresses, Gateway, Origins, Stopping};
+use portico_gateway::{AuthServer, ConsoleSettings, Gateway, Origins, Stopping};
 use portico_identity::{CreatedPerson, NewPerson};
 use portico_kernel::{AccountId, Clock, PersonId, Plans, Role, ScopeSet, Secret, SystemEntropy};
 use portico_store::{Db, Keyring, Select, args};
@@ -139,7 +139,7 @@ impl TestApp {
         let origins: Origins = [CONSOLE_URL.to_owned()].into_iter().collect();
         app.metering.start(&app.engine).await.unwrap();
         let Server { gateway, auth, stopping, .. } =
-            Server::new(&app, origins, &ConsoleAddresses::default()).unwrap();
+            Server::new(&app, origins, &ConsoleSettings::default()).unwrap();
         let account = AccountId::from_parts(clock.now(), [0; 10]);
         let (token, errors_expected) = (String::new(), false);
         let (mut services, stop) = (JoinSet::new(), watch::Sender::new(false));

@@ -22,6 +22,7 @@ mod mqtt;
 mod receiver;
 mod request;
 mod server;
+mod services;
 mod waiting;
 
 pub use app::{AUTH_URL, BASE_URL, CONSOLE_URL, TestApp, TestAppOptions, turn};
@@ -34,6 +35,7 @@ pub use mqtt::{MqttClient, MqttMessage, mqtt_text};
 pub use receiver::{ReceivedRequest, Receiver, ReceiverReply};
 pub use request::{Answer, TestRequest};
 pub use server::{Block, SocketClient, SseClient, TestServer, thing};
+pub use services::service_table;
 pub use waiting::{Stall, soon, until, while_moving};
 
 /// Makes a test on SQLite and a test on PostgreSQL of each story: an `async fn` of that name, in the same module, that

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, Method, Request, Response};
 use http_body_util::{BodyExt, Collected, Full};
+use hyper::body::Body as _;
 use portico_gateway::{Outgoing, PeerAddress};
 use portico_kernel::Code;
 use serde_json::Value;
@@ -93,10 +94,11 @@ impl From<Response<Bytes>> for Answer {
 }
 
 impl Answer {
-    /// The answer with its whole body, where it says how long that is; of a stream that goes on, the head alone.
+    /// The answer with its whole body, where it is known how long that is; of a stream that goes on, the head alone.
     pub(crate) async fn read(response: Response<Outgoing>) -> Self {
         let (parts, body) = response.into_parts();
-        let body = if parts.headers.contains_key(CONTENT_LENGTH) {
+        let is_whole = parts.headers.contains_key(CONTENT_LENGTH) || body.size_hint().exact().is_some();
+        let body = if is_whole {
             body.collect().await.map(Collected::to_bytes).unwrap_or_default()
         } else {
             body.into_bytes()

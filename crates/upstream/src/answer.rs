@@ -55,20 +55,21 @@ impl AnswerBody {
 
     /// Lets the connection go as soon as the answer is whole, and not only when its end is asked for.
     fn settle(&mut self) {
-        let end = match &mut self.state {
-            State::Http1(body) => body.end(),
-            State::Http2(body) => body.is_over().then_some(None),
-            State::Trailers(_) | State::Over => None,
+        let is_over = match &self.state {
+            State::Http1(body) => body.is_over(),
+            State::Http2(body) => body.is_over(),
+            State::Trailers(_) | State::Over => false,
         };
-        if let Some(trailers) = end {
-            self.finish(trailers);
+        if is_over {
+            self.finish();
         }
     }
 
-    fn finish(&mut self, trailers: Option<HeaderMap>) {
-        let next = trailers.map_or(State::Over, State::Trailers);
-        if let State::Http1(body) = std::mem::replace(&mut self.state, next) {
-            body.finish();
+    fn finish(&mut self) {
+        if let State::Http1(body) = std::mem::replace(&mut self.state, State::Over)
+            && let Some(trailers) = body.finish()
+        {
+            self.state = State::Trailers(trailers);
         }
         self.in_flight = None;
     }
@@ -94,9 +95,9 @@ impl Body for AnswerBody {
             State::Over => return Poll::Ready(None),
         };
         match &next {
-            Ok(Some(frame)) if frame.is_trailers() => this.finish(None),
+            Ok(Some(frame)) if frame.is_trailers() => this.finish(),
             Ok(Some(_)) => this.settle(),
-            Ok(None) => this.finish(None),
+            Ok(None) => this.finish(),
             Err(_) => {
                 this.state = State::Over;
                 this.in_flight = None;

@@ -24,11 +24,13 @@ const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_retries(3);
 
 /// Opens connections.
-pub(crate) struct Connector {
+pub(crate) struct Connector(Option<Tls>);
+
+struct Tls {
     /// Offers HTTP/2 and HTTP/1.1.
-    tls: TlsConnector,
+    both: TlsConnector,
     /// Offers HTTP/1.1 alone, for what becomes a WebSocket.
-    tls_http1: TlsConnector,
+    http1: TlsConnector,
 }
 
 /// A stream that is open, and whether HTTP/2 is spoken on it.
@@ -38,11 +40,13 @@ pub(crate) struct Opened {
 }
 
 impl Connector {
-    pub(crate) fn new(roots: &TrustedRoots) -> Self {
-        Self {
-            tls: tls_client(roots.store(), &[HTTP2, HTTP1]).into(),
-            tls_http1: tls_client(roots.store(), &[HTTP1]).into(),
-        }
+    /// Roots are of use only where a target is behind TLS.
+    pub(crate) fn new(targets: &[Target], roots: &TrustedRoots) -> Self {
+        let is_needed = targets.iter().any(|target| matches!(target.scheme, Scheme::Tls(_)));
+        Self(is_needed.then(|| Tls {
+            both: tls_client(roots.store(), &[HTTP2, HTTP1]).into(),
+            http1: tls_client(roots.store(), &[HTTP1]).into(),
+        }))
     }
 
     /// Opens a connection within `time`.
@@ -74,7 +78,8 @@ impl Connector {
         stream: TcpStream,
         http1: bool,
     ) -> io::Result<Opened> {
-        let tls = if http1 { &self.tls_http1 } else { &self.tls };
+        let Some(tls) = &self.0 else { return Err(io::ErrorKind::Unsupported.into()) };
+        let tls = if http1 { &tls.http1 } else { &tls.both };
         let stream = tls.connect(name, stream).await?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
         Ok(Opened { io: Io::Tls(Box::new(stream)), is_http2 })

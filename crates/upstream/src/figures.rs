@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-/// The classes in which calls are counted, as they are called in metrics. The first is that of WebSockets.
+/// The classes in which calls are counted, as they are called in metrics. The first is that of upgrades.
 pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "failure"];
 /// The upper bounds of the buckets of a histogram, in seconds; what is beyond the last is in one more.
 pub const BOUNDS: [f64; 18] = {

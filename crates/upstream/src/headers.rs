@@ -158,7 +158,7 @@ mod tests {
         ];
         let mut all = headers(&ending.iter().map(|name| (*name, "1")).collect::<Vec<_>>());
         let staying =
-            ["accept", "content-type", "idempotency-key", "porticos", "portico2", "x-real-ip", "x_custom"];
+            ["accept", "content-type", "idempotency-key", "portico2", "porticos", "x-real-ip", "x_custom"];
         for name in staying {
             all.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("2"));
         }

@@ -77,8 +77,8 @@ impl Upstream {
         if !state.is_health(health) {
             let name = state.target.name();
             match &status {
-                _ if passes => {
-                    tracing::info!(service = %self.name, address = %name, "target passes its probe")
+                Ok(_) if passes => {
+                    tracing::info!(service = %self.name, address = %name, "target passes its probe");
                 }
                 Ok(status) => {
                     tracing::warn!(service = %self.name, address = %name, %status, "target fails its probe");

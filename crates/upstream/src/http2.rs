@@ -219,14 +219,14 @@ where
     };
     let mut writer =
         Writer { stream, piece: Bytes::new(), written: 0, waits_for_body: false, is_touched: false };
-    let mut writes = !is_empty;
+    let mut is_writing = !is_empty;
     let answer = poll_fn(|cx| {
-        if writes {
+        if is_writing {
             let before = writer.written;
             match writer.poll(cx, sent) {
                 Poll::Ready(Err(WriteError::Body)) => return Poll::Ready(Err(Fault::RequestBroke)),
                 Poll::Ready(_) => {
-                    writes = false;
+                    is_writing = false;
                     deadline.restart();
                 }
                 Poll::Pending if writer.waits_for_body => deadline.pause(),
@@ -247,7 +247,7 @@ where
     .await?;
     let (mut head, recv) = answer.into_parts();
     let declared = check(&mut head.headers, head.status, is_head).map_err(Fault::BrokenHead)?;
-    let upload = body.take().filter(|_| writes).map(|mut body| {
+    let upload = body.take().filter(|_| is_writing).map(|mut body| {
         Upload::run(async move {
             let written = poll_fn(|cx| writer.poll(cx, &mut body)).await;
             written == Err(WriteError::Body)

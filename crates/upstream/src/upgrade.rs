@@ -1,4 +1,4 @@
-//! Requests that become WebSockets.
+//! A request that becomes a WebSocket.
 
 use std::io;
 use std::pin::Pin;

@@ -91,15 +91,10 @@ impl Upstream {
             let is_path = path.starts_with('/') && !path.contains('#');
             path.parse().ok().filter(|_| is_path).ok_or(UpstreamError::HealthPath)
         };
-        Ok(Arc::new(Self {
-            name,
-            targets: targets.into_iter().map(|target| TargetState::new(target, &timing).into()).collect(),
-            health: health.map(path).transpose()?,
-            timing,
-            timeout,
-            connector: Connector::new(&roots),
-            turn: AtomicUsize::new(0),
-        }))
+        let health = health.map(path).transpose()?;
+        let connector = Connector::new(&targets, &roots);
+        let targets = targets.into_iter().map(|target| TargetState::new(target, &timing).into()).collect();
+        Ok(Arc::new(Self { name, targets, health, timing, timeout, connector, turn: AtomicUsize::new(0) }))
     }
 
     /// Sends a request to one of the targets, and returns the head of its answer with the body to follow. The body of the
@@ -199,6 +194,9 @@ impl Upstream {
     where
         B: Body<Data = Bytes> + Unpin + Send + 'static,
     {
+        if call.parts.method == Method::CONNECT {
+            return Err(Fault::RequestBroke);
+        }
         // It stays the same over every connection, since none has taken a byte of it.
         let mut writer = None;
         for again in 0..=UNSENT_MAX {

@@ -148,14 +148,18 @@ struct ClientData {
 pub struct RelyingParty {
     id: String,
     origin: String,
-    name: &'static str,
+    name: String,
 }
 
 impl RelyingParty {
     /// The relying party at `address`, which `name` tells people; `None` at an address without a domain, such as `127.0.0.1`.
-    pub fn new(name: &'static str, address: &str) -> Option<Self> {
+    pub fn new(name: &str, address: &str) -> Option<Self> {
         let url = Url::parse(address).ok()?;
-        Some(Self { id: url.domain()?.to_owned(), origin: url.origin().ascii_serialization(), name })
+        Some(Self {
+            id: url.domain()?.to_owned(),
+            origin: url.origin().ascii_serialization(),
+            name: name.to_owned(),
+        })
     }
 
     /// The options of `navigator.credentials.create`. `challenge` is unpadded base64url text of at least 16 random bytes. The passkey must

@@ -49,13 +49,13 @@ fn pending_deliveries(
     for rows in inserted {
         for NewDeliveryRow { id, endpoint_id, event_id } in rows.all()? {
             let Some(event) = events.iter().find(|event| event.id == event_id) else { continue };
-            let queue = QueueKind::of_type(event.event_type);
+            let queue = QueueKind::of_type(&event.event_type);
             pending.push(PendingDelivery {
                 id,
                 endpoint: endpoint_id,
                 event: event.id,
-                event_type: event.event_type.to_owned(),
-                occurred_at: now,
+                event_type: event.event_type.to_string(),
+                occurred_at: event.occurred_at,
                 data: event.data.clone(),
                 tries: 0,
                 state: DeliveryState { status: Status::Pending, attempts: 0, by_hand: false, queue },

@@ -5,10 +5,10 @@
 import { api, ask, type Schemas } from "../../api/client";
 import { useList } from "../../api/queries";
 import { useOrg, useWorkplace } from "../../app/account";
+import { useMakers } from "../../app/makers";
 import { curl, TOKEN } from "../../ui/curl";
-import { Button, type Column, Code, Empty, ErrorNote, Facts, Id, Json, PageHead, Panel, Section, Table, Time, Waiting } from "../../ui/kit";
+import { type Column, Code, Empty, ErrorNote, Facts, Id, Json, More, PageHead, Panel, Section, Table, Time, Waiting } from "../../ui/kit";
 import { useQueryParams, useSetParams } from "../../ui/url";
-import { useMakers } from "../keys";
 
 type Entry = Schemas["AuditEntry"];
 
@@ -109,13 +109,7 @@ export default function Audit() {
         ) : (
           <Table label="Audit log" columns={columns} items={items} id={({ id }) => id} onOpen={({ id }) => setParams({ open: id }, true)} opened={open} />
         )}
-        {list.hasNextPage && (
-          <div className="more">
-            <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-              Older ones
-            </Button>
-          </div>
-        )}
+        <More list={list} />
       </Section>
       {opened && <EntryPanel of={opened} onClose={() => setParams({ open: undefined })} />}
     </>

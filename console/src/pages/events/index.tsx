@@ -7,7 +7,7 @@ import { useOrg } from "../../app/account";
 import { type Event, useStream } from "../../live/stream";
 import { curl, TOKEN } from "../../ui/curl";
 import { plural } from "../../ui/format";
-import { Button, Choice, Code, type Column, Empty, ErrorNote, Facts, Id, Json, PageHead, Panel, Section, Table, Time, Waiting } from "../../ui/kit";
+import { Button, Choice, Code, type Column, Empty, ErrorNote, Facts, Id, Json, More, PageHead, Panel, Section, Table, Time, Waiting } from "../../ui/kit";
 import { useQueryParams, useSetParams } from "../../ui/url";
 import { EventList } from "./list";
 
@@ -115,13 +115,7 @@ function Tail() {
       ) : (
         <EventList events={listed} onOpen={({ id }) => setParams({ open: id }, true)} opened={open} />
       )}
-      {past.hasNextPage && (
-        <div className="more">
-          <Button busy={past.isFetchingNextPage} onClick={() => void past.fetchNextPage()}>
-            Older ones
-          </Button>
-        </div>
-      )}
+      <More list={past} />
       {opened && <EventPanel of={opened} onClose={() => setParams({ open: undefined })} />}
     </>
   );

@@ -1,8 +1,8 @@
 import { useEndpoints } from "../../api/queries";
+import { useMakers } from "../../app/makers";
 import type { Event } from "../../live/stream";
 import { breakable, clock } from "../../ui/format";
 import { type Column, Table, Time } from "../../ui/kit";
-import { useMakers } from "../keys";
 
 /** What the event is about: who and what is in it, by name where there is one. */
 function about(event: Event, name: (id: string) => string): string {

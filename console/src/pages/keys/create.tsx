@@ -4,11 +4,12 @@ import { api, ask, type Schemas } from "../../api/client";
 import { OPERATIONS } from "../../api/document.gen";
 import type { paths } from "../../api/schema.gen";
 import { asRefusal } from "../../api/problem";
-import { queries } from "../../api/queries";
+import { queries, useKeys } from "../../api/queries";
 import { useOrg } from "../../app/account";
 import { curl, exchange } from "../../ui/curl";
 import { Choice, Code, Dialog, Field, Form, Note, SecretDialog } from "../../ui/kit";
 import { type Preset, presetScopes, ScopePicker } from "./scopes";
+import { keyState } from "./state";
 
 type NewToken = paths["/v1/accounts/orgs/{org_id}/tokens"]["post"]["requestBody"]["content"]["application/json"];
 
@@ -50,13 +51,22 @@ function MadeDialog({ made, onClose }: { made: Made; onClose: () => void }) {
   );
 }
 
+/** What a key can be made below: whatever stands. */
+function useAbove() {
+  const keys = useKeys("keys");
+  const tokens = useKeys("tokens");
+  return [...(keys.data ?? []), ...(tokens.data ?? [])].filter((key) => keyState(key) === "active");
+}
+
 export function CreateDialog({ kind, onClose }: { kind: Kind; onClose: () => void }) {
   const org_id = useOrg();
   const [name, setName] = useState("");
   const [days, setDays] = useState<(typeof DAYS)[number][0]>("30");
   const [preset, setPreset] = useState<Preset>("read");
   const [scopes, setScopes] = useState<string[]>([...presetScopes("read")]);
+  const [parent, setParent] = useState("");
   const [made, setMade] = useState<Made | null>(null);
+  const above = useAbove();
   const make = useMutation({
     mutationFn: async (): Promise<Made> => {
       const params = { path: { org_id } };
@@ -67,7 +77,7 @@ export function CreateDialog({ kind, onClose }: { kind: Kind; onClose: () => voi
         const answer = await ask(api.POST("/v1/accounts/orgs/{org_id}/tokens", { params, body }));
         return { kind, key: answer.key, secret: answer.token };
       }
-      const answer = await ask(api.POST("/v1/accounts/orgs/{org_id}/keys", { params, body: chosen }));
+      const answer = await ask(api.POST("/v1/accounts/orgs/{org_id}/keys", { params, body: { ...chosen, ...(parent && { parent }) } }));
       return { kind, key: answer.key, secret: answer.client_secret };
     },
     onSuccess: (answer) => {
@@ -102,6 +112,20 @@ export function CreateDialog({ kind, onClose }: { kind: Kind; onClose: () => voi
             <legend>How long it lives</legend>
             <Choice label="How long it lives" value={days} options={DAYS} onChange={setDays} />
           </fieldset>
+        )}
+        {kind === "key" && above.length > 0 && (
+          <Field label="Below" hint="A key below another may do no more than that one, and ends with it." error={refusal?.field("parent")}>
+            {(control) => (
+              <select {...control} value={parent} onChange={(event) => setParent(event.target.value)}>
+                <option value="">Nothing: it stands by itself</option>
+                {above.map(({ id, name, kind: what }) => (
+                  <option key={id} value={id}>
+                    {`${what} ${name || id}`}
+                  </option>
+                ))}
+              </select>
+            )}
+          </Field>
         )}
         <ScopePicker value={scopes} onChange={setScopes} preset={preset} onPreset={setPreset} error={refusal?.field("scopes")} />
       </Form>

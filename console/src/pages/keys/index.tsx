@@ -2,45 +2,29 @@ import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ask, type Schemas } from "../../api/client";
-import { queries, useKeys, useMembers } from "../../api/queries";
-import { useOrg, useWorkplace } from "../../app/account";
+import { queries, useKeys } from "../../api/queries";
+import { useOrg } from "../../app/account";
+import { useMakers } from "../../app/makers";
 import { curl, TOKEN } from "../../ui/curl";
 import { plural } from "../../ui/format";
 import { Badge, Button, Choice, Code, type Column, Confirm, Empty, ErrorNote, Facts, Id, Json, Note, PageHead, Panel, Table, Time, Waiting } from "../../ui/kit";
 import { useQueryParams, useSetParams } from "../../ui/url";
 import { CreateDialog } from "./create";
+import { keyState } from "./state";
 
 type Key = Schemas["Key"];
-
-export function keyState(key: Key): "active" | "revoked" | "expired" {
-  if (key.revoked_at) return "revoked";
-  return key.expires_at && Date.parse(key.expires_at) < Date.now() ? "expired" : "active";
-}
 
 function State({ of }: { of: Key }) {
   const state = keyState(of);
   return <Badge tone={state === "active" ? "good" : "plain"}>{state}</Badge>;
 }
 
-/** Each key after the one that made it, so that what is below stands below. */
+/** Each key after the one that it is below. */
 function inFamilies(keys: readonly Key[]): { key: Key; depth: number }[] {
   const ids = new Set(keys.map(({ id }) => id));
-  const below = (parent: string, depth: number): { key: Key; depth: number }[] =>
-    keys.filter(({ created_by }) => created_by === parent).flatMap((key) => [{ key, depth }, ...below(key.id, depth + 1)]);
-  return keys.filter(({ created_by }) => !ids.has(created_by)).flatMap((key) => [{ key, depth: 0 }, ...below(key.id, 1)]);
-}
-
-/** What to call the person, key or token of that id. */
-export function useMakers(): (id: string) => string {
-  const { person, may } = useWorkplace();
-  const members = useMembers();
-  const keys = useKeys("keys", may("admin"));
-  const tokens = useKeys("tokens", may("admin"));
-  const names = new Map([
-    ...(members.data ?? []).map(({ user_id, name, email }) => [user_id, name || email] as const),
-    ...[...(keys.data ?? []), ...(tokens.data ?? [])].map(({ id, name, kind }) => [id, name ? `${kind} ${name}` : id] as const),
-  ]);
-  return (id) => (id === person.id ? "you" : (names.get(id) ?? id));
+  const below = (above: string, depth: number): { key: Key; depth: number }[] =>
+    keys.filter(({ parent }) => parent === above).flatMap((key) => [{ key, depth }, ...below(key.id, depth + 1)]);
+  return keys.filter(({ parent }) => !ids.has(parent)).flatMap((key) => [{ key, depth: 0 }, ...below(key.id, 1)]);
 }
 
 function KeyPanel({ of, kind, onClose }: { of: Key; kind: "keys" | "tokens"; onClose: () => void }) {
@@ -68,6 +52,7 @@ function KeyPanel({ of, kind, onClose }: { of: Key; kind: "keys" | "tokens"; onC
           [kind === "keys" ? "Client id" : "Id", <Id key="id" id={of.id} whole />],
           ["Ends with", of.secret_hint ? <code key="hint">…{of.secret_hint}</code> : "not known"],
           ["Made", <span key="made"><Time at={of.created_at} /> by {maker(of.created_by)}</span>],
+          ...(of.parent ? [["Below", maker(of.parent)] as [string, React.ReactNode]] : []),
           ["Last used", <Time key="used" at={of.last_used_at} />],
           ...(kind === "tokens" ? [["Ends", <Time key="ends" at={of.expires_at} />] as [string, React.ReactNode]] : []),
           ...(of.revoked_at ? [["Revoked", <Time key="revoked" at={of.revoked_at} />] as [string, React.ReactNode]] : []),
@@ -133,6 +118,7 @@ export default function Keys() {
       cell: ({ key, depth }) => (
         <span className={depth > 0 ? "below" : undefined}>
           <strong>{key.name || "Unnamed"}</strong>
+          {key.parent && depth === 0 && <span className="quiet"> below {maker(key.parent)}</span>}
         </span>
       ),
     },

@@ -1,6 +1,6 @@
 import { OPERATIONS, SCOPES } from "../../api/document.gen";
 import { plural } from "../../ui/format";
-import { Choice } from "../../ui/kit";
+import { Choice, Ticks } from "../../ui/kit";
 
 const READS = SCOPES.map(({ name }) => name).filter((name) => name.endsWith(":read") || name === "account:audit");
 
@@ -15,6 +15,20 @@ export const PRESETS = [
 export type Preset = (typeof PRESETS)[number][0];
 
 export const presetScopes = (preset: Preset): readonly string[] => PRESETS.find(([name]) => name === preset)?.[2] ?? [];
+
+const OPTIONS = SCOPES.map(({ name, description }) => {
+  const operations = OPERATIONS.filter(({ scope }) => scope === name).length;
+  return {
+    value: name,
+    title: description.replace(/\.$/, ""),
+    about: (
+      <>
+        <code>{name}</code>
+        {operations > 0 && `, ${plural(operations, "operation")}`}
+      </>
+    ),
+  };
+});
 
 /** What a token may do, as words to tick. */
 export function ScopePicker({
@@ -31,49 +45,27 @@ export function ScopePicker({
   error: string | undefined;
 }) {
   return (
-    <fieldset className="field">
-      <legend>What it may do</legend>
-      <Choice
-        label="Presets"
-        value={preset}
-        options={PRESETS.map(([name, title]) => [name, title] as const)}
-        onChange={(name) => {
-          onPreset(name);
-          if (name !== "own") onChange([...presetScopes(name)]);
-        }}
-      />
-      <ul className="scopes">
-        {SCOPES.map(({ name, description }) => {
-          const operations = OPERATIONS.filter(({ scope }) => scope === name).length;
-          return (
-            <li key={name}>
-              <label>
-                <input
-                  type="checkbox"
-                  checked={value.includes(name)}
-                  onChange={(event) => {
-                    onPreset("own");
-                    onChange(event.target.checked ? [...value, name] : value.filter((each) => each !== name));
-                  }}
-                />
-                <span>
-                  <strong>{description.replace(/\.$/, "")}</strong>
-                  <span className="quiet">
-                    <code>{name}</code>
-                    {operations > 0 && `, ${plural(operations, "operation")}`}
-                  </span>
-                </span>
-              </label>
-            </li>
-          );
-        })}
-      </ul>
-      {error && (
-        <p className="field-error" role="alert">
-          {error}
-        </p>
-      )}
-      <p className="hint">This cannot be changed later. To change it, make another one and revoke this one.</p>
-    </fieldset>
+    <Ticks
+      legend="What it may do"
+      options={OPTIONS}
+      value={value}
+      onChange={(scopes) => {
+        onPreset("own");
+        onChange(scopes);
+      }}
+      above={
+        <Choice
+          label="Presets"
+          value={preset}
+          options={PRESETS.map(([name, title]) => [name, title] as const)}
+          onChange={(name) => {
+            onPreset(name);
+            if (name !== "own") onChange([...presetScopes(name)]);
+          }}
+        />
+      }
+      hint="This cannot be changed later. To change it, make another one and revoke this one."
+      error={error}
+    />
   );
 }

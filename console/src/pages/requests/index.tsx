@@ -6,11 +6,11 @@ import { api, ask, type Schemas } from "../../api/client";
 import { OPERATIONS } from "../../api/document.gen";
 import { useKeys, useList } from "../../api/queries";
 import { useOrg, useWorkplace } from "../../app/account";
+import { useMakers } from "../../app/makers";
 import { curl, TOKEN } from "../../ui/curl";
 import { clock, milliseconds, number, plural } from "../../ui/format";
 import { Badge, Button, Code, Empty, ErrorNote, Facts, Id, Json, PageHead, Panel, Section, Time, Waiting } from "../../ui/kit";
 import { useQueryParams, useSetParams } from "../../ui/url";
-import { useMakers } from "../keys";
 
 type Logged = Schemas["LoggedRequest"];
 

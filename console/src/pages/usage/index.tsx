@@ -4,12 +4,12 @@ import { useMemo } from "react";
 import { api, ask, type Schemas } from "../../api/client";
 import { useKeys, useSeries, useUnits } from "../../api/queries";
 import { useWorkplace } from "../../app/account";
+import { useMakers } from "../../app/makers";
 import { daysAgo, filled } from "../../ui/days";
 import { date, milliseconds, number, plural, share } from "../../ui/format";
 import { Badge, Choice, type Column, Empty, ErrorNote, PageHead, Section, Table, Waiting } from "../../ui/kit";
 import { LazyChart } from "../../ui/lazy-chart";
 import { useQueryParams, useSetParams } from "../../ui/url";
-import { useMakers } from "../keys";
 
 type Group = Schemas["SeriesGroup"];
 

@@ -6,7 +6,7 @@ import { api, ask, idempotencyKey, type Schemas } from "../../api/client";
 import { asRefusal } from "../../api/problem";
 import { queries, useEventTypes, useInbox } from "../../api/queries";
 import { useOrg } from "../../app/account";
-import { Button, Dialog, Field, Form, SecretDialog, Waiting } from "../../ui/kit";
+import { Button, Dialog, Field, Form, SecretDialog, Ticks, Waiting } from "../../ui/kit";
 
 type Endpoint = Schemas["Endpoint"];
 
@@ -17,36 +17,18 @@ function TypePicker({ value, onChange, error }: { value: string[]; onChange: (ty
   const offered = types.data.filter(({ type }) => type !== "webhook.test");
   const all = value.length === offered.length;
   return (
-    <fieldset className="field">
-      <legend>Events</legend>
-      <Button small look="quiet" onClick={() => onChange(all ? [] : offered.map(({ type }) => type))}>
-        {all ? "None of them" : "All of them"}
-      </Button>
-      <ul className="scopes">
-        {offered.map(({ type, description }) => (
-          <li key={type}>
-            <label>
-              <input
-                type="checkbox"
-                checked={value.includes(type)}
-                onChange={(event) => onChange(event.target.checked ? [...value, type] : value.filter((each) => each !== type))}
-              />
-              <span>
-                <strong>
-                  <code>{type}</code>
-                </strong>
-                <span className="quiet">{description}</span>
-              </span>
-            </label>
-          </li>
-        ))}
-      </ul>
-      {error && (
-        <p className="field-error" role="alert">
-          {error}
-        </p>
-      )}
-    </fieldset>
+    <Ticks
+      legend="Events"
+      options={offered.map(({ type, description }) => ({ value: type, title: <code>{type}</code>, about: description }))}
+      value={value}
+      onChange={onChange}
+      above={
+        <Button small look="quiet" onClick={() => onChange(all ? [] : offered.map(({ type }) => type))}>
+          {all ? "None of them" : "All of them"}
+        </Button>
+      }
+      error={error}
+    />
   );
 }
 

@@ -5,18 +5,12 @@ import { useEndpoints } from "../../api/queries";
 import { useOrg, useWorkplace } from "../../app/account";
 import { curl, TOKEN } from "../../ui/curl";
 import { number, plural } from "../../ui/format";
-import { Badge, Button, Code, type Column, Empty, ErrorNote, PageHead, Table, Time, Waiting } from "../../ui/kit";
+import { Button, Code, type Column, Empty, ErrorNote, PageHead, Table, Time, Waiting } from "../../ui/kit";
 import { useQueryParams, useSetParams } from "../../ui/url";
 import { EndpointForm } from "./form";
+import { Health } from "./health";
 
 type Endpoint = Schemas["Endpoint"];
-
-export function Health({ of }: { of: Endpoint }) {
-  if (!of.enabled) return <Badge tone="bad">disabled</Badge>;
-  if (of.last_delivery_status === "") return <Badge>waiting for events</Badge>;
-  if (of.last_delivery_status === "failed") return <Badge tone="warn">failing</Badge>;
-  return <Badge tone="good">healthy</Badge>;
-}
 
 const COLUMNS: Column<Endpoint>[] = [
   {

@@ -1,5 +1,6 @@
 //! Every statement of the area; here those of accounts and members.
 
+mod changes;
 mod invitations;
 
 use portico_kernel::{AccountId, PersonId, Role, Timestamp};
@@ -7,6 +8,7 @@ use portico_store::{Query, Select, StoreError, Tx, args, delete_some, from_row};
 
 use crate::model::{AccountChange, AccountKind, AccountStatus, NewAccount};
 
+pub(crate) use changes::*;
 pub(crate) use invitations::*;
 
 /// Succeeds when the area can serve.

@@ -19,11 +19,12 @@ use crate::paging::{self, Paging};
 use crate::ports::{AfterCommit, NewEvent, Progress, account_closed};
 
 use crate::{AccountRef, Admission, Cursor, Engine, Event, Method, PageRequest, Spec};
+pub use records::Publication;
 pub(crate) use records::{AuditRecord, Record};
 use step::KeyedSteps;
 
 /// The limit of an event's data, in bytes; with its envelope a delivery stays within 64 KiB.
-const EVENT_BYTES_MAX: usize = 63 << 10;
+pub const EVENT_BYTES_MAX: usize = 63 << 10;
 
 /// What an operation may use while it runs: the caller, the time, ids, and the transaction.
 pub struct Ctx {
@@ -164,6 +165,11 @@ impl Ctx {
         }
     }
 
+    /// The id of the call.
+    pub fn request_id(&self) -> &str {
+        &self.request_id
+    }
+
     /// The operation's own `Spec`.
     pub fn spec(&self) -> &'static Spec {
         self.spec
@@ -177,11 +183,6 @@ impl Ctx {
     /// The same, for whoever keeps it.
     pub fn shared_caller(&self) -> &Arc<Caller> {
         &self.caller
-    }
-
-    /// The call's id.
-    pub fn request_id(&self) -> &Arc<str> {
-        &self.request_id
     }
 
     /// When the call began; the same however often it is asked.
@@ -330,7 +331,8 @@ impl Ctx {
             return Err(Problem::internal(format!("an event of {} bytes", data.len())));
         }
         let id = self.new_id();
-        let event = NewEvent { behind: 0, id, event_type: E::TYPE, data, only_to };
+        let (event_type, occurred_at) = (E::TYPE.into(), self.now);
+        let event = NewEvent { behind: 0, id, event_type, occurred_at, data, only_to };
         self.records.push(Record { account, event, audit });
         Ok(id)
     }

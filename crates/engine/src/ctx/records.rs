@@ -8,7 +8,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use portico_kernel::{AccountId, Timestamp};
+use portico_kernel::{AccountId, EventId, Timestamp};
 use portico_store::{PendingRows, StoreError};
 use serde_json::Value;
 
@@ -31,19 +31,31 @@ pub(crate) struct AuditRecord {
     pub(crate) metadata: Value,
 }
 
+/// An event of any account, whose type is not one of the platform's own: what a service tells.
+#[derive(Debug)]
+pub struct Publication {
+    /// The account that it happened in.
+    pub account: AccountId,
+    /// Its type.
+    pub event_type: String,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// Its data, as JSON, of at most [`EVENT_BYTES_MAX`](crate::EVENT_BYTES_MAX).
+    pub data: String,
+}
+
 /// Tells whoever listens, once the events are committed.
 fn announce(
     engine: &Arc<Engine>,
     account: AccountId,
     last: PendingRows,
-    now: Timestamp,
     events: &Arc<[NewEvent]>,
 ) -> AfterCommit {
     let events = engine.streams.is_watched(account).then(|| events.clone());
     let engine = engine.clone();
     Box::new(move || match last.value() {
         Ok(last) => {
-            engine.streams.committed(&engine, account, last, now, events.as_deref().unwrap_or_default());
+            engine.streams.committed(&engine, account, last, events.as_deref().unwrap_or_default());
         }
         Err(error) => {
             tracing::error!(%error, %account, "Events were committed, and their numbers do not read");
@@ -52,6 +64,16 @@ fn announce(
 }
 
 impl Ctx {
+    /// Sends an event of any account, with the commit; those of one account in the order in which they are given here.
+    /// Checks nothing: for what may tell of accounts by a right of its own.
+    pub fn publish(&mut self, publication: Publication) -> EventId {
+        let Publication { account, event_type, occurred_at, data } = publication;
+        let (id, event_type) = (self.new_id(), event_type.into());
+        let event = NewEvent { behind: 0, id, event_type, occurred_at, data, only_to: None };
+        self.records.push(Record { account, event, audit: None });
+        id
+    }
+
     /// Writes what was recorded. It comes last in the transaction, because it holds the account's sequence from here
     /// to the commit.
     pub(crate) async fn write_records(&mut self) -> Result<(), StoreError> {
@@ -84,9 +106,9 @@ impl Ctx {
             }
             let last = sql::take_sequence(tx, account, events.len()).await?;
             sql::insert_audit(tx, account, now, &actor, &events, &audit).await?;
-            sql::insert_events(tx, account, now, &events).await?;
+            sql::insert_events(tx, account, &events).await?;
             let events = events.into();
-            after_commit.push(announce(&engine, account, last, now, &events));
+            after_commit.push(announce(&engine, account, last, &events));
             after_commit.push(engine.outbox.fill(tx, account, now, events).await?);
         }
         self.after_commit.extend(after_commit);

@@ -6,7 +6,9 @@ use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, MapAccess,
     SeqAccess, Unexpected, VariantAccess, Visitor, value::StringDeserializer,
 };
+use serde_json::Value;
 
+use super::verbatim::VERBATIM;
 use super::{Fields, InputError, Node, PathPart, text};
 
 /// Reads a `T` from the fields of a message.
@@ -216,9 +218,12 @@ impl<'de> Deserializer<'de> for Node {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, InputError> {
+        if name == VERBATIM {
+            return visitor.visit_newtype_struct(Value::from(self)).map_err(de::Error::custom);
+        }
         visitor.visit_newtype_struct(self)
     }
 

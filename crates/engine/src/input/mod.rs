@@ -11,6 +11,7 @@ mod fingerprint;
 mod json;
 mod query;
 mod text;
+mod verbatim;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ pub use de::read;
 pub use fingerprint::fingerprint;
 pub use json::parse_object;
 pub use query::{decode_form, decode_segment, parse_form, parse_query};
+pub use verbatim::{Element, Verbatim};
 
 /// How deep a message may nest.
 pub const DEPTH_MAX: usize = 64;

@@ -23,6 +23,13 @@ pub trait Memberships: Send + Sync {
         account: AccountId,
     ) -> BoxFuture<'a, Result<Option<String>, StoreError>>;
 
+    /// Those of these accounts that there are, each with whether it is active.
+    fn statuses<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        accounts: Vec<AccountId>,
+    ) -> BoxFuture<'a, Result<Vec<(AccountId, bool)>, StoreError>>;
+
     /// Locks the account's row until the commit; returns whether the account is active, and `None` where there is no
     /// such account.
     fn lock<'a>(

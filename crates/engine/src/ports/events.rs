@@ -1,5 +1,6 @@
 //! What events gives to the others: streams of what has happened.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use portico_kernel::{AccountId, EndpointId, EventId, Timestamp};
@@ -14,7 +15,9 @@ pub struct NewEvent {
     /// Its id.
     pub id: EventId,
     /// Its type.
-    pub event_type: &'static str,
+    pub event_type: Cow<'static, str>,
+    /// When it happened.
+    pub occurred_at: Timestamp,
     /// Its data, as JSON.
     pub data: String,
     /// The one endpoint that it is for, whatever that subscribes.
@@ -28,12 +31,5 @@ pub trait Streams: Send + Sync {
 
     /// The account's events up to `last` are committed. `events` are the newest of them, in order, if anybody listens
     /// here; should they not be given, or come late, the streams read them from the database.
-    fn committed(
-        &self,
-        engine: &Arc<Engine>,
-        account: AccountId,
-        last: i64,
-        now: Timestamp,
-        events: &[NewEvent],
-    );
+    fn committed(&self, engine: &Arc<Engine>, account: AccountId, last: i64, events: &[NewEvent]);
 }

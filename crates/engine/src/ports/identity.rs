@@ -35,6 +35,8 @@ pub struct Key {
     pub kind: String,
     /// When it ends; empty for a key, which does not.
     pub expires_at: String,
+    /// The key or API token that it is below, and ends with; empty for none.
+    pub parent: String,
 }
 
 /// A person as an account sees them.
@@ -59,6 +61,13 @@ pub trait Directory: Send + Sync {
         account: AccountId,
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<Key>, StoreError>>;
+
+    /// Those of these keys and API tokens that there are, in use or not, each with its account.
+    fn accounts_of_credentials<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        ids: Vec<String>,
+    ) -> BoxFuture<'a, Result<Vec<(String, AccountId)>, StoreError>>;
 
     /// The person of that id.
     fn person<'a>(

@@ -8,13 +8,15 @@ mod identity;
 mod mail;
 mod metering;
 mod resources;
+mod services;
 mod webhooks;
 
 pub use accounts::{Enrolment, Membership, Memberships, PendingInvitation, account_closed};
 pub use events::{NewEvent, Streams};
-pub use gateway::Progress;
+pub use gateway::{CallRate, Progress, TokenCheck, TokenVerdict, ValidToken, Verifier};
 pub use identity::{Directory, Key, PersonRecord};
 pub use mail::{MailMessage, Mailer};
-pub use metering::Charge;
+pub use metering::{Charge, ReportedUsage, Units, UnitsLeft};
 pub use resources::{CreatedCredentials, CreatedResource, CreatedResources, ResourceKind};
+pub use services::ConfiguredServices;
 pub use webhooks::{AfterCommit, Outbox};

@@ -1,7 +1,7 @@
 //! What a service answers, as its caller gets it.
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 use portico_kernel::{Code, Problem, seconds};
@@ -121,14 +121,11 @@ fn is_envelope(error: &Value) -> bool {
         && error["request_id"].is_string()
 }
 
-/// Says nothing of how long an answer may be kept where the service says nothing: it is the caller's alone.
-pub(super) fn finish_head(response: &mut Response<Bytes>, length: Option<u64>) {
+/// Lets nobody keep an answer of which its service does not say how long: it is the caller's alone.
+pub(super) fn finish_head(response: &mut Response<Bytes>) {
     let headers = response.headers_mut();
     if !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    }
-    if let Some(length) = length {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
 }
 

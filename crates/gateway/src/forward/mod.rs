@@ -21,7 +21,6 @@ use http::header::HOST;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper::body::Body as _;
 use portico_egress::Networks;
 use portico_engine::Admission;
 use portico_engine::input::{Fields, InputError};
@@ -149,11 +148,11 @@ impl Calls {
         let upload = operation.read_body(incoming, admission.caller()).await?;
         incoming.mark_working();
         if let Some(paying) = scope.charge().as_ref().and_then(|charge| charge.pay()) {
-            paying.await?;
+            paying.await.inspect_err(|problem| self.metrics.refused(problem.code()))?;
         }
         let mut headers = incoming.parts.headers.clone();
         service.tell_way(&incoming.parts, &mut headers);
-        let plan = scope.plan();
+        let plan = &*scope.plan();
         let head = service.head(
             &self.engine,
             ForwardedRequest {
@@ -212,7 +211,7 @@ impl Calls {
         }
         let (head, body) = response.into_parts();
         let mut head = Response::from_parts(head, Bytes::new());
-        finish_head(&mut head, body.size_hint().exact());
+        finish_head(&mut head);
         let transport = incoming.parts.extensions.get::<Transport>().cloned();
         let begin = move |scope: CallScope| {
             Outgoing::Forwarded(Box::new(ForwardedBody::new(body, status.as_u16(), scope, charge, transport)))

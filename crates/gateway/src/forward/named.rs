@@ -51,7 +51,7 @@ impl DocumentedOperation for ServiceOperation {
     }
 
     fn input_schema(&self) -> Schema {
-        let mut schema = self.operation().input_schema().cloned().unwrap_or_else(|| json!({}));
+        let mut schema = self.operation().input_schema().unwrap_or_else(|| json!({}));
         if let Some(object) = schema.as_object_mut() {
             let description = [&self.operation().description, &self.operation().summary]
                 .into_iter()
@@ -104,7 +104,8 @@ impl Service {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         let account = ctx.current_account();
-        let plan = account.map_or("", |account| self.metering.plan(account, Month::of(ctx.now())));
+        let plan =
+            account.map(|account| self.metering.plan(account, Month::of(ctx.now()))).unwrap_or_default();
         let caller = ctx.shared_caller().clone();
         let method = Method::from_bytes(operation.operation().method.name().as_bytes());
         let head = self.head(
@@ -115,7 +116,7 @@ impl Service {
                 headers,
                 caller: Some(&*caller).filter(|_| !operation.is_open()),
                 account,
-                plan,
+                plan: &plan,
                 request_id: ctx.request_id(),
             },
         )?;

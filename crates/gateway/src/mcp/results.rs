@@ -100,7 +100,11 @@ impl ResultWriter<'_> {
         let mut put =
             |parts: &[&str]| parts.iter().for_each(|part| answer.extend_from_slice(part.as_bytes()));
         let is_error = if is_error { "true" } else { "false" };
-        put(&["}],\"structuredContent\":", body, ",\"isError\":", is_error]);
+        // Only an object can be structured content; a service may answer with any JSON.
+        let structured: &[&str] =
+            if body.trim_start().starts_with('{') { &["}],\"structuredContent\":", body] } else { &["}]"] };
+        put(structured);
+        put(&[",\"isError\":", is_error]);
         if self.is_stateless {
             put(&[",\"resultType\":\"complete\",\"_meta\":", self.server]);
         }

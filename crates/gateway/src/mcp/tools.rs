@@ -103,10 +103,12 @@ impl ToolEntry {
             .destructive(tool.irreversible)
             .idempotent(spec.is_idempotent())
             .open_world(spec.reaches_out());
-        let listed = Tool::new(tool.name, description, input)
-            .with_title(tool.title)
-            .with_raw_output_schema(Arc::new(schema::output(&entry)))
-            .with_annotations(annotations);
+        let mut listed = Tool::new(tool.name, description, input).with_title(tool.title);
+        // A service's answer may be no object, of which alone a schema can be told.
+        if !entry.is_documented() {
+            listed = listed.with_raw_output_schema(Arc::new(schema::output(&entry)));
+        }
+        let listed = listed.with_annotations(annotations);
         let mut listed = json!(listed);
         catalog.scopes().list_in_schema(&mut listed);
         Self { entry, tool, listed: listed.to_string() }

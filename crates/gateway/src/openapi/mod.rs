@@ -77,6 +77,9 @@ impl Cut {
                 lists.iter().any(|list| list.iter().all(|scope| scopes.contains(scope)))
             }
             (Some(_), Access::Person) => false,
+            // What is for services alone stands in the document for everybody and in their own.
+            (Some(scopes), Access::Service(scope)) => scopes.contains(scope),
+            (None, Access::Service(_)) => self.account.is_empty(),
             (None, Access::Person) => !self.account.is_empty(),
             _ => true,
         };

@@ -58,7 +58,7 @@ fn security(spec: &Spec) -> Value {
     match spec.access {
         Access::Open => json!([]),
         Access::AnyToken | Access::Person => json!([{ "bearer": [] }]),
-        Access::Scope(scope) => json!([{ "bearer": [scope] }]),
+        Access::Scope(scope) | Access::Service(scope) => json!([{ "bearer": [scope] }]),
         Access::AnyOf(lists) => lists.iter().map(|list| json!({ "bearer": list })).collect(),
     }
 }

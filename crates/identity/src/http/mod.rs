@@ -1,6 +1,7 @@
 //! What is served at `{auth_url}`: [`routes`] lists it. Errors of OAuth's own endpoints have OAuth's own shape; people
 //! get pages.
 
+pub(crate) mod brand;
 mod request_context;
 pub(crate) mod response;
 pub(crate) mod routes;

@@ -25,13 +25,13 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"portico\"
 /// A response of `{auth_url}`.
 pub(crate) type AuthResponse = Response<Bytes>;
 
-fn new(status: StatusCode, body: impl Into<Bytes>) -> AuthResponse {
+pub(super) fn new(status: StatusCode, body: impl Into<Bytes>) -> AuthResponse {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response
 }
 
-fn with(mut response: AuthResponse, name: HeaderName, value: HeaderValue) -> AuthResponse {
+pub(super) fn with(mut response: AuthResponse, name: HeaderName, value: HeaderValue) -> AuthResponse {
     response.headers_mut().insert(name, value);
     response
 }
@@ -124,9 +124,14 @@ pub(crate) fn page(status: StatusCode, markup: Markup, onwards: &str) -> AuthRes
 }
 
 /// A file that pages use.
-pub(crate) fn asset(content_type: &'static str, text: &'static str) -> AuthResponse {
+pub(crate) fn asset(content_type: &'static str, text: impl Into<Bytes>) -> AuthResponse {
     let response = with(new(StatusCode::OK, text), CONTENT_TYPE, HeaderValue::from_static(content_type));
-    with(cached(response, 3600), X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
+    no_sniffing(cached(response, 3600))
+}
+
+/// The response, which is what it says it is and nothing else.
+pub(super) fn no_sniffing(response: AuthResponse) -> AuthResponse {
+    with(response, X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
 }
 
 /// The response with the headers that keep other sites from framing or scripting our pages.
@@ -140,7 +145,7 @@ fn framed(response: AuthResponse, onwards: &str) -> AuthResponse {
     let response = with(response, CONTENT_SECURITY_POLICY, policy);
     let response = with(response, X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     let response = with(response, REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    with(response, X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
+    no_sniffing(response)
 }
 
 /// The response with `Retry-After`.

@@ -14,7 +14,7 @@ use super::RequestContext;
 use super::response::{AuthResponse, asset, document, see_other};
 use crate::Identity;
 use crate::oauth::EndpointError;
-use crate::pages::{ICON, PageRequest, SCRIPT, STYLE};
+use crate::pages::{PageRequest, SCRIPT, STYLE};
 use crate::people::session::Session;
 
 const GET: &str = "GET, HEAD";
@@ -174,7 +174,8 @@ pub static ROUTES: &[Route] = &[
     program(POST, "/oauth2/revoke", |i, c| i.revoke_token(c).boxed()).counting(Counts::Nothing),
     same_origin(POST, "/oauth2/introspect", |i, c| i.introspect(c).boxed()).counting(Counts::Nothing),
     same_origin(GET, "/assets/portico.css", |_, _| at_once(asset("text/css; charset=utf-8", STYLE))),
-    same_origin(GET, "/assets/icon.svg", |_, _| at_once(asset("image/svg+xml", ICON))),
+    same_origin(GET, "/assets/brand.css", |i, _| at_once(i.brand_files.style())),
+    same_origin(GET, "/assets/logo", |i, c| at_once(i.brand_files.logo(c.http.headers()))),
     same_origin(GET, "/assets/passkeys.js", |_, _| at_once(asset("text/javascript; charset=utf-8", SCRIPT))),
     anyone(GET_ONLY, "/oauth2/auth", |p| p.authorize().boxed()).counting(Counts::OfSignedIn),
     anyone(GET, "/", |_| at_once(see_other("/settings"))),

@@ -11,12 +11,15 @@ use super::RequestContext;
 use super::response::whole_seconds;
 use super::routes::Counts;
 use crate::limits::{self, WRITES_WINDOW};
+use crate::oauth::client::CONSOLE;
 use crate::people::known_browser::KnownBrowser;
 
 /// Whoever has a minute of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Writer {
     Person(PersonId),
+    /// The person's browsers that open the console: it asks for a code whenever its page is loaded.
+    Console(PersonId),
     /// The browsers that the person signed in with before, while nobody is signed in there.
     KnownBrowsers(PersonId),
     Address(String),
@@ -29,6 +32,7 @@ impl Writer {
     const fn limit(&self) -> usize {
         match self {
             Self::Person(_) | Self::KnownBrowsers(_) => limits::WRITES_OF_PERSON,
+            Self::Console(_) => limits::CONSOLE_LOADS,
             Self::Address(_) => limits::WRITES_FROM_ADDRESS,
             Self::Network(_) => limits::WRITES_FROM_NETWORK,
             Self::Authorization(_) => limits::WRITES_OF_AUTHORIZATION,
@@ -42,7 +46,7 @@ impl Writer {
 
     const fn name(&self) -> &'static str {
         match self {
-            Self::Person(_) | Self::KnownBrowsers(_) => "person",
+            Self::Person(_) | Self::Console(_) | Self::KnownBrowsers(_) => "person",
             Self::Address(_) => "address",
             Self::Network(_) => "network",
             Self::Authorization(_) => "authorization",
@@ -78,6 +82,9 @@ impl WriteLimits {
     ) -> Result<(), TooManyWrites> {
         match (counts, signed_in) {
             (Counts::Nothing, _) | (Counts::OfSignedIn, None) => Ok(()),
+            (Counts::OfSignedIn, Some(person)) if is_for_console(context) => {
+                self.take(context.now, vec![Writer::Console(person)])
+            }
             (Counts::OfSignedIn | Counts::Every, Some(person)) => {
                 self.take(context.now, vec![Writer::Person(person)])
             }
@@ -140,6 +147,11 @@ impl WriteLimits {
         }
         Ok(())
     }
+}
+
+/// Is it the console that asks to be let in?
+fn is_for_console(context: &RequestContext<'_>) -> bool {
+    context.query().is_ok_and(|query| query.text("client_id") == CONSOLE)
 }
 
 /// Where the request came from, near and far.

@@ -1,5 +1,6 @@
 //! Apps: who they are, and how they prove it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -7,12 +8,13 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::AUTHORIZATION;
 use portico_engine::input::decode_form;
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AppId, KeyId, Problem, ScopeSet, Secret, check_name, text_enum};
+use portico_kernel::{AppId, KeyId, Problem, ScopeSet, Secret, ServiceKeyId, check_name, text_enum};
 use portico_store::{StoreError, text_value};
 
 use super::{EndpointError, OAuthError, document, redirect};
 use crate::http::{Params, RequestContext};
 use crate::sql::oauth::ClientRow;
+use crate::sql::services::ServiceKeyRow;
 use crate::sql::{self, CredentialRow};
 use crate::{Identity, limits, secret};
 
@@ -99,21 +101,23 @@ pub struct NewApp {
 pub(crate) enum AuthenticatedClient {
     Key(Arc<CredentialRow>),
     App(Client),
+    Service(ServiceKeyRow),
 }
 
 impl AuthenticatedClient {
     /// The client id in tokens.
-    pub(crate) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> Cow<'_, str> {
         match self {
-            Self::Key(key) => &key.id,
-            Self::App(app) => &app.id,
+            Self::Key(key) => (&*key.id).into(),
+            Self::App(app) => (&*app.id).into(),
+            Self::Service(key) => key.id.to_string().into(),
         }
     }
 
     /// Did it authenticate with a secret?
     pub(crate) fn is_confidential(&self) -> bool {
         match self {
-            Self::Key(_) => true,
+            Self::Key(_) | Self::Service(_) => true,
             Self::App(app) => app.is_confidential(),
         }
     }
@@ -189,7 +193,7 @@ impl Identity {
         Ok((id, secret))
     }
 
-    /// Authenticates the client: a key or an app with HTTP Basic, or an app without a secret by its id in the form.
+    /// Authenticates the client: a key, a service or an app with HTTP Basic, or an app without a secret by its id in the form.
     pub(crate) async fn authenticate(
         &self,
         context: &RequestContext<'_>,
@@ -211,6 +215,10 @@ impl Identity {
         };
         if named.is_some_and(|named| named != id) {
             return Err(OAuthError::invalid_request("Two different clients are named.").into());
+        }
+        if let Ok(id) = id.parse::<ServiceKeyId>() {
+            let row = self.authenticate_service(context.engine, id, &given).await?;
+            return Ok(AuthenticatedClient::Service(row.ok_or_else(OAuthError::invalid_client)?));
         }
         if id.parse::<KeyId>().is_err()
             && let Some(client) = Box::pin(self.known_client(context.engine, &id)).await?

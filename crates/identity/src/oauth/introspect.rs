@@ -1,7 +1,7 @@
 //! Token introspection (RFC 7662).
 
 use http::StatusCode;
-use portico_kernel::Timestamp;
+use portico_kernel::{ScopeSet, Timestamp};
 use serde_json::{Value, json};
 
 use super::client::AuthenticatedClient;
@@ -14,7 +14,7 @@ use crate::{Identity, sql};
 
 impl Identity {
     /// `POST /oauth2/introspect`: for keys and apps that keep a secret. A key learns about the keys and API tokens of
-    /// its own account, an app about its own; every other token is not active, as far as they are told.
+    /// its own account, an app about its own, a service about those of every account that hold a scope of it; every other token is not active, as far as they are told.
     pub(crate) async fn introspect(
         &self,
         context: &RequestContext<'_>,
@@ -40,7 +40,7 @@ impl Identity {
         token: &str,
     ) -> Result<Option<Value>, EndpointError> {
         let decoded = self.decode(token, context.now);
-        let Some((claims, _)) = decoded.filter(|(claims, _)| concerns(client, claims)) else {
+        let Some((claims, _)) = decoded.filter(|(claims, _)| self.concerns(client, claims)) else {
             return Ok(None);
         };
         let mut tx = context.engine.db.read().await?;
@@ -58,6 +58,21 @@ impl Identity {
         body["active"] = json!(true);
         body["token_type"] = json!("bearer");
         Ok(Some(body))
+    }
+
+    /// May this client know about the token?
+    fn concerns(&self, client: &AuthenticatedClient, claims: &Claims) -> bool {
+        match client {
+            // Of its account's keys and API tokens; what people hold is theirs.
+            AuthenticatedClient::Key(key) => claims.org == Some(key.account_id) && claims.key.is_some(),
+            AuthenticatedClient::App(app) => claims.client_id.as_deref() == Some(&app.id),
+            // What a person may do in the console is bound by their role, and no service's business.
+            AuthenticatedClient::Service(key) => {
+                let own = self.services.scopes(&key.service).unwrap_or_default();
+                let held = claims.scope.as_deref().map(ScopeSet::from).unwrap_or_default();
+                !own.intersection(&held).is_empty()
+            }
+        }
     }
 
     async fn introspect_refresh_token(
@@ -86,14 +101,5 @@ impl Identity {
             "exp": end.as_seconds(),
             "iat": row.created_at.as_seconds(),
         })))
-    }
-}
-
-/// May this client know about the token?
-fn concerns(client: &AuthenticatedClient, claims: &Claims) -> bool {
-    match client {
-        // Of its account's keys and API tokens; what people hold is theirs.
-        AuthenticatedClient::Key(key) => claims.org == Some(key.account_id) && claims.key.is_some(),
-        AuthenticatedClient::App(app) => claims.client_id.as_deref() == Some(&app.id),
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod refresh;
 mod register;
 mod revoke;
 pub(crate) mod target;
-mod token;
+pub(crate) mod token;
 
 pub(crate) mod client;
 

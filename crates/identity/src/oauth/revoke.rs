@@ -28,9 +28,9 @@ impl Identity {
         if let Some(token) = RefreshToken::parse(token) {
             self.revoke_refresh_token(context, &client, &token).await?;
         } else if let Some((claims, _)) = self.decode(token, context.now)
-            && claims.client_id.as_deref() == Some(client.id())
+            && claims.client_id.as_deref() == Some(&*client.id())
         {
-            self.revoke_access_token(context, client.id(), &claims).await?;
+            self.revoke_access_token(context, &client.id(), &claims).await?;
         }
         Ok(response::private_json(StatusCode::OK, &json!({})))
     }

@@ -39,6 +39,9 @@ impl Identity {
             ("client_credentials", AuthenticatedClient::Key(key)) => {
                 self.exchange_key(context.engine, &key, &form)?
             }
+            ("client_credentials", AuthenticatedClient::Service(key)) => {
+                self.exchange_service_key(context.engine, &key, &form)?
+            }
             ("authorization_code", AuthenticatedClient::App(client)) => {
                 Box::pin(self.exchange_code(context, &client, &form)).await?
             }
@@ -46,8 +49,7 @@ impl Identity {
                 Box::pin(self.refresh(context, &client, &form)).await?
             }
             _ => {
-                let message =
-                    "A key is exchanged with client_credentials, an app with a code or a refresh token.";
+                let message = "A key or a service is exchanged with client_credentials, an app with a code or a refresh token.";
                 return Err(OAuthError::new("unauthorized_client", message).into());
             }
         };
@@ -84,7 +86,7 @@ impl Identity {
         self.token_response(&claims, now)
     }
 
-    pub(super) fn token_response(&self, claims: &Claims, now: Timestamp) -> Result<TokenResponse, Problem> {
+    pub(crate) fn token_response(&self, claims: &Claims, now: Timestamp) -> Result<TokenResponse, Problem> {
         Ok(TokenResponse {
             expires_in: claims.expires_in(now),
             access_token: self.keys.sign(claims, now)?.token,

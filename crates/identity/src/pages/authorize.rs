@@ -7,7 +7,7 @@ use url::form_urlencoded;
 
 use super::PageRequest;
 use super::consent::UNCHECKED;
-use super::frame::{self, Width};
+use super::frame::Width;
 use super::signin::to_signin;
 use crate::http::RequestContext;
 use crate::http::response::{self, AuthResponse};
@@ -29,19 +29,21 @@ fn without_login(context: &RequestContext<'_>) -> String {
     format!("/oauth2/auth?{query}")
 }
 
-/// Tells the app what is wrong, at that address. The person is sent there at once only if someone here has checked the
-/// app; otherwise they see where it leads first, and click (RFC 9700, section 4.11).
-fn tell(client: &Client, address: &str, error: &OAuthError) -> AuthResponse {
-    if client.origin.is_verified() {
-        return response::see_other(address);
+impl Identity {
+    /// Tells the app what is wrong, at that address. The person is sent there at once only if someone here has checked the
+    /// app; otherwise they see where it leads first, and click (RFC 9700, section 4.11).
+    fn tell(&self, client: &Client, address: &str, error: &OAuthError) -> AuthResponse {
+        if client.origin.is_verified() {
+            return response::see_other(address);
+        }
+        let body = html! {
+            p.warning { strong { (UNCHECKED) } "Go on only if you started this yourself, a moment ago." }
+            p { a id="to-app" href=(address) { "Tell the app, at " (redirect::shown_host(address)) } }
+            p.quiet { a href="/settings" { "To your settings" } }
+        };
+        let refusal = Problem::new(Code::BadRequest, error.description.clone());
+        self.page(&format!("{} cannot be let in", client.name), Width::Narrow, Some(&refusal), "", &body)
     }
-    let body = html! {
-        p.warning { strong { (UNCHECKED) } "Go on only if you started this yourself, a moment ago." }
-        p { a id="to-app" href=(address) { "Tell the app, at " (redirect::shown_host(address)) } }
-        p.quiet { a href="/settings" { "To your settings" } }
-    };
-    let refusal = Problem::new(Code::BadRequest, error.description.clone());
-    frame::page(&format!("{} cannot be let in", client.name), Width::Narrow, Some(&refusal), "", &body)
 }
 
 impl PageRequest<'_> {
@@ -61,12 +63,12 @@ impl PageRequest<'_> {
             Ok(request) => request,
             Err(AuthorizationError::Problem(problem)) => return Err(problem),
             Err(AuthorizationError::App { client, address, error }) => {
-                return Ok(tell(&client, &address, &error));
+                return Ok(identity.tell(&client, &address, &error));
             }
         };
         let refuse = |error: &'static str, message: &str| {
             let error = OAuthError::new(error, message);
-            tell(&request.client, &request.refuse(&identity.issuer, &error), &error)
+            identity.tell(&request.client, &request.refuse(&identity.issuer, &error), &error)
         };
         let Some(session) = &self.session else {
             return Ok(if silent {

@@ -87,7 +87,7 @@ impl PageRequest<'_> {
         };
         let title = format!("Let {} in?", client.name);
         let onwards = redirect::form_action(&request.params.redirect_uri);
-        Ok(guard.apply(frame::page(&title, Width::Narrow, None, &onwards, &body)))
+        Ok(guard.apply(self.identity.page(&title, Width::Narrow, None, &onwards, &body)))
     }
 
     /// Uses the sealed request up: it works once.

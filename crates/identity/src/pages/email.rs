@@ -29,7 +29,7 @@ impl PageRequest<'_> {
                 button.primary type="submit" { "Confirm" }
             }
         };
-        Ok(guard.apply(frame::page("Confirm the address", Width::Narrow, None, "", &body)))
+        Ok(guard.apply(self.identity.page("Confirm the address", Width::Narrow, None, "", &body)))
     }
 
     pub(crate) async fn confirm_email(&self) -> Result<AuthResponse, Problem> {

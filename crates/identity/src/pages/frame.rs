@@ -5,6 +5,7 @@ use maud::{DOCTYPE, Markup, html};
 use portico_kernel::{Detail, Problem};
 use serde_json::json;
 
+use crate::Identity;
 use crate::http::response::{self, AuthResponse};
 use crate::people::session::FormGuard;
 use crate::sql::people::PersonRow;
@@ -18,45 +19,68 @@ pub(super) enum Width {
     Wide,
 }
 
-/// A page. `refusal` is what went wrong, read out at once; its forms may lead here and, by a redirect, to `onwards`.
-pub(super) fn page(
-    title: &str,
-    width: Width,
-    refusal: Option<&Problem>,
-    onwards: &str,
-    body: &Markup,
-) -> AuthResponse {
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="robots" content="noindex";
-                title { (title) " · Portico" }
-                link rel="icon" type="image/svg+xml" href="/assets/icon.svg";
-                link rel="stylesheet" href="/assets/portico.css";
-                script src="/assets/passkeys.js" defer {}
-            }
-            body.wide[width == Width::Wide] {
-                header {
-                    svg.mark viewBox="0 0 32 32" aria-hidden="true" {
-                        path d="M4 28V14a12 12 0 0 1 24 0v14h-5V14a7 7 0 0 0-14 0v14z" {}
+impl Identity {
+    /// A page. `refusal` is what went wrong, read out at once; its forms may lead here and, by a redirect, to `onwards`.
+    pub(super) fn page(
+        &self,
+        title: &str,
+        width: Width,
+        refusal: Option<&Problem>,
+        onwards: &str,
+        body: &Markup,
+    ) -> AuthResponse {
+        let brand = &self.brand;
+        let links = [("Help", &brand.support_url), ("Terms", &brand.terms_url)];
+        let links = links.map(|(name, address)| (name, Some(address).filter(|address| !address.is_empty())));
+        let markup = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="robots" content="noindex";
+                    title { (title) " · " (brand.name) }
+                    link rel="icon" href="/assets/logo";
+                    link rel="stylesheet" href="/assets/portico.css";
+                    @if brand.accent.is_some() {
+                        link rel="stylesheet" href="/assets/brand.css";
                     }
-                    span.brand { "Portico" }
+                    script src="/assets/passkeys.js" defer {}
                 }
-                main {
-                    h1 { (title) }
-                    @if let Some(problem) = refusal {
-                        p.alert role="alert" { (message(problem)) }
+                body.wide[width == Width::Wide] {
+                    header {
+                        img.mark src="/assets/logo" alt="" width="26" height="26";
+                        span.brand { (brand.name) }
                     }
-                    (body)
+                    main {
+                        h1 { (title) }
+                        @if let Some(problem) = refusal {
+                            p.alert role="alert" { (message(problem)) }
+                        }
+                        (body)
+                    }
+                    @if links.iter().any(|(_, address)| address.is_some()) {
+                        footer {
+                            @for (name, address) in links {
+                                @if let Some(address) = address { a href=(address) { (name) } " " }
+                            }
+                        }
+                    }
                 }
             }
-        }
-    };
-    let page = response::page(refusal.map_or(StatusCode::OK, status), markup, onwards);
-    with_retry(page, refusal)
+        };
+        let page = response::page(refusal.map_or(StatusCode::OK, status), markup, onwards);
+        with_retry(page, refusal)
+    }
+
+    /// A refusal on a page of its own.
+    pub(super) fn failure(&self, problem: &Problem, request_id: &str) -> AuthResponse {
+        let body = html! {
+            p.quiet { "Request " code { (request_id) } }
+            p { a href="/settings" { "To your settings" } }
+        };
+        self.page("That did not work", Width::Narrow, Some(problem), "", &body)
+    }
 }
 
 fn with_retry(response: AuthResponse, refusal: Option<&Problem>) -> AuthResponse {
@@ -80,15 +104,6 @@ pub(super) fn address(person: &PersonRow) -> Markup {
 /// The mark of an address that is not confirmed.
 pub(super) fn mark(person: &PersonRow) -> Markup {
     html! { @if !person.email_verified { " (not confirmed)" } }
-}
-
-/// A refusal on a page of its own.
-pub(super) fn failure(problem: &Problem, request_id: &str) -> AuthResponse {
-    let body = html! {
-        p.quiet { "Request " code { (request_id) } }
-        p { a href="/settings" { "To your settings" } }
-    };
-    page("That did not work", Width::Narrow, Some(problem), "", &body)
 }
 
 fn status(problem: &Problem) -> StatusCode {

@@ -47,7 +47,6 @@ use crate::http::{Params, RequestContext};
 use crate::people::session::{self, FormGuard, Session};
 
 pub(crate) const STYLE: &str = include_str!("../../assets/portico.css");
-pub(crate) const ICON: &str = include_str!("../../assets/icon.svg");
 pub(crate) const SCRIPT: &str = include_str!("../../assets/passkeys.js");
 
 /// A request for a page.
@@ -82,7 +81,7 @@ pub(crate) async fn answer(
         log_failure(&problem, "page", &context.request_id);
         match route.refusal_view {
             RefusalView::Json => frame::script_failure(&problem),
-            _ => frame::failure(&problem, &context.request_id),
+            _ => identity.failure(&problem, &context.request_id),
         }
     })
 }

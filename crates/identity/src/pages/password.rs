@@ -47,7 +47,7 @@ impl PageRequest<'_> {
                 button.primary type="submit" { "Save the password" }
             }
         };
-        guard.apply(frame::page("Choose a password", Width::Narrow, refusal, "", &body))
+        guard.apply(self.identity.page("Choose a password", Width::Narrow, refusal, "", &body))
     }
 
     pub(crate) async fn choose_password(&self) -> Result<AuthResponse, Problem> {
@@ -83,7 +83,7 @@ impl PageRequest<'_> {
                 button.primary type="submit" { "Send the link" }
             }
         };
-        Ok(guard.apply(frame::page("Forgot the password?", Width::Narrow, None, "", &body)))
+        Ok(guard.apply(self.identity.page("Forgot the password?", Width::Narrow, None, "", &body)))
     }
 
     /// Mails a link; the response is the same whether or not anyone has the address.
@@ -97,7 +97,7 @@ impl PageRequest<'_> {
         }
         let body =
             html! { p { "If someone has an account with this address, a link is on its way to them." } };
-        Ok(frame::page("Look into your mail", Width::Narrow, None, "", &body))
+        Ok(self.identity.page("Look into your mail", Width::Narrow, None, "", &body))
     }
 
     /// Mails the link in a task of its own, so that the response takes as long as for an unknown address.

@@ -52,7 +52,7 @@ impl PageRequest<'_> {
             (overview.sessions(&guard, session))
             (overview.apps(&guard))
         };
-        Ok(frame::page("Settings", Width::Wide, refusal, "", &body))
+        Ok(self.identity.page("Settings", Width::Wide, refusal, "", &body))
     }
 
     pub(crate) async fn set_name(&self, ctx: &mut Ctx, session: &Session) -> Result<(), Problem> {

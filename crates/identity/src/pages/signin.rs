@@ -100,7 +100,7 @@ impl PageRequest<'_> {
             }
         };
         let onwards = self.onwards(return_to).await;
-        guard.apply(frame::page("Sign in", Width::Narrow, refusal, &onwards, &body))
+        guard.apply(self.identity.page("Sign in", Width::Narrow, refusal, &onwards, &body))
     }
 
     pub(crate) async fn signin(&self) -> Result<AuthResponse, Problem> {
@@ -273,7 +273,7 @@ impl PageRequest<'_> {
             p.quiet { a href="/signin" { "Start again" } }
         };
         let onwards = self.onwards(return_to).await;
-        guard.apply(frame::page("Enter the code", Width::Narrow, refusal, &onwards, &body))
+        guard.apply(self.identity.page("Enter the code", Width::Narrow, refusal, &onwards, &body))
     }
 
     pub(crate) async fn signin_code(&self) -> Result<AuthResponse, Problem> {

@@ -20,7 +20,7 @@ impl PageRequest<'_> {
             }
             p.quiet { a href="/settings" { "Stay signed in" } }
         };
-        frame::page("Sign out", Width::Narrow, None, "", &body)
+        self.identity.page("Sign out", Width::Narrow, None, "", &body)
     }
 
     pub(crate) async fn signout(&self) -> Result<AuthResponse, Problem> {

@@ -97,7 +97,7 @@ impl PageRequest<'_> {
             }
         };
         let onwards = self.console_origin();
-        Ok(guard.apply(frame::page("Create your account", Width::Narrow, refusal, &onwards, &body)))
+        Ok(guard.apply(self.identity.page("Create your account", Width::Narrow, refusal, &onwards, &body)))
     }
 
     /// For someone who has an account already.
@@ -121,7 +121,13 @@ impl PageRequest<'_> {
                 p { a href="/signout" { "Sign out" } }
             }
         };
-        frame::page(&format!("Join {}", invited.team), Width::Narrow, refusal, &self.console_origin(), &body)
+        self.identity.page(
+            &format!("Join {}", invited.team),
+            Width::Narrow,
+            refusal,
+            &self.console_origin(),
+            &body,
+        )
     }
 
     /// The console, which shows a person what there is to do next.

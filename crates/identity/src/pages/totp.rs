@@ -50,7 +50,7 @@ impl PageRequest<'_> {
             }
             p.quiet { a href="/settings" { "Back to settings" } }
         };
-        Ok(frame::page("Codes from an app", Width::Narrow, refusal, "", &body))
+        Ok(self.identity.page("Codes from an app", Width::Narrow, refusal, "", &body))
     }
 
     pub(crate) async fn add_totp(&self, session: &Session) -> Result<AuthResponse, Problem> {
@@ -71,7 +71,7 @@ impl PageRequest<'_> {
             ul.codes id="recovery-codes" { @for code in &codes { li { code { (code) } } } }
             p { a href="/settings" { "Done" } }
         };
-        Ok(frame::page("Codes are on", Width::Narrow, None, "", &body))
+        Ok(self.identity.page("Codes are on", Width::Narrow, None, "", &body))
     }
 }
 

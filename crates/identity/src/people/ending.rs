@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use portico_engine::{Ctx, Engine};
-use portico_kernel::{AuthorizationId, PersonId, Problem};
+use portico_kernel::{AuthorizationId, PersonId, Problem, ServiceKeyId};
 
 use crate::sql::oauth::{AuthorizationRow, Ending};
 use crate::{Identity, sql};
@@ -19,6 +19,11 @@ impl Identity {
     pub async fn revoke_any(&self, engine: &Arc<Engine>, id: &str) -> Result<Vec<String>, Problem> {
         let mut ctx = Ctx::operator(engine);
         let now = ctx.now();
+        if let Ok(key) = id.parse::<ServiceKeyId>() {
+            self.revoke_service_key(&mut ctx, key).await?;
+            ctx.finish().await?;
+            return Ok(vec![id.to_owned()]);
+        }
         let is_app = id.starts_with("app_") || id.starts_with("http");
         let ended = if is_app {
             if !sql::oauth::revoke_client(ctx.tx().await?, id, now).await? {

@@ -239,6 +239,17 @@ impl Directory for People {
         })
     }
 
+    fn accounts_of_credentials<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        ids: Vec<String>,
+    ) -> BoxFuture<'a, Result<Vec<(String, AccountId)>, StoreError>> {
+        Box::pin(async move {
+            let rows = sql::services::accounts_of_credentials(tx, ids).await?;
+            Ok(rows.into_iter().map(|row| (row.id, row.account_id)).collect())
+        })
+    }
+
     fn person<'a>(
         &'a self,
         tx: &'a mut Tx,

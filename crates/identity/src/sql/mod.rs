@@ -2,6 +2,7 @@
 
 pub(crate) mod oauth;
 pub(crate) mod people;
+pub(crate) mod services;
 mod sessions;
 
 use portico_engine::ports::Key;
@@ -91,6 +92,7 @@ impl CredentialRow {
             revoked_at: text(self.revoked_at),
             expires_at: text(self.expires_at),
             kind: self.kind.name().to_owned(),
+            parent: self.parent.unwrap_or_default(),
         }
     }
 }
@@ -375,7 +377,7 @@ pub(crate) async fn delete_signing_key(tx: &mut Tx, id: &str) -> Result<bool, St
     Ok(tx.execute("delete from signing_keys where id = $1", args![id.to_owned()]).await? == 1)
 }
 
-/// Holds back whoever else would make a signing key: the canary's row is there from the first start on.
-pub(crate) async fn lock_signing_keys(tx: &mut Tx) -> Result<(), StoreError> {
+/// Holds back whoever else would make a signing key or a credential of a service: the canary's row is there from the first start on.
+pub(crate) async fn lock_issuer(tx: &mut Tx) -> Result<(), StoreError> {
     tx.execute("update keyring_canary set id = id where id = 1", args![]).await.map(drop)
 }

@@ -54,7 +54,10 @@ impl Fixture {
             outbox: Arc::new(Nobody),
             streams: Arc::new(Nobody),
             plans: portico_kernel::Plans::default(),
-            registry: Registry::new([portico_mail::area(&portico_mail::Mail::new(None).unwrap())]).unwrap(),
+            registry: Registry::new([portico_mail::area(
+                &portico_mail::Mail::new(None, portico_kernel::Brand::default()).unwrap(),
+            )])
+            .unwrap(),
             operation_time_max: OPERATION_TIME_MAX,
             keyring: keyring.clone(),
             blobs: Arc::new(Blobs::new(
@@ -117,6 +120,14 @@ impl Memberships for Nobody {
         Box::pin(async { Ok(None) })
     }
 
+    fn statuses<'a>(
+        &'a self,
+        _: &'a mut Tx,
+        _: Vec<AccountId>,
+    ) -> BoxFuture<'a, Result<Vec<(AccountId, bool)>, StoreError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     fn lock<'a>(&'a self, _: &'a mut Tx, _: AccountId) -> BoxFuture<'a, Result<Option<bool>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
@@ -127,7 +138,7 @@ impl Streams for Nobody {
         false
     }
 
-    fn committed(&self, _: &Arc<Engine>, _: AccountId, _: i64, _: Timestamp, _: &[NewEvent]) {}
+    fn committed(&self, _: &Arc<Engine>, _: AccountId, _: i64, _: &[NewEvent]) {}
 }
 
 impl Outbox for Nobody {

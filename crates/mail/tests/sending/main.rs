@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use portico_engine::JobOutcome;
 use portico_engine::ports::{MailMessage, Mailer};
+use portico_kernel::Brand;
 use portico_mail::{Mail, Smtp, limits};
 use portico_store::{Select, args};
 use tracing::Level;
@@ -77,7 +78,7 @@ async fn outbox(fixture: &Fixture) -> (i64, i64) {
 /// The area with that server.
 fn mail_to(server: &Server) -> Arc<Mail> {
     let (url, from) = (format!("smtp://{}", server.address), "Portico <no-reply@portico.example>".to_owned());
-    Mail::new(Some(Smtp { url, from })).unwrap()
+    Mail::new(Some(Smtp { url, from }), Brand::default()).unwrap()
 }
 
 /// Servers repeat addresses in what they say, so not even that is logged.
@@ -117,7 +118,7 @@ async fn a_message_goes_out_with_its_commit(fixture: Fixture) {
     mail.send_due(&fixture.engine).await.unwrap();
     let messages = server.messages();
     assert_eq!(messages.len(), 1);
-    for part in ["To: ada@example.com\r\n", "Subject: Sign in\r\n", "/once/SECRET"] {
+    for part in ["To: ada@example.com\r\n", "Subject: Portico: Sign in\r\n", "/once/SECRET"] {
         assert!(messages[0].contains(part), "{part} in {}", messages[0]);
     }
     assert_eq!(outbox(&fixture).await, (0, 0), "it is gone with its message");
@@ -269,7 +270,7 @@ async fn a_sender_that_was_too_slow_changes_nothing(fixture: Fixture) {
 
 async fn without_a_mail_server_messages_wait(fixture: Fixture) {
     let server = Server::start().await;
-    let none = Mail::new(None).unwrap();
+    let none = Mail::new(None, Brand::default()).unwrap();
     assert!(!none.is_configured());
     let mut tx = fixture.engine.db.write().await.unwrap();
     assert!(none.post(&fixture.engine, &mut tx, &message("ada@example.com")).await.is_err());

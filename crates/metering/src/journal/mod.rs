@@ -7,61 +7,26 @@
 //! A journal belongs to one process, which holds the lock of its head file as long as it lives. A process that starts
 //! later takes over the journals of dead ones.
 
+mod names;
 mod record;
 mod segment;
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::{self, DirEntry, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use arc_swap::ArcSwap;
+pub(crate) use names::NameTable;
 use portico_kernel::AccountId;
-use serde::{Deserialize, Serialize};
-
 #[cfg(test)]
 pub(crate) use record::tests::any_record;
 pub(crate) use record::{REQUEST_ID_BYTES_MAX, Record, SubjectId};
 use segment::Segment;
 
 use crate::limits;
-
-/// The names behind the numbers in the records; another version of the program may have others. They stand in the head
-/// file, and after them, line by line, the names that were added since.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct NameTable {
-    /// Of operations.
-    pub(crate) operations: Vec<String>,
-    /// Of codes, from the number 1 on; 0 is no code.
-    pub(crate) codes: Vec<String>,
-    /// The database that its calls belong to.
-    pub(crate) database: String,
-}
-
-impl NameTable {
-    /// Reads a head file. A last line that was not written to its end names nothing that a record may hold.
-    fn read(head: &[u8]) -> serde_json::Result<Self> {
-        let mut lines = head.split_inclusive(|byte| *byte == b'\n');
-        let mut table: Self = serde_json::from_slice(lines.next().unwrap_or_default())?;
-        for added in lines.filter(|line| line.ends_with(b"\n")) {
-            table.operations.extend(serde_json::from_slice::<Vec<String>>(added)?);
-        }
-        Ok(table)
-    }
-
-    /// The name of an operation.
-    pub(crate) fn operation(&self, number: u16) -> &str {
-        self.operations.get(usize::from(number)).map_or("", String::as_str)
-    }
-
-    /// The name of a code.
-    pub(crate) fn code(&self, number: u8) -> &str {
-        usize::from(number).checked_sub(1).and_then(|at| self.codes.get(at)).map_or("", String::as_str)
-    }
-}
 
 /// Makes the folder for its owner alone, also where it was there before: records say who called what.
 fn make_folder(folder: &Path) -> io::Result<()> {
@@ -89,9 +54,6 @@ struct JournalPath {
     id: String,
 }
 
-/// A record names its operation by a number below this.
-const OPERATIONS_MAX: usize = 1 << 16;
-
 const HEAD: &str = "journal";
 /// The extension of a head file that is not complete yet.
 const NEW: &str = "new";
@@ -109,8 +71,8 @@ impl JournalPath {
 /// The journal of this process.
 pub(crate) struct Journal {
     path: JournalPath,
-    names: ArcSwap<NameTable>,
-    /// Held locked as long as the process lives.
+    names: NameTable,
+    /// Held locked as long as the process lives. Names are added to it.
     head: Mutex<File>,
     current: RwLock<Arc<Segment>>,
     /// Every segment with a record that is not counted yet, the current one last.
@@ -139,9 +101,7 @@ impl Journal {
         let head = loop {
             let mut head = create_file(&unnamed)?;
             head.lock()?;
-            let mut line = serde_json::to_vec(&names)?;
-            line.push(b'\n');
-            head.write_all(&line)?;
+            head.write_all(&serde_json::to_vec(&names)?)?;
             match fs::rename(&unnamed, path.head()) {
                 // Another server that starts now saw it before it was locked, and removed it as an orphan's.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -150,7 +110,7 @@ impl Journal {
         };
         let first = Arc::new(Segment::create(path.segment(0), 0)?);
         Ok(Self {
-            names: ArcSwap::from_pointee(names),
+            names,
             head: Mutex::new(head),
             current: RwLock::new(first.clone()),
             segments: Mutex::new([first].into()),
@@ -166,37 +126,13 @@ impl Journal {
         &self.path.id
     }
 
-    pub(crate) fn names(&self) -> Arc<NameTable> {
-        self.names.load_full()
+    pub(crate) fn names(&self) -> &NameTable {
+        &self.names
     }
 
-    /// Adds the names of operations that are not known yet. They stand in the head file before a record may hold their
-    /// number.
-    pub(crate) fn add_operations<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
-        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut table = NameTable::clone(&self.names.load());
-        let known: HashSet<&str> = table.operations.iter().map(String::as_str).collect();
-        let new: BTreeSet<&str> = names.into_iter().filter(|name| !known.contains(name)).collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        if known.len() + new.len() > OPERATIONS_MAX {
-            return Err(io::Error::other(
-                "the journal knows too many operations; a restart begins a new one",
-            ));
-        }
-        let mut line = serde_json::to_vec(&new)?;
-        line.push(b'\n');
-        let end = head.stream_position()?;
-        if let Err(error) = head.write_all(&line) {
-            head.set_len(end)?;
-            head.seek(SeekFrom::Start(end))?;
-            return Err(error);
-        }
-        let new: Vec<String> = new.into_iter().map(str::to_owned).collect();
-        table.operations.extend(new);
-        self.names.store(Arc::new(table));
-        Ok(())
+    /// The number of a call that the service serves under that name; `None` when there are too many names.
+    pub(crate) fn number_of(&self, service: &str, name: &str) -> io::Result<Option<u16>> {
+        self.names.number(&self.head, service, name)
     }
 
     /// Appends the record; returns its number.
@@ -362,7 +298,7 @@ impl OrphanedJournal {
     fn open(folder: &Path, path: &Path) -> io::Result<Option<Self>> {
         let id = path.file_stem().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default();
         let Some(head) = lock(path)? else { return Ok(None) };
-        let names = NameTable::read(&fs::read(path)?);
+        let names = NameTable::parse(&fs::read(path)?);
         let names = names.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(Some(Self { path: JournalPath { folder: folder.to_owned(), id }, names, _head: head }))
     }

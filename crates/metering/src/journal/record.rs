@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use portico_kernel::{AccountId, Id, KeyId, Month, PersonId, Timestamp, TokenId};
+use portico_engine::LengthPrefixedHash;
+use portico_kernel::{AccountId, Id, KeyId, Month, PersonId, ServiceId, Timestamp, TokenId};
 
 /// The words of a record.
 pub(crate) const WORDS: usize = 32;
@@ -24,6 +25,8 @@ pub(crate) enum SubjectId {
     Token(TokenId),
     /// A person, by themselves or through an app.
     Person(PersonId),
+    /// A service: whatever it calls, and what it reports of an account without naming a key.
+    Service(ServiceId),
 }
 
 impl SubjectId {
@@ -33,8 +36,22 @@ impl SubjectId {
             "key_" => subject.parse().ok().map(Self::Key),
             "tok_" => subject.parse().ok().map(Self::Token),
             "usr_" => subject.parse().ok().map(Self::Person),
+            "svc_" => subject.parse().ok().map(Self::Service),
             _ => None,
         }
+    }
+
+    /// The service of that name, whose id is made of it.
+    pub(crate) fn of_service(name: &str) -> Self {
+        let mut hash = LengthPrefixedHash::default();
+        hash.add(b's', name.as_bytes());
+        let number = hash.finish().iter().take(16).fold(0, |all, byte| (all << 8) | u128::from(*byte));
+        Self::Service(Id::from_u128(number))
+    }
+
+    /// Is it a service?
+    pub(crate) fn is_service(self) -> bool {
+        matches!(self, Self::Service(_))
     }
 
     /// Is it a person, and not a key or an API token?
@@ -47,6 +64,7 @@ impl SubjectId {
             Self::Key(id) => (1, id.as_u128()),
             Self::Token(id) => (2, id.as_u128()),
             Self::Person(id) => (3, id.as_u128()),
+            Self::Service(id) => (4, id.as_u128()),
         }
     }
 
@@ -55,6 +73,7 @@ impl SubjectId {
             1 => Some(Self::Key(Id::from_u128(id))),
             2 => Some(Self::Token(Id::from_u128(id))),
             3 => Some(Self::Person(Id::from_u128(id))),
+            4 => Some(Self::Service(Id::from_u128(id))),
             _ => None,
         }
     }
@@ -66,6 +85,7 @@ impl std::fmt::Display for SubjectId {
             Self::Key(id) => id.fmt(f),
             Self::Token(id) => id.fmt(f),
             Self::Person(id) => id.fmt(f),
+            Self::Service(id) => id.fmt(f),
         }
     }
 }

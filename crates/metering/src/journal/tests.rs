@@ -12,6 +12,7 @@ fn names() -> NameTable {
         operations: vec!["a.b.c".to_owned()],
         codes: vec!["bad_request".to_owned()],
         database: "d".to_owned(),
+        ..NameTable::default()
     }
 }
 
@@ -62,7 +63,7 @@ fn a_dead_processes_journal_is_found_and_a_living_ones_is_not() {
     let mut orphans = OrphanedJournal::find_all(folder.path()).unwrap();
     let found = orphans.pop().unwrap();
     assert!(orphans.is_empty());
-    assert_eq!((found.id(), &found.names), ("dead", &names()));
+    assert_eq!((found.id(), &found.names.operations), ("dead", &names().operations));
     assert!(OrphanedJournal::find_all(folder.path()).unwrap().is_empty(), "it is taken");
     let second = segment::RECORDS as u64;
     assert_eq!(found.read(0).unwrap().unwrap(), vec![Some(record.clone()); segment::RECORDS]);

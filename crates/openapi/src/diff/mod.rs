@@ -184,24 +184,24 @@ fn parameters(was: &Operation, is: &Operation, schemas: &mut Schemas<'_>) {
     for before in was.parameters.iter().filter(|one| one.place != In::Path) {
         let Some(after) = find(&is.parameters, before) else {
             // An unknown header passes; an unknown name in a query does not.
-            schemas.note(before.place == In::Query, format!("{} is gone", called(before)));
+            schemas.note(before.place == In::Query, &format!("{} is gone", called(before)));
             continue;
         };
         if after.required != before.required {
             let word = if after.required { "is now required" } else { "is no longer required" };
-            schemas.note(after.required, format!("{} {word}", called(&after)));
+            schemas.note(after.required, &format!("{} {word}", called(&after)));
         }
     }
     for after in &is.parameters {
         match find(&was.parameters, after) {
             None if after.place != In::Path => {
                 let word = if after.required { "is new and required" } else { "is new" };
-                schemas.note(after.required, format!("{} {word}", called(after)));
+                schemas.note(after.required, &format!("{} {word}", called(after)));
             }
             None => {}
             Some(before) => {
                 if before.style != after.style {
-                    schemas.note(true, format!("{} is written in another way", called(after)));
+                    schemas.note(true, &format!("{} is written in another way", called(after)));
                 }
                 let place = |one: &Parameter, document: &Value| {
                     let schema = pointer::join(&one.pointer, "schema");
@@ -243,7 +243,7 @@ fn bodies(old: (&Document, &Operation), new: (&Document, &Operation), schemas: &
     let required = |operation: &Operation| operation.body.as_ref().is_some_and(|body| body.required);
     if required(new.1) != required(old.1) {
         let word = if required(new.1) { "is now required" } else { "is no longer required" };
-        schemas.note(required(new.1), format!("the body {word}"));
+        schemas.note(required(new.1), &format!("the body {word}"));
     }
     let media = |(document, operation): (&Document, &Operation)| {
         media(&document.source, &pointer::join(&operation.pointer, "requestBody"))
@@ -251,7 +251,7 @@ fn bodies(old: (&Document, &Operation), new: (&Document, &Operation), schemas: &
     let (before, after) = (media(old), media(new));
     for (kind, place) in &before {
         match (place, after.get(kind)) {
-            (_, None) => schemas.note(true, format!("the body can no longer be `{kind}`")),
+            (_, None) => schemas.note(true, &format!("the body can no longer be `{kind}`")),
             (Some(before), Some(Some(after))) => {
                 schemas.compare("the body".to_owned(), before.clone(), after.clone(), Direction::Request);
             }
@@ -259,7 +259,7 @@ fn bodies(old: (&Document, &Operation), new: (&Document, &Operation), schemas: &
         }
     }
     for kind in after.keys().filter(|kind| !before.contains_key(*kind)) {
-        schemas.note(false, format!("the body can now be `{kind}`"));
+        schemas.note(false, &format!("the body can now be `{kind}`"));
     }
 }
 
@@ -276,7 +276,7 @@ fn answers(old: (&Document, &Operation), new: (&Document, &Operation), schemas: 
     let (before, after) = (statuses(old), statuses(new));
     for status in &before {
         if !after.contains(status) {
-            schemas.note(true, format!("the answer {status} is gone"));
+            schemas.note(true, &format!("the answer {status} is gone"));
             continue;
         }
         let media = |(document, operation): (&Document, &Operation)| {
@@ -286,20 +286,20 @@ fn answers(old: (&Document, &Operation), new: (&Document, &Operation), schemas: 
         let (was, is) = (media(old), media(new));
         for (kind, place) in &was {
             match (place, is.get(kind)) {
-                (_, None) => schemas.note(true, format!("the answer {status} is no longer `{kind}`")),
+                (_, None) => schemas.note(true, &format!("the answer {status} is no longer `{kind}`")),
                 (Some(before), Some(Some(after))) => {
                     let name = format!("the answer {status}");
                     schemas.compare(name, before.clone(), after.clone(), Direction::Answer);
                 }
                 (Some(_), Some(None)) => {
-                    schemas.note(true, format!("the answer {status} no longer says what it is"));
+                    schemas.note(true, &format!("the answer {status} no longer says what it is"));
                 }
                 _ => {}
             }
         }
     }
     for status in after.difference(&before) {
-        schemas.note(false, format!("the answer {status} is new"));
+        schemas.note(false, &format!("the answer {status} is new"));
     }
 }
 

@@ -1,12 +1,13 @@
 //! Schemas of requests and answers, the old against the new.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use serde_json::Value;
 
 use super::Changes;
 use super::view::{BOUNDS, View};
 use crate::finding::shown;
+use crate::pointer;
 
 /// Who writes the value. What a caller may no longer write breaks it, and so does what it can no longer read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,30 +32,31 @@ pub(super) struct Schemas<'a> {
     pub(super) new: &'a Value,
     label: &'a str,
     changes: &'a mut Changes,
-    waiting: Vec<Pair>,
+    waiting: VecDeque<Pair>,
     seen: HashSet<(String, String, Direction)>,
 }
 
 impl<'a> Schemas<'a> {
     pub(super) fn new(old: &'a Value, new: &'a Value, label: &'a str, changes: &'a mut Changes) -> Self {
-        Self { old, new, label, changes, waiting: Vec::new(), seen: HashSet::new() }
+        Self { old, new, label, changes, waiting: VecDeque::new(), seen: HashSet::new() }
     }
 
     /// Notes a change of the operation.
-    pub(super) fn note(&mut self, breaking: bool, text: String) {
+    pub(super) fn note(&mut self, breaking: bool, text: &str) {
         self.changes.add(breaking, format!("{}: {text}", self.label));
     }
 
     /// Compares the schemas at these places, and whatever is in them.
     pub(super) fn compare(&mut self, what: String, old: String, new: String, direction: Direction) {
-        self.waiting.push(Pair { what, field: String::new(), old, new, direction });
+        self.waiting.push_back(Pair { what, field: String::new(), old, new, direction });
     }
 
     /// Does all that waits.
     pub(super) fn finish(mut self) {
-        while let Some(pair) = self.waiting.pop() {
-            // Each pair of places once: schemas refer to each other, also in rings.
-            if self.seen.insert((pair.old.clone(), pair.new.clone(), pair.direction)) {
+        while let Some(pair) = self.waiting.pop_front() {
+            // Each pair of schemas once, and nearest first: they refer to each other, also in rings.
+            let places = (meant(self.old, &pair.old), meant(self.new, &pair.new), pair.direction);
+            if self.seen.insert(places) {
                 self.pair(&pair);
             }
         }
@@ -77,7 +79,7 @@ impl<'a> Schemas<'a> {
     }
 
     fn inner(&mut self, pair: &Pair, field: String, old: String, new: String) {
-        self.waiting.push(Pair { what: pair.what.clone(), field, old, new, direction: pair.direction });
+        self.waiting.push_back(Pair { what: pair.what.clone(), field, old, new, direction: pair.direction });
     }
 
     fn say(&mut self, pair: &Pair, breaking: bool, text: &str) {
@@ -85,7 +87,7 @@ impl<'a> Schemas<'a> {
             "" => pair.what.clone(),
             field => format!("`{field}` of {}", pair.what),
         };
-        self.note(breaking, format!("{subject} {text}"));
+        self.note(breaking, &format!("{subject} {text}"));
     }
 
     fn types(&mut self, pair: &Pair, old: &View, new: &View) {
@@ -190,4 +192,18 @@ impl<'a> Schemas<'a> {
             self.say(pair, narrower, &format!("can now be `{}`", shown(name)));
         }
     }
+}
+
+/// Where the schema stands that is meant here, if this is nothing but a reference.
+fn meant(document: &Value, place: &str) -> String {
+    let mut place = place.to_owned();
+    for _ in 0..32 {
+        let value =
+            document.pointer(&place).filter(|value| value.as_object().is_some_and(|one| one.len() == 1));
+        match value.and_then(|value| pointer::target(document, value)) {
+            Some((target, _)) => place = target,
+            None => break,
+        }
+    }
+    place
 }

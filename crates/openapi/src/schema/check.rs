@@ -20,6 +20,9 @@ const STEPS_MAX: usize = 2_000_000;
 /// How deep schemas may call for each other, choices within choices included.
 const DEPTH_MAX: usize = 400;
 
+/// How many parts are looked through one by one.
+const PARTS_FEW: usize = 32;
+
 /// A schema that is about the value at hand.
 pub(super) struct Part {
     pub(super) id: Id,
@@ -33,6 +36,8 @@ pub(super) struct Part {
 #[derive(Default)]
 pub(super) struct Parts {
     pub(super) list: Vec<Part>,
+    /// Where each stands, once they are many.
+    places: HashMap<Id, usize>,
     /// Does the value fit each of them, as far as is known?
     pub(super) fit: bool,
     /// Is it unknown which of the choices the value means? Then nobody knows its fields.
@@ -41,8 +46,17 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) fn add(&mut self, id: Id, from: Option<usize>, direct: bool) {
-        match self.list.iter_mut().find(|part| part.id == id) {
-            Some(part) => part.from.extend(from),
+        let place = if self.list.len() < PARTS_FEW {
+            self.list.iter().position(|part| part.id == id)
+        } else {
+            if self.places.is_empty() {
+                self.places = self.list.iter().enumerate().map(|(place, part)| (part.id, place)).collect();
+            }
+            let next = self.list.len();
+            Some(*self.places.entry(id).or_insert(next)).filter(|place| *place < next)
+        };
+        match place {
+            Some(place) => self.list[place].from.extend(from),
             None => self.list.push(Part { id, from: from.into_iter().collect(), direct }),
         }
     }
@@ -74,7 +88,7 @@ pub(crate) struct Check<'a> {
     errors: Vec<FieldError>,
     /// Whether values fit schemas; values are known by their addresses, which do not change while this lives.
     known: HashMap<(Id, *const Value), bool>,
-    steps: usize,
+    pub(super) steps: usize,
     depth: usize,
     exhausted: bool,
 }
@@ -259,6 +273,7 @@ impl<'a> Check<'a> {
             self.closed && report && !parts.undecided && nodes.iter().any(|node| node.properties.is_some());
         let mut fit = true;
         for (name, value) in fields {
+            self.steps += nodes.len();
             for names in nodes.iter().filter_map(|node| node.names) {
                 if !self.fits_briefly(names, &Value::String(name.clone())) {
                     fit = false;
@@ -316,6 +331,7 @@ impl<'a> Check<'a> {
             }
         }
         for (index, value) in items.iter().enumerate() {
+            self.steps += nodes.len();
             let mut schemas = Vec::new();
             let mut knowing = Vec::new();
             for (at, node) in nodes.iter().enumerate() {

@@ -7,8 +7,8 @@ use super::graph::{Discriminator, Id, Node};
 use super::place::Place;
 use super::words;
 
-/// How far a choice is followed to see whether it could be meant.
-const LOOK_DEPTH: usize = 8;
+/// How many schemas are looked at to see which choice could be meant.
+const LOOKS_MAX: usize = 10_000;
 
 impl Check<'_> {
     /// Brings in the choices that the value means, and refuses it where it fits none.
@@ -92,7 +92,7 @@ impl Check<'_> {
 
     /// Of several choices that fit, those that know most of the value's fields: a choice that does not know a field
     /// refuses it, as long as nothing else is said.
-    fn best(&self, fitting: &[Id], value: &Value) -> Vec<Id> {
+    fn best(&mut self, fitting: &[Id], value: &Value) -> Vec<Id> {
         let Value::Object(fields) = value else { return fitting.to_vec() };
         if fitting.len() < 2 || !self.closed {
             return fitting.to_vec();
@@ -111,6 +111,7 @@ impl Check<'_> {
             fields.keys().filter(|name| !knows(name)).count()
         };
         let counts: Vec<_> = fitting.iter().map(unknown).collect();
+        self.steps += fitting.len() * fields.len();
         let least = counts.iter().min().copied().unwrap_or_default();
         fitting.iter().zip(counts).filter(|(_, count)| *count == least).map(|(choice, _)| *choice).collect()
     }
@@ -129,8 +130,10 @@ impl Check<'_> {
         if !report {
             return;
         }
+        let mut looks = LOOKS_MAX;
         let possible: Vec<_> =
-            choices.iter().copied().filter(|choice| self.could_mean(*choice, value, LOOK_DEPTH)).collect();
+            choices.iter().copied().filter(|choice| self.could_mean(*choice, value, &mut looks)).collect();
+        self.steps += LOOKS_MAX - looks;
         if let [only] = possible.as_slice() {
             return parts.add(*only, Some(at), false);
         }
@@ -142,7 +145,7 @@ impl Check<'_> {
     }
 
     /// Could this schema be meant, by its types and constants alone?
-    fn could_mean(&self, schema: Id, value: &Value, depth: usize) -> bool {
+    fn could_mean(&self, schema: Id, value: &Value, looks: &mut usize) -> bool {
         let node = self.schemas.node(schema);
         if node.never || !node.allows_type(value) {
             return false;
@@ -150,7 +153,8 @@ impl Check<'_> {
         if node.values.as_ref().is_some_and(|values| !values.contains(value)) {
             return false;
         }
-        let Some(depth) = depth.checked_sub(1) else { return true };
+        let Some(left) = looks.checked_sub(1) else { return true };
+        *looks = left;
         let named = node.properties.iter().flatten();
         let constants_fit = value.as_object().is_none_or(|fields| {
             named.into_iter().all(|(name, schema)| {
@@ -161,9 +165,9 @@ impl Check<'_> {
             })
         });
         let always =
-            node.reference.iter().chain(&node.all_of).all(|inner| self.could_mean(*inner, value, depth));
+            node.reference.iter().chain(&node.all_of).all(|inner| self.could_mean(*inner, value, looks));
         let mut choices = node.choices().peekable();
-        let chosen = choices.peek().is_none() || choices.any(|inner| self.could_mean(inner, value, depth));
+        let chosen = choices.peek().is_none() || choices.any(|inner| self.could_mean(inner, value, looks));
         constants_fit && always && chosen
     }
 

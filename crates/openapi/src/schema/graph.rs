@@ -1,6 +1,6 @@
 //! The schemas that requests are checked by, as a graph: each schema of the document is one node, whoever refers to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jsonschema::Validator;
@@ -102,10 +102,11 @@ impl Schemas {
     /// The schema and every other about the same value, each once.
     pub(crate) fn in_place(&self, ids: &[Id]) -> Vec<Id> {
         let mut found = ids.to_vec();
+        let mut seen: HashSet<Id> = ids.iter().copied().collect();
         let mut at = 0;
         while let Some(id) = found.get(at).copied() {
             for inner in self.node(id).in_place() {
-                if !found.contains(&inner) {
+                if seen.insert(inner) {
                     found.push(inner);
                 }
             }

@@ -58,7 +58,7 @@ impl Leaves {
         if leaf.is_empty() {
             return None;
         }
-        self.compile(Value::Object(leaf), place, findings)
+        self.compile(&Value::Object(leaf), place, findings)
     }
 
     /// A pattern for the names of fields.
@@ -68,17 +68,17 @@ impl Leaves {
         place: &str,
         findings: &mut Findings,
     ) -> Option<Arc<Validator>> {
-        self.compile(json!({ "pattern": pattern }), place, findings)
+        self.compile(&json!({ "pattern": pattern }), place, findings)
     }
 
-    fn compile(&mut self, leaf: Value, place: &str, findings: &mut Findings) -> Option<Arc<Validator>> {
+    fn compile(&mut self, leaf: &Value, place: &str, findings: &mut Findings) -> Option<Arc<Validator>> {
         let text = leaf.to_string();
         if let Some(Some(known)) = self.0.get(&text) {
             return Some(Arc::clone(known));
         }
-        let built = build(&leaf);
+        let built = build(leaf);
         if let Err(error) = &built {
-            refuse(&leaf, error, place, findings);
+            refuse(leaf, error, place, findings);
         }
         let built = built.ok().map(Arc::new);
         self.0.insert(text, built.clone());
@@ -125,7 +125,10 @@ fn bound_integers(leaf: &mut Map<String, Value>) {
 
 fn refuse(leaf: &Value, error: &ValidationError<'_>, place: &str, findings: &mut Findings) {
     let Some(pattern) = leaf.get("pattern").and_then(Value::as_str) else {
-        findings.add(place, format!("The schema does not compile: {}.", shown(&error.to_string())));
+        // What is no JSON Schema is said already, where it stands.
+        if findings.is_empty() {
+            findings.add(place, format!("The schema does not compile: {}.", shown(&error.to_string())));
+        }
         return;
     };
     let backtracks = ["(?=", "(?!", "(?<=", "(?<!", "\\1", "\\k<"].iter().any(|sign| pattern.contains(sign));
@@ -175,7 +178,8 @@ fn describe(kind: &ValidationErrorKind, value: &Value) -> String {
                 TypeKind::Single(one) => vec![one.to_string()],
                 TypeKind::Multiple(several) => several.iter().map(|one| one.to_string()).collect(),
             };
-            let names: Vec<_> = types.iter().map(|name| words::type_name(name)).collect();
+            let mut names: Vec<_> = types.iter().map(|name| words::type_name(name)).collect();
+            names.sort_by_key(|name| *name == "null");
             format!("must be {}, not {}", words::either(&names), words::given(value))
         }
         Kind::Enum { options } => words::one_of(options.as_array().map_or(&[], Vec::as_slice), value),

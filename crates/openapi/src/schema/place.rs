@@ -93,7 +93,9 @@ impl<'a> Place<'a> {
                 if is_body {
                     path.push_str("body");
                 }
-                path.push_str(&format!("[{index}]"));
+                path.push('[');
+                path.push_str(&index.to_string());
+                path.push(']');
             }
         }
         (brackets, false)

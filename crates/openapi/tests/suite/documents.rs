@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{document, read};
 
-const YAML: &str = r##"
+const YAML: &str = r"
 openapi: 3.0.3
 info:
   title: Invoices
@@ -52,7 +52,7 @@ components:
           scopes: { invoices:write: Make invoices, invoices:read: Read invoices }
     token: { type: http, scheme: bearer }
     sso: { type: openIdConnect, openIdConnectUrl: /x }
-"##;
+";
 
 #[test]
 fn yaml_and_all_that_an_operation_says() {

@@ -1,5 +1,7 @@
 //! What documents are read into, which are refused, and what requests they let through.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
+
 mod diff;
 mod documents;
 mod hostile;

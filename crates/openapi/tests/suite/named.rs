@@ -38,7 +38,7 @@ fn full() -> Value {
 
 #[test]
 fn a_call_by_name_is_one_flat_object() {
-    let schema = read(&full()).operations[0].input_schema().unwrap().clone();
+    let schema = read(&full()).operations[0].input_schema().unwrap();
     assert_eq!(schema["type"], "object");
     assert_eq!(schema["additionalProperties"], false);
     assert_eq!(schema["required"], json!(["id", "qty"]));
@@ -100,7 +100,7 @@ fn fields_of_parts_and_choices_are_fields_of_the_call() {
         "oneOf": [{ "$ref": "#/components/schemas/Card" }, { "$ref": "#/components/schemas/Bank" }] });
     let things = read(&posting(&schema, &schemas));
     let schema = things.operations[0].input_schema().unwrap();
-    let validator = jsonschema::validator_for(schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
     for (value, good) in [
         (json!({ "a": "x", "b": 1, "iban": "x" }), true),
         (json!({ "a": "x", "more": 1, "iban": "x", "number": "y" }), false),

@@ -4,20 +4,46 @@ use serde_json::{Value, json};
 
 use crate::{document, lines, posting, refused, refused_text};
 
-/// A good document that `spoil` makes a bad one; its only finding must be at this place and hold these words.
-#[track_caller]
-fn spoilt(spoil: impl FnOnce(&mut Value), place: &str, words: &str) {
-    let mut text = good();
-    spoil(&mut text);
-    let found = refused(&text);
-    assert!(
-        found.len() == 1 && found[0].0 == place && found[0].1.contains(words),
-        "{place}: {words}\nfound {found:#?}"
-    );
-}
-
+/// The operations of the good document.
 const GET: &str = "/paths/~1v1~1invoices~1{id}/get";
 const POST: &str = "/paths/~1v1~1invoices/post";
+const SCHEMA: &str = "/components/schemas/New";
+const SCHEMES: &str = "/components/securitySchemes";
+
+/// Puts a value, or nothing, where a pointer leads, into whatever object or list is there.
+fn put(document: &mut Value, pointer: &str, value: Option<Value>) {
+    let (outer, name) = pointer.rsplit_once('/').unwrap();
+    let name = name.replace("~1", "/");
+    match (document.pointer_mut(outer).unwrap(), value) {
+        (Value::Object(object), Some(value)) => drop(object.insert(name, value)),
+        (Value::Object(object), None) => drop(object.remove(&name)),
+        (Value::Array(list), Some(value)) if name == "-" => list.push(value),
+        (other, value) => other[name.parse::<usize>().unwrap()] = value.unwrap(),
+    }
+}
+
+/// The good document with one thing that is bad; its only finding must be at this place and hold these words.
+#[track_caller]
+fn bad(pointer: &str, value: Value, place: &str, words: &str) {
+    let mut text = good();
+    put(&mut text, pointer, Some(value));
+    only(&text, place, words);
+}
+
+/// The same, without something that must be there.
+#[track_caller]
+fn missing(pointer: &str, place: &str, words: &str) {
+    let mut text = good();
+    put(&mut text, pointer, None);
+    only(&text, place, words);
+}
+
+#[track_caller]
+fn only(text: &Value, place: &str, words: &str) {
+    let found = refused(text);
+    let is_it = found.len() == 1 && found[0].0 == place && found[0].1.contains(words);
+    assert!(is_it, "{place}: {words}\nfound {found:#?}");
+}
 
 fn good() -> Value {
     json!({
@@ -55,117 +81,55 @@ fn the_good_document_is_good() {
 
 #[test]
 fn every_rule_of_an_operation_names_its_place() {
-    spoilt(
-        |d| {
-            d.pointer_mut(POST).unwrap().as_object_mut().unwrap().remove("security");
-        },
-        POST,
-        "createInvoice has no security; say `security: []` if it is for everybody",
-    );
-    spoilt(
-        |d| {
-            d.pointer_mut(POST).unwrap().as_object_mut().unwrap().remove("operationId");
-        },
-        POST,
-        "no `operationId`",
-    );
-    spoilt(
-        |d| d.pointer_mut(POST).unwrap()["operationId"] = json!("has a space"),
-        "/paths/~1v1~1invoices/post/operationId",
-        "a letter first",
-    );
-    spoilt(
-        |d| d.pointer_mut(POST).unwrap()["operationId"] = json!("getInvoice"),
-        "/paths/~1v1~1invoices~1{id}/get/operationId",
-        "is the name of two operations",
-    );
-    spoilt(|d| d.pointer_mut(GET).unwrap()["parameters"] = json!([]), GET, "`id` is not described");
-    spoilt(
-        |d| d.pointer_mut(GET).unwrap()["parameters"][0]["required"] = json!(false),
-        "/paths/~1v1~1invoices~1{id}/get/parameters/0",
-        "`required: true`",
-    );
-    spoilt(
-        |d| {
-            d.pointer_mut(GET).unwrap()["parameters"][0]
-                .as_object_mut()
-                .unwrap()
-                .remove("schema")
-                .map(|_| ())
-                .unwrap()
-        },
-        "/paths/~1v1~1invoices~1{id}/get/parameters/0",
-        "no `schema`",
-    );
-    spoilt(
-        |d| {
-            d.pointer_mut(GET).unwrap()["parameters"]
-                .as_array_mut()
-                .unwrap()
-                .push(json!({ "name": "id", "in": "path", "required": true, "schema": {} }))
-        },
-        "/paths/~1v1~1invoices~1{id}/get/parameters/1",
-        "described twice",
-    );
-    spoilt(
-        |d| {
-            d.pointer_mut(POST).unwrap()["parameters"] =
-                json!([{ "name": "x", "in": "path", "required": true, "schema": {} }])
-        },
-        "/paths/~1v1~1invoices/post/parameters/0",
-        "no variable of the path",
-    );
-    spoilt(
-        |d| {
-            d.pointer_mut(POST).unwrap()["parameters"] =
-                json!([{ "name": "sid", "in": "cookie", "schema": {} }])
-        },
-        "/paths/~1v1~1invoices/post/parameters/0",
-        "cookies are removed",
-    );
-    spoilt(
-        |d| {
-            d.pointer_mut(POST).unwrap()["parameters"] =
-                json!([{ "name": "Portico-Account", "in": "header", "schema": {} }])
-        },
-        "/paths/~1v1~1invoices/post/parameters/0",
-        "would never arrive",
-    );
-    spoilt(
-        |d| {
-            d.pointer_mut(POST).unwrap()["parameters"] =
-                json!([{ "name": "q", "in": "query", "style": "matrix", "schema": {} }])
-        },
-        "/paths/~1v1~1invoices/post/parameters/0",
-        "style `matrix`",
-    );
-    spoilt(
-        |d| d.pointer_mut(GET).unwrap()["requestBody"] = json!({ "content": { "application/json": {} } }),
-        "/paths/~1v1~1invoices~1{id}/get/requestBody",
-        "A GET takes no body",
-    );
-    spoilt(
-        |d| d.pointer_mut(POST).unwrap()["requestBody"] = json!({ "content": {} }),
-        "/paths/~1v1~1invoices/post/requestBody",
-        "at least one type",
-    );
-    spoilt(
-        |d| {
-            d.pointer_mut(POST).unwrap().as_object_mut().unwrap().remove("responses");
-        },
-        POST,
-        "no `responses`",
-    );
+    let post = |member: &str| format!("{POST}/{member}");
+    let everybody = "createInvoice has no security; say `security: []` if it is for everybody";
+    missing(&post("security"), POST, everybody);
+    missing(&post("operationId"), POST, "no `operationId`");
+    missing(&post("responses"), POST, "no `responses`");
+    let id = post("operationId");
+    bad(&id, json!("has a space"), &id, "a letter first");
+    bad(&id, json!("getInvoice"), &format!("{GET}/operationId"), "is the name of two operations");
+    let body = post("requestBody");
+    bad(&body, json!({ "content": {} }), &body, "at least one type");
+    bad(&body, json!({ "content": { "json": {} } }), &format!("{body}/content/json"), "not a media type");
+    let own = format!("{GET}/requestBody");
+    let needed = json!({ "required": true, "content": { "application/json": {} } });
+    bad(&own, needed, &own, "A GET takes no body");
     for method in ["head", "options", "trace"] {
-        spoilt(
-            |d| {
-                let it = d.pointer(GET).unwrap().clone();
-                d["paths"]["/v1/invoices/{id}"][method] = it;
-            },
-            &format!("/paths/~1v1~1invoices~1{{id}}/{method}"),
-            "is not served",
-        );
+        let place = format!("{}/{method}", GET.strip_suffix("/get").unwrap());
+        bad(&place, good().pointer(GET).unwrap().clone(), &place, "is not served");
     }
+}
+
+#[test]
+fn every_rule_of_a_parameter_names_its_place() {
+    let get = format!("{GET}/parameters");
+    bad(&get, json!([]), GET, "`id` is not described");
+    bad(&format!("{get}/0/required"), json!(false), &format!("{get}/0"), "`required: true`");
+    missing(&format!("{get}/0/schema"), &format!("{get}/0"), "no `schema`");
+    let again = json!({ "name": "id", "in": "path", "required": true, "schema": {} });
+    bad(&format!("{get}/-"), again.clone(), &format!("{get}/1"), "described twice");
+    let post = format!("{POST}/parameters");
+    let object = json!({ "type": "object" });
+    for (parameter, words) in [
+        (again, "no variable of the path"),
+        (json!({ "name": "sid", "in": "cookie", "schema": {} }), "cookies are removed"),
+        (json!({ "name": "Portico-Account", "in": "header", "schema": {} }), "would never arrive"),
+        (json!({ "name": "q", "in": "query", "style": "matrix", "schema": {} }), "style `matrix`"),
+        (json!({ "name": "q", "in": "query", "explode": false, "schema": object }), "`style: deepObject`"),
+        (json!({ "name": "Q", "in": "header", "schema": object }), "`content` of `application/json`"),
+        (json!({ "in": "query", "schema": {} }), "has a `name`"),
+    ] {
+        bad(&post, json!([parameter]), &format!("{post}/0"), words);
+    }
+    bad(
+        &post,
+        json!([{ "name": "q", "in": "body" }]),
+        &format!("{post}/0/in"),
+        "`path`, `query` or `header`",
+    );
+    let text = json!([{ "name": "q", "in": "query", "content": { "text/plain": {} } }]);
+    bad(&post, text, &format!("{post}/0/content"), "must be `application/json`");
 }
 
 #[test]
@@ -202,133 +166,99 @@ fn every_rule_of_a_path_names_it() {
 
 #[test]
 fn every_rule_of_security_names_its_place() {
-    let scheme = "/components/securitySchemes/oauth";
-    spoilt(
-        |d| {
-            d["components"]["securitySchemes"]["key"] =
-                json!({ "type": "apiKey", "in": "header", "name": "x" })
-        },
-        "/components/securitySchemes/key",
-        "`apiKey`",
-    );
-    spoilt(
-        |d| d["components"]["securitySchemes"]["basic"] = json!({ "type": "http", "scheme": "basic" }),
-        "/components/securitySchemes/basic",
-        "`http basic`",
-    );
-    spoilt(
-        |d| d.pointer_mut(POST).unwrap()["security"] = json!([{ "oauth": ["invoices:delete"] }]),
-        "/paths/~1v1~1invoices/post/security/0/oauth/0",
-        "`invoices:delete` is declared by no security scheme",
-    );
-    spoilt(
-        |d| d.pointer_mut(POST).unwrap()["security"] = json!([{ "other": [] }]),
-        "/paths/~1v1~1invoices/post/security/0/other",
-        "no security scheme `other`",
-    );
-    spoilt(
-        |d| d.pointer_mut(POST).unwrap()["security"] = json!([{}]),
-        "/paths/~1v1~1invoices/post/security/0",
-        "makes the token optional",
-    );
-    spoilt(
-        |d| d.pointer_mut(POST).unwrap()["security"] = json!("none"),
-        "/paths/~1v1~1invoices/post/security",
-        "must be a list",
-    );
+    let key = json!({ "type": "apiKey", "in": "header", "name": "x" });
+    bad(&format!("{SCHEMES}/key"), key, &format!("{SCHEMES}/key"), "`apiKey`");
+    let basic = json!({ "type": "http", "scheme": "basic" });
+    bad(&format!("{SCHEMES}/basic"), basic, &format!("{SCHEMES}/basic"), "`http basic`");
+    let empty = json!({ "type": "oauth2" });
+    bad(&format!("{SCHEMES}/more"), empty, &format!("{SCHEMES}/more/flows"), "`flows`");
+    let security = format!("{POST}/security");
+    let at = |rest: &str| format!("{security}{rest}");
+    let undeclared = "`invoices:delete` is declared by no security scheme";
+    bad(&security, json!([{ "oauth": ["invoices:delete"] }]), &at("/0/oauth/0"), undeclared);
+    bad(&security, json!([{ "other": [] }]), &at("/0/other"), "no security scheme `other`");
+    bad(&security, json!([{ "oauth": "invoices:read" }]), &at("/0/oauth"), "must be a list");
+    bad(&security, json!([{}]), &at("/0"), "makes the token optional");
+    bad(&security, json!("none"), &security, "must be a list");
+    let scopes = format!("{SCHEMES}/oauth/flows/clientCredentials/scopes");
     for name in ["invoices", "Invoices:read", "invoices:", "a:b:c", "invoices read"] {
-        spoilt(
-            |d| d.pointer_mut(scheme).unwrap()["flows"]["clientCredentials"]["scopes"][name] = json!("x"),
-            &format!("{scheme}/flows/clientCredentials/scopes/{name}"),
-            "`noun:verb`",
-        );
+        let place = format!("{scopes}/{name}");
+        bad(&place, json!("x"), &place, "`noun:verb`");
     }
-    spoilt(
-        |d| d.pointer_mut(scheme).unwrap()["flows"]["clientCredentials"]["scopes"]["a:b"] = json!(1),
-        &format!("{scheme}/flows/clientCredentials/scopes/a:b"),
-        "must be a string",
-    );
-    spoilt(
-        |d| {
-            d["components"]["securitySchemes"]["more"] = json!({ "type": "oauth2" });
-        },
-        "/components/securitySchemes/more/flows",
-        "`flows`",
-    );
+    bad(&format!("{scopes}/a:b"), json!(1), &format!("{scopes}/a:b"), "must be a string");
 }
 
 #[test]
 fn every_rule_of_an_extension_names_its_place() {
-    let at = |name: &str| format!("{POST}/x-portico-{name}");
-    let set = |name: &'static str, value: Value| {
-        move |d: &mut Value| d.pointer_mut(POST).unwrap()[&format!("x-portico-{name}")] = value
+    let said = |name: &str, value: Value, words: &str| {
+        let place = format!("{POST}/x-portico-{name}");
+        bad(&place, value, &place, words);
     };
     for units in [json!(-1), json!(1_000_001), json!("5"), json!(1.5)] {
-        spoilt(set("units", units), &at("units"), "from 0 to 1000000");
+        said("units", units, "from 0 to 1000000");
     }
-    spoilt(set("category", json!("cheap")), &at("category"), "read, list");
+    said("category", json!("cheap"), "read, list");
     for plans in [json!([]), json!("team"), json!([1])] {
-        spoilt(set("plans", plans), &at("plans"), "at least one name");
+        said("plans", plans, "at least one name");
     }
     for tool in [json!("x"), json!({ "name": "x" }), json!({ "name": "x", "title": "X", "more": 1 })] {
-        spoilt(set("tool", tool), &at("tool"), "`{name, title}`");
+        said("tool", tool, "`{name, title}`");
     }
     for name in ["Get", "get invoice", "1st", &"x".repeat(41)] {
-        spoilt(set("tool", json!({ "name": name, "title": "X" })), &at("tool"), "at most 40");
+        said("tool", json!({ "name": name, "title": "X" }), "at most 40");
     }
-    spoilt(set("tool", json!({ "name": "x", "title": "" })), &at("tool"), "1 to 100 characters");
-    spoilt(
-        set("tool", json!({ "name": "get_invoice", "title": "Twice" })),
-        "/paths/~1v1~1invoices~1{id}/get/x-portico-tool",
+    said("tool", json!({ "name": "x", "title": "" }), "1 to 100 characters");
+    said("websocket", json!("yes"), "true or false");
+    said("websocket", json!(true), "Only a GET");
+    said("colour", json!(1), "means nothing to Portico");
+    bad("/x-portico-units", json!(1), "/x-portico-units", "on an operation");
+    let twice = json!({ "name": "get_invoice", "title": "Twice" });
+    bad(
+        &format!("{POST}/x-portico-tool"),
+        twice,
+        &format!("{GET}/x-portico-tool"),
         "is the name of two tools",
-    );
-    spoilt(set("websocket", json!("yes")), &at("websocket"), "true or false");
-    spoilt(set("websocket", json!(true)), &at("websocket"), "Only a GET");
-    spoilt(set("colour", json!(1)), &at("colour"), "means nothing to Portico");
-    spoilt(|d| d["x-portico-units"] = json!(1), "/x-portico-units", "on an operation");
-    spoilt(
-        |d| {
-            set("units", json!(1))(d);
-            set("category", json!("read"))(d);
-        },
-        &at("category"),
-        "said twice",
-    );
-    spoilt(
-        |d| {
-            set("tool", json!({ "name": "make", "title": "Make" }))(d);
-            d.pointer_mut(POST).unwrap()["requestBody"] = json!({ "content": { "text/plain": {} } });
-        },
-        &at("tool"),
-        "cannot be a tool: its body is no JSON",
     );
 }
 
 #[test]
+fn extensions_that_contradict_each_other() {
+    let mut text = good();
+    put(&mut text, &format!("{POST}/x-portico-units"), Some(json!(1)));
+    put(&mut text, &format!("{POST}/x-portico-category"), Some(json!("read")));
+    only(&text, &format!("{POST}/x-portico-category"), "said twice");
+    let mut text = good();
+    put(&mut text, &format!("{POST}/x-portico-tool"), Some(json!({ "name": "make", "title": "Make" })));
+    put(&mut text, &format!("{POST}/requestBody"), Some(json!({ "content": { "text/plain": {} } })));
+    only(&text, &format!("{POST}/x-portico-tool"), "cannot be a tool: its body is no JSON");
+}
+
+#[test]
 fn every_rule_of_references_names_its_place() {
-    let at = "/components/schemas/New/$ref";
-    let set = |reference: Value| {
-        move |d: &mut Value| d["components"]["schemas"]["New"] = json!({ "$ref": reference })
+    let said = |reference: Value, words: &str| {
+        bad(SCHEMA, json!({ "$ref": reference }), &format!("{SCHEMA}/$ref"), words);
     };
     for remote in ["other.yaml#/New", "https://example.com/x.json", "New"] {
-        spoilt(set(json!(remote)), at, "leads out of the document");
+        said(json!(remote), "leads out of the document");
     }
-    spoilt(set(json!("#/components/schemas/Gone")), at, "leads to nothing");
-    spoilt(set(json!("#New")), at, "no JSON pointer");
-    spoilt(set(json!("#/info/title")), at, "not described by an object");
-    spoilt(set(json!("#/components/securitySchemes/oauth")), at, "where a Schema must stand");
-    spoilt(set(json!(1)), at, "must be a string");
-    spoilt(set(json!("#/components/schemas/New")), "/components/schemas/New", "nothing in between");
-    spoilt(
-        |d| {
-            d["components"]["schemas"]["New"] =
-                json!({ "allOf": [{ "$ref": "#/components/schemas/Other" }] });
-            d["components"]["schemas"]["Other"] =
-                json!({ "anyOf": [{ "$ref": "#/components/schemas/New" }] });
-        },
-        "/components/schemas/New",
-        "#/components/schemas/New, #/components/schemas/Other",
+    said(json!("#/components/schemas/Gone"), "leads to nothing");
+    said(json!("#New"), "no JSON pointer");
+    said(json!("#/info/title"), "not described by an object");
+    said(json!("#/components/securitySchemes/oauth"), "where a Schema must stand");
+    said(json!(1), "is not of type \"string\"");
+    bad(SCHEMA, json!({ "$ref": "#/components/schemas/New" }), SCHEMA, "nothing in between");
+    let body = format!("{POST}/requestBody");
+    bad(
+        &body,
+        json!({ "$ref": "#/components/requestBodies/Gone" }),
+        &format!("{body}/$ref"),
+        "leads to nothing",
     );
+    let mut ring = good();
+    put(&mut ring, SCHEMA, Some(json!({ "allOf": [{ "$ref": "#/components/schemas/Other" }] })));
+    let back = json!({ "anyOf": [{ "$ref": "#/components/schemas/New" }] });
+    put(&mut ring, "/components/schemas/Other", Some(back));
+    only(&ring, SCHEMA, "#/components/schemas/New, #/components/schemas/Other");
 }
 
 #[test]
@@ -357,67 +287,49 @@ fn references_go_eight_levels_deep() {
 
 #[test]
 fn every_rule_of_schemas_names_its_place() {
-    let set = |schema: Value| {
-        move |d: &mut Value| d["components"]["schemas"]["New"]["properties"]["total"] = schema
-    };
-    let at = "/components/schemas/New/properties/total";
-    spoilt(set(json!({ "type": "int" })), &format!("{at}/type"), "no JSON Schema");
-    spoilt(set(json!({ "minLength": -1 })), &format!("{at}/minLength"), "no JSON Schema");
-    spoilt(set(json!({ "pattern": "(a" })), &format!("{at}/pattern"), "no regular expression");
-    spoilt(set(json!({ "pattern": "^(?=.*[0-9]).+$" })), &format!("{at}/pattern"), "linear time");
-    spoilt(set(json!({ "pattern": "(a)\\1" })), &format!("{at}/pattern"), "linear time");
-    spoilt(set(json!({ "$id": "https://example.com/x" })), &format!("{at}/$id"), "is not supported");
-    spoilt(set(json!({ "$dynamicRef": "#x" })), &format!("{at}/$dynamicRef"), "is not supported");
-    spoilt(
-        set(json!({ "$schema": "http://json-schema.org/draft-07/schema#" })),
-        &format!("{at}/$schema"),
-        "no other dialect",
-    );
-    spoilt(
-        |d| d["jsonSchemaDialect"] = json!("https://example.com/own"),
-        "/jsonSchemaDialect",
-        "no other dialect",
-    );
-    spoilt(
-        set(
-            json!({ "oneOf": [{ "type": "object" }], "discriminator": { "propertyName": "k", "mapping": { "a": "#/components/schemas/Gone" } } }),
-        ),
-        &format!("{at}/discriminator/mapping/a"),
-        "points to no schema",
-    );
+    let place = format!("{SCHEMA}/properties/total");
+    let said =
+        |schema: Value, inner: &str, words: &str| bad(&place, schema, &format!("{place}/{inner}"), words);
+    said(json!({ "type": "int" }), "type", "no JSON Schema");
+    said(json!({ "minLength": -1 }), "minLength", "no JSON Schema");
+    said(json!({ "pattern": "(a" }), "pattern", "no regular expression");
+    said(json!({ "pattern": "^(?=.*[0-9]).+$" }), "pattern", "linear time");
+    said(json!({ "pattern": "(a)\\1" }), "pattern", "linear time");
+    said(json!({ "$id": "https://example.com/x" }), "$id", "is not supported");
+    said(json!({ "$dynamicRef": "#x" }), "$dynamicRef", "is not supported");
+    said(json!({ "$schema": "http://json-schema.org/draft-07/schema#" }), "$schema", "no other dialect");
+    bad("/jsonSchemaDialect", json!("https://example.com/own"), "/jsonSchemaDialect", "no other dialect");
+    let chooser = json!({ "propertyName": "k", "mapping": { "a": "#/components/schemas/Gone" } });
+    let choice = json!({ "oneOf": [{ "type": "object" }], "discriminator": chooser });
+    said(choice, "discriminator/mapping/a", "points to no schema");
 }
 
 #[test]
 fn every_rule_of_an_event_type_names_its_place() {
-    spoilt(
-        |d| {
-            let it = d["webhooks"]["invoice.paid"].clone();
-            d["webhooks"]["InvoicePaid"] = it;
-        },
+    let event = "/webhooks/invoice.paid";
+    bad(
+        "/webhooks/InvoicePaid",
+        good().pointer(event).unwrap().clone(),
         "/webhooks/InvoicePaid",
         "lower-case words",
     );
-    spoilt(|d| d["webhooks"]["invoice.paid"] = json!({}), "/webhooks/invoice.paid", "has no `post`");
-    spoilt(
-        |d| d["webhooks"]["invoice.paid"]["post"] = json!({}),
-        "/webhooks/invoice.paid/post",
-        "no schema for a body",
-    );
+    bad(event, json!({}), event, "has no `post`");
+    bad(&format!("{event}/post"), json!({}), &format!("{event}/post"), "no schema for a body");
 }
 
 #[test]
 fn versions_and_forms_of_a_document() {
-    spoilt(|d| d["openapi"] = json!("4.0.0"), "/openapi", "3.0 and 3.1 are read");
-    spoilt(|d| d["openapi"] = json!("3.2.0"), "/openapi", "3.0 and 3.1 are read");
-    spoilt(|d| d["info"] = json!({ "version": "1" }), "/info/title", "no title");
-    assert!(refused(&json!({ "swagger": "2.0" }))[0].1.contains("Swagger 2"));
-    assert!(refused(&json!({ "info": {} }))[0].1.contains("no OpenAPI document"));
+    bad("/openapi", json!("4.0.0"), "/openapi", "3.0 and 3.1 are read");
+    bad("/openapi", json!("3.2.0"), "/openapi", "3.0 and 3.1 are read");
+    missing("/info/title", "/info/title", "no title");
+    only(&json!({ "swagger": "2.0" }), "/swagger", "Swagger 2");
+    only(&json!({ "info": {} }), "", "no OpenAPI document");
     let mut many = document("get", &json!({}), &json!({}));
     for number in 0..1_000 {
         let operation = json!({ "operationId": format!("op{number}"), "security": [], "responses": {} });
         many["paths"][format!("/v1/x{number}")] = json!({ "get": operation });
     }
-    assert!(refused(&many)[0].1.contains("1001 operations; 1000 are the most"));
+    only(&many, "/paths", "1001 operations; 1000 are the most");
     assert!(refused_text(&" ".repeat((5 << 20) + 1))[0].1.contains("5 MiB are the most"));
 }
 
@@ -438,14 +350,14 @@ fn a_text_that_does_not_parse_names_its_line() {
 #[test]
 fn everything_is_said_at_once_in_the_order_of_its_places() {
     let mut text = good();
-    text.pointer_mut(POST).unwrap().as_object_mut().unwrap().remove("security");
-    text.pointer_mut(GET).unwrap()["parameters"] = json!([]);
-    text["components"]["schemas"]["New"]["properties"]["total"] = json!({ "$ref": "#/gone" });
-    let findings = portico_openapi::Document::read(text.to_string().as_bytes(), "invoices.yaml").unwrap_err();
+    put(&mut text, &format!("{POST}/security"), None);
+    put(&mut text, &format!("{GET}/parameters"), Some(json!([])));
+    put(&mut text, &format!("{SCHEMA}/properties/total"), Some(json!({ "$ref": "#/gone" })));
+    let findings = portico_openapi::Document::read(text.to_string().as_bytes(), "a.yaml").unwrap_err();
     assert_eq!(
         lines(&findings),
-        "invoices.yaml: /components/schemas/New/properties/total/$ref: `#/gone` leads to nothing.\n\
-         invoices.yaml: /paths/~1v1~1invoices/post: createInvoice has no security; say `security: []` if it is for everybody.\n\
-         invoices.yaml: /paths/~1v1~1invoices~1{id}/get: The path variable `id` is not described; add a parameter with `in: path`."
+        "a.yaml: /components/schemas/New/properties/total/$ref: `#/gone` leads to nothing.\n\
+         a.yaml: /paths/~1v1~1invoices/post: createInvoice has no security; say `security: []` if it is for everybody.\n\
+         a.yaml: /paths/~1v1~1invoices~1{id}/get: The path variable `id` is not described; add a parameter with `in: path`."
     );
 }

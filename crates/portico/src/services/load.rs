@@ -9,7 +9,7 @@ use std::sync::Arc;
 use portico_kernel::Plans;
 use portico_openapi::{DOCUMENT_BYTES_MAX, Document};
 
-use super::{ServiceSettings, fetch};
+use super::{ServiceSettings, ServiceTable, fetch};
 use crate::config::Config;
 
 /// A service whose document was read.
@@ -20,6 +20,23 @@ pub struct LoadedService {
     pub text: String,
     /// The same, read.
     pub document: Arc<Document>,
+}
+
+impl LoadedService {
+    /// The service of that name; `table` is its table in the configuration, as TOML, and `document` its document.
+    pub fn new(name: &str, table: &str, document: &str) -> Result<Self, Vec<String>> {
+        let table: ServiceTable = toml::from_str(table).map_err(|error| vec![error.to_string()])?;
+        let settings = ServiceSettings::read(name, table).map_err(|error| vec![error.to_string()])?;
+        Self::read(&settings, document.as_bytes().to_vec())
+    }
+
+    fn read(settings: &ServiceSettings, document: Vec<u8>) -> Result<Self, Vec<String>> {
+        let read = Document::read(&document, &settings.openapi);
+        let read = read.map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let text = String::from_utf8(document);
+        let text = text.map_err(|_| vec![format!("{}: is not UTF-8", settings.openapi)])?;
+        Ok(Self { settings: settings.clone(), text, document: Arc::new(read) })
+    }
 }
 
 /// Reads every service of the configuration; says everything that is wrong with them, line by line.
@@ -44,15 +61,9 @@ async fn read(settings: &ServiceSettings, config: &Config) -> Result<LoadedServi
         read_file(&config.folder.join(name)).await
     };
     let bytes = bytes.map_err(|error| vec![format!("services.{}: {name}: {error}", settings.name)])?;
-    let document = Document::read(&bytes, name);
-    let document =
-        document.map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let unknown = unknown_plans(&document, name, &config.plans);
-    if !unknown.is_empty() {
-        return Err(unknown);
-    }
-    let text = String::from_utf8(bytes).map_err(|_| vec![format!("{name}: is not UTF-8")])?;
-    Ok(LoadedService { settings: settings.clone(), text, document: Arc::new(document) })
+    let loaded = LoadedService::read(settings, bytes)?;
+    let unknown = unknown_plans(&loaded.document, name, &config.plans);
+    if unknown.is_empty() { Ok(loaded) } else { Err(unknown) }
 }
 
 async fn read_file(path: &Path) -> Result<Vec<u8>, String> {

@@ -22,7 +22,7 @@ pub(crate) use kept::{changed_types, keep};
 pub use load::{LoadedService, load};
 pub use reload::{ReloadSocket, reload_by_socket};
 pub use running::RunningServices;
-pub(crate) use running::ServiceParts;
+pub(crate) use running::{ServiceParts, table};
 pub use settings::{ServiceSettings, ServiceTable};
 
 pub(crate) use settings::SERVICES_MAX;

@@ -8,7 +8,10 @@ use portico_identity::Identity;
 use portico_kernel::{intern, intern_all, intern_lists};
 use portico_metering::Metering;
 use portico_openapi::{EventType as DocumentedEvent, Method as DocumentedMethod, Operation, Security};
+use portico_services::table::{ServiceDefinition, ServiceEvent, ServiceTable};
 use portico_upstream::{Target, Timing, Upstream, UpstreamConfig};
+
+use serde_json::Value;
 
 use super::LoadedService;
 use super::settings::{Check, Errors};
@@ -83,6 +86,37 @@ fn service(loaded: &LoadedService, of: &ServiceParts<'_>) -> Result<Service, Vec
     })
 }
 
+/// What services may tell by themselves.
+pub(crate) fn table(loaded: &[LoadedService]) -> ServiceTable {
+    let definition = |loaded: &LoadedService| {
+        let (name, document) = (loaded.settings.name.clone(), &loaded.document);
+        let event = |event: &DocumentedEvent| {
+            let (name, event) = (event.name.clone(), event.clone());
+            let check = move |data: &Value| {
+                let faults = event.check(data).err().unwrap_or_default();
+                let faults: Vec<_> =
+                    faults.into_iter().map(|fault| (within(&fault.field), fault.description)).collect();
+                if faults.is_empty() { Ok(()) } else { Err(faults) }
+            };
+            (name, ServiceEvent { check: Box::new(check) })
+        };
+        let definition = ServiceDefinition {
+            name: name.clone(),
+            title: document.title.clone(),
+            scopes: document.scopes.iter().map(|scope| scope.name.clone()).collect(),
+            events: document.events.iter().map(event).collect(),
+        };
+        (name, Arc::new(definition))
+    };
+    ServiceTable { services: loaded.iter().map(definition).collect() }
+}
+
+/// The path of a field within the data, which is empty where it is the whole.
+fn within(field: &str) -> String {
+    let inner = field.strip_prefix("data").unwrap_or(field);
+    inner.strip_prefix('.').unwrap_or(inner).to_owned()
+}
+
 /// What a service brings to the catalog.
 fn part(service: &Arc<Service>) -> CatalogPart {
     let document = &service.document;
@@ -96,6 +130,7 @@ fn part(service: &Arc<Service>) -> CatalogPart {
     });
     CatalogPart {
         scopes: scopes.collect(),
+        service_scopes: Vec::new(),
         entries: entries.collect(),
         events: document.events.iter().map(event_type).collect(),
     }

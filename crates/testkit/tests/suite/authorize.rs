@@ -39,6 +39,7 @@ on_both_databases! {
     consent_is_given_by_whoever_was_asked,
     the_console_signs_in_without_a_question_and_out_with_the_browser,
     the_console_lasts_as_long_as_the_session,
+    loading_the_console_uses_up_nobodys_changes,
     the_operator_ends_apps_and_people,
     a_secret_is_needed_where_there_is_one,
 }
@@ -533,6 +534,22 @@ async fn the_console_lasts_as_long_as_the_session(app: TestApp) {
             "invalid_grant",
         )
         .await;
+}
+
+async fn loading_the_console_uses_up_nobodys_changes(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let console = App { id: "console".to_owned(), secret: None };
+    let redirect = format!("{CONSOLE_URL}/callback");
+    let mut browser = Browser::new(&app);
+    browser.sign_in("ada@example.com", PASSWORD).await;
+    for _ in 0..120 {
+        let back = browser.get(&console.request(&[("redirect_uri", &redirect)])).await;
+        assert!(back.parameter("code").is_some(), "{}", back.alert());
+    }
+    let refused = browser.get(&console.request(&[("redirect_uri", &redirect)])).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, "60"));
+    let page = browser.get("/settings").await;
+    assert_eq!(browser.submit(&page, "/settings/name", &[("name", "Countess")]).await.status, 303);
 }
 
 async fn the_operator_ends_apps_and_people(app: TestApp) {

@@ -30,7 +30,8 @@ async fn traces(app: &TestApp, id: &str) -> Vec<(&'static str, i64)> {
         "passwords": "person_id"; "totp_secrets": "person_id"; "recovery_codes": "person_id"; "passkeys": "person_id";
         "sessions": "person_id"; "links": "person_id"; "lab_things": "account_id"; "unit_months": "account_id";
         "leases": "account_id"; "lease_locks": "account_id"; "usage_hours": "account_id"; "usage_days": "account_id";
-        "usage_months": "account_id"; "request_blocks": "account_id";
+        "usage_months": "account_id"; "request_blocks": "account_id"; "service_ids": "account_id";
+        "account_changes": "account_id"; "account_order": "account_id";
     }
     found
 }

@@ -186,6 +186,7 @@ async fn a_key_makes_keys_below_itself(app: TestApp) {
     assert_eq!(me["key"], json!({ "id": child["key"]["id"], "parent": id }));
     let listed = call(&app, &token, "GET", "keys", &json!(null)).await.ok();
     assert_eq!(listed["keys"].as_array().unwrap().len(), 1, "only those below it");
+    assert_eq!(listed["keys"][0]["parent"], id);
     call(&app, &token, "DELETE", &format!("keys/{}", text(&beside["key"]["id"])), &json!(null))
         .await
         .refused(Code::NotFound);
@@ -195,6 +196,7 @@ async fn a_key_makes_keys_below_itself(app: TestApp) {
     // A person may place a key below another, too.
     let placed =
         call(&app, &owner, "POST", "keys", &json!({ "scopes": ["events:read"], "parent": id })).await.ok();
+    assert_eq!((&placed["key"]["parent"], &beside["key"]["parent"]), (&json!(id), &json!("")));
     call(&app, &owner, "POST", "keys", &json!({ "scopes": ["webhooks:read"], "parent": id }))
         .await
         .refused_field("scopes[0]");

@@ -12,7 +12,7 @@ use crate::with_a_receiver;
 
 /// Statements of each operation that writes, and how many of them are waited for. The commit, with all that nobody waited
 /// for until then, is not counted.
-const COSTS: [(&str, u32, u32); 22] = [
+const COSTS: [(&str, u32, u32); 25] = [
     ("accounts.invitations.accept", 14, 10),
     ("accounts.invitations.create", 13, 8),
     ("accounts.invitations.delete", 7, 3),
@@ -25,6 +25,9 @@ const COSTS: [(&str, u32, u32); 22] = [
     ("identity.keys.delete", 10, 5),
     ("identity.tokens.create", 8, 3),
     ("identity.tokens.delete", 10, 5),
+    ("services.events.publish", 6, 2),
+    ("services.tokens.verify", 0, 0),
+    ("services.usage.report", 11, 6),
     ("webhooks.deliveries.retry", 6, 5),
     ("webhooks.endpoints.create", 8, 2),
     ("webhooks.endpoints.delete", 8, 2),
@@ -60,6 +63,7 @@ async fn writes_cost_what_they_must(app: TestApp, receiver: Receiver) {
     app.join(app.account, owner, Role::Owner).await;
     write_as_a_person(&app, &app.person_token(owner).await, other).await;
     write_webhooks(&app, &receiver).await;
+    write_as_a_service(&app).await;
     let mut answered = answered();
     let catalog = app.app.engine.registry.catalog();
     let entries = catalog.entries().iter().filter(|entry| entry.spec.method != Method::Get);
@@ -116,6 +120,20 @@ async fn write_as_a_person(app: &TestApp, owner: &str, other: PersonId) {
     let team = text(&ada.call("POST", "/v1/accounts/orgs", &json!({ "name": "A team" })).await["id"]);
     ada.call("PATCH", &format!("/v1/accounts/orgs/{team}"), &json!({ "name": "Its name" })).await;
     ada.call("DELETE", &format!("/v1/accounts/orgs/{team}"), &json!(null)).await;
+}
+
+async fn write_as_a_service(app: &TestApp) {
+    let token = app.service_token("invoices").await;
+    let service = Client { app, token: &token };
+    let event = |id: usize| {
+        let data = json!({ "invoice_id": "in_1" });
+        json!({ "id": id.to_string(), "account_id": app.account, "type": "invoice.paid", "data": data })
+    };
+    let events: Vec<_> = (0..64).map(event).collect();
+    service.call("POST", "/v1/services/events", &json!({ "events": events })).await;
+    let record = json!({ "id": "1", "account_id": app.account, "units": 1, "name": "pages" });
+    service.call("POST", "/v1/services/usage", &json!({ "records": [record] })).await;
+    service.call("POST", "/v1/services/verify", &json!({ "token": app.token })).await;
 }
 
 async fn write_webhooks(app: &TestApp, receiver: &Receiver) {

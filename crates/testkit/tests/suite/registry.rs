@@ -24,6 +24,8 @@ struct World {
     delivery: String,
     inbox: String,
     file: String,
+    /// A token of a service.
+    service: String,
 }
 
 fn text(value: &Value) -> String {
@@ -68,6 +70,7 @@ impl World {
             delivery: text(&tested["delivery_id"]),
             inbox: text(&inbox["inbox"]["id"]),
             file: text(&file["id"]),
+            service: app.service_token("invoices").await,
         }
     }
 
@@ -77,6 +80,7 @@ impl World {
         let path = path.replace("{user_id}", &self.member.to_string()).replace("{key_id}", key);
         let path = path.replace("{invitation_id}", &self.invitation).replace("{endpoint_id}", &self.endpoint);
         let path = path.replace("{delivery_id}", &self.delivery).replace("{inbox_id}", &self.inbox);
+        let path = path.replace("{account_id}", &app.account.to_string());
         path.replace("{file_id}", &self.file)
     }
 
@@ -110,7 +114,11 @@ impl World {
 
     /// The token of whoever may call it.
     fn bearer<'a>(&'a self, app: &'a TestApp, entry: &Entry) -> &'a str {
-        if entry.spec.access == Access::Person { &self.owner } else { &app.token }
+        match entry.spec.access {
+            Access::Person => &self.owner,
+            Access::Service(_) => &self.service,
+            _ => &app.token,
+        }
     }
 }
 
@@ -148,6 +156,15 @@ async fn every_operation_is_guarded(app: TestApp) {
                 app.send(world.sent(&app, &entry).bearer(&app.token)).await.refused(Code::Forbidden);
             assert_eq!(refused["details"][0]["reason"], "PERSON_REQUIRED");
         }
+        if let Access::Service(scope) = entry.spec.access {
+            // A person's role is nothing here, and no key holds the scope.
+            for (token, reason) in [(&world.owner, "SERVICE_REQUIRED"), (&app.token, "SCOPE_REQUIRED")] {
+                let refused = app.send(world.sent(&app, &entry).bearer(token)).await.refused(Code::Forbidden);
+                assert_eq!(refused["details"][0]["reason"], reason, "{scope}");
+            }
+            let answer = app.send(world.sent(&app, &entry).bearer(&world.service)).await;
+            assert!(![401, 403].contains(&answer.status), "{} with its own scope", entry.spec.name);
+        }
         if let Some(scope) = entry.spec.required_scope() {
             app.send(world.sent(&app, &entry).bearer(&without[&scope])).await.refused(Code::Forbidden);
             let only = app.token_with(app.account, [scope].into_iter().collect()).await;
@@ -173,7 +190,9 @@ async fn every_operation_is_strict(app: TestApp) {
 async fn every_answer_is_valid_against_its_own_schema(app: TestApp) {
     let world = World::new(&app).await;
     let cut = Cut { plan: "free".to_owned(), account: app.account.to_string(), scopes: None };
-    let document = document(&app.app.engine.registry.catalog(), "http://api.test", &cut);
+    let catalog = &app.app.engine.registry.catalog();
+    let (own, full) =
+        (document(catalog, "http://api.test", &cut), document(catalog, "http://api.test", &Cut::public()));
     let mut order = entries(&app);
     order.sort_by_key(|entry| {
         (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete")
@@ -181,6 +200,7 @@ async fn every_answer_is_valid_against_its_own_schema(app: TestApp) {
     let answers_json =
         |entry: &&Arc<Entry>| entry.spec.documented && entry.answer_kind == portico_engine::AnswerKind::Json;
     for entry in order.iter().filter(answers_json) {
+        let document = if matches!(entry.spec.access, Access::Service(_)) { &full } else { &own };
         let operation = &document["paths"][entry.spec.path][entry.spec.method.name().to_lowercase()];
         let mut schema = operation["responses"]["200"]["content"]["application/json"]["schema"].clone();
         assert!(schema.is_object(), "{}", entry.spec.name);
@@ -228,6 +248,10 @@ async fn every_operation_answers_the_same_on_every_transport(app: TestApp) {
     }
     for entry in entries(app) {
         let spec = entry.spec;
+        // A service belongs to no account, so it opens no socket.
+        if matches!(spec.access, Access::Service(_)) {
+            continue;
+        }
         let socket = &mut sockets[usize::from(spec.access == Access::Person)];
         let mqtt = &mut clients[usize::from(spec.access == Access::Person)];
         let params = params(&world, app, &entry);
@@ -346,6 +370,7 @@ async fn every_change_can_be_called_by_its_name(app: TestApp) {
     assert_eq!(sockets[1].receive().await["type"], "ready");
     let mut order = entries(app);
     order.retain(|entry| entry.is_callable() && entry.spec.method != Method::Get);
+    order.retain(|entry| !matches!(entry.spec.access, Access::Service(_)));
     order.sort_by_key(|entry| {
         (entry.spec.method == Method::Delete, entry.spec.name == "accounts.orgs.delete")
     });
@@ -471,6 +496,11 @@ async fn the_committed_documents_are_those_of_the_code() {
         let printed: Value = serde_json::from_str(&portico::cli::openapi(&config, &cut).unwrap()).unwrap();
         assert!(committed(&name) == printed, "docs/api/{name} is old: run `make docs` and read the diff");
     }
+    let asyncapi: Value = serde_json::from_str(&portico::cli::asyncapi(&config).unwrap()).unwrap();
+    assert!(
+        committed("asyncapi.json") == asyncapi,
+        "docs/api/asyncapi.json is old: run `make docs` and read the diff"
+    );
     let events: Value = serde_json::from_str(&portico::cli::events(&config).unwrap()).unwrap();
     assert!(
         committed("events.json") == events,

@@ -175,19 +175,16 @@ impl Http1Body {
         }
     }
 
-    /// The trailers, if there are any, once everything was read.
-    pub(crate) fn end(&mut self) -> Option<Option<HeaderMap>> {
-        match (&self.decoder, &mut self.ahead) {
-            (Decoder::Length(0), _) => Some(None),
-            (_, Some(Ok(Decoded::End(trailers)))) => Some(trailers.take()),
-            _ => None,
-        }
+    /// Was everything read?
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.decoder, Decoder::Length(0)) || matches!(self.ahead, Some(Ok(Decoded::End(_))))
     }
 
-    /// Gives the connection back. The answer must be whole.
-    pub(crate) fn finish(self) {
+    /// Gives the connection back, and returns the trailers that were not handed out. The answer must be whole.
+    pub(crate) fn finish(self) -> Option<HeaderMap> {
         if let (Some(keeping), None) = (self.keeping, &self.upload) {
             keeping.put(self.connection);
         }
+        if let Some(Ok(Decoded::End(trailers))) = self.ahead { trailers } else { None }
     }
 }

@@ -89,9 +89,9 @@ where
     let mut reader = HeadReader::default();
     let mut is_answered = false;
     // A target that refuses a request may hang up before it has read it all, and its answer counts.
-    let mut writes = true;
+    let mut is_writing = true;
     poll_fn(|cx| {
-        if writes {
+        if is_writing {
             let before = writer.written();
             match writer.poll(cx, &mut connection.io, body) {
                 Poll::Ready(Err(WriteError::Body)) => return Poll::Ready(Err(Fault::RequestBroke)),
@@ -99,7 +99,7 @@ where
                     return Poll::Ready(Err(Fault::Unsent));
                 }
                 Poll::Ready(_) => {
-                    writes = false;
+                    is_writing = false;
                     deadline.restart();
                 }
                 Poll::Pending if writer.waits_for_body() => deadline.pause(),

@@ -64,7 +64,7 @@ pub(crate) async fn insert_deliveries(
     now: Timestamp,
 ) -> Result<Vec<PendingRows>, StoreError> {
     let shared = args![now, QueueKind::ORDERED_TYPE.to_owned(), account];
-    let row = |event: &NewEvent| args![event.id, event.behind, event.event_type.to_owned()];
+    let row = |event: &NewEvent| args![event.id, event.behind, event.event_type.to_string()];
     INSERT.run_for_rows(tx, shared, events.iter().map(row).collect()).await
 }
 

@@ -1,5 +1,7 @@
 //! A service in the platform's own document.
 
+mod answers;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
@@ -8,7 +10,7 @@ use crate::bundle::{self, Names};
 use crate::model::{self, Kind};
 use crate::operation::{Method, Operation};
 use crate::pointer;
-use crate::{BodyRule, Document, Security};
+use crate::{Document, Security};
 
 /// What becomes of the errors of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +180,9 @@ impl Document {
         if operation.summary.is_empty() {
             described["summary"] = json!(operation.id);
         }
+        if let (None, Value::Object(object)) = (&operation.body, &mut described) {
+            object.remove("requestBody");
+        }
         described["operationId"] = json!(name);
         described["x-platform-rpc"] = json!(name);
         described["x-platform-public"] = json!(true);
@@ -190,7 +195,7 @@ impl Document {
         if let Some(tool) = &operation.tool {
             described["x-platform-tool"] = json!({ "name": tool.name, "scopes": [operation.tool_scope()] });
         }
-        responses(&mut described, operation, mount.errors);
+        answers::responses(&mut described, operation, mount.errors);
         described
     }
 
@@ -340,55 +345,6 @@ fn security(security: &Security) -> Value {
     match security {
         Security::Open => json!([]),
         Security::AnyOf(lists) => lists.iter().map(|scopes| json!({ "bearer": scopes })).collect(),
-    }
-}
-
-/// The answers: the service's own with the platform's headers, and the refusals of the platform.
-fn responses(described: &mut Value, operation: &Operation, errors: Errors) {
-    let problem = || json!({ "$ref": "#/components/responses/Problem" });
-    let is_open = operation.security == Security::Open;
-    let answers = member(described, "responses");
-    let Value::Object(answers) = answers else { return };
-    answers.retain(|name, _| !name.starts_with("x-"));
-    for (status, answer) in answers.iter_mut() {
-        let is_error = status.starts_with(['4', '5']) || status == "default";
-        if is_error && errors == Errors::Envelope {
-            let said = answer.get("description").cloned();
-            *answer = problem();
-            if let Some(said) = said {
-                answer["description"] = said;
-            }
-        } else {
-            add_headers(answer, is_open);
-        }
-    }
-    let mut refusals = vec!["400", "default"];
-    if !is_open {
-        refusals.extend(["401", "403", "429"]);
-    }
-    if let Some(body) = &operation.body {
-        refusals.push("413");
-        if body.rule(Some("x/x")) == BodyRule::Unsupported {
-            refusals.push("415");
-        }
-    }
-    refusals.extend(["503", "504"]);
-    for status in refusals {
-        answers.entry(status).or_insert_with(problem);
-    }
-}
-
-fn add_headers(answer: &mut Value, is_open: bool) {
-    let Value::Object(headers) = member(answer, "headers") else { return };
-    let limited = [
-        ("X-RateLimit-Limit", "RateLimit"),
-        ("X-RateLimit-Remaining", "RateRemaining"),
-        ("X-RateLimit-Reset", "RateReset"),
-    ];
-    let own = [("x-request-id", "RequestId")];
-    for (name, component) in own.into_iter().chain(limited.into_iter().filter(|_| !is_open)) {
-        headers.retain(|other: &String, _| !other.eq_ignore_ascii_case(name));
-        headers.insert(name.to_owned(), json!({ "$ref": format!("#/components/headers/{component}") }));
     }
 }
 

@@ -1,0 +1,60 @@
+/** What the search of the reference finds. */
+import type { Found } from "../ui/kit";
+import { EVENTS, fieldsOf, OPERATIONS } from "./document";
+import { CHANNELS } from "./streams";
+
+export interface Entry extends Found {
+  kind: "Operation" | "Field" | "Event" | "Guide" | "Stream" | "Frame";
+  detail: string;
+  to: string;
+}
+
+function fieldEntries(): Entry[] {
+  const seen = new Set<string>();
+  return OPERATIONS.flatMap((operation) => {
+    const named = [
+      ...operation.parameters.map(({ name, description, schema }) => [name, description ?? schema.description ?? ""] as const),
+      ...Object.entries(operation.body?.schema.properties ?? {}).map(([name, { description }]) => [name, description ?? ""] as const),
+      ...(operation.answer ? fieldsOf(operation.answer).map(([name, { description }]) => [name, description ?? ""] as const) : []),
+    ];
+    return named.flatMap(([name, description]) => {
+      const id = `${name} ${operation.rpc}`;
+      if (seen.has(id)) return [];
+      seen.add(id);
+      return [{ id, title: name, kind: "Field" as const, detail: `${operation.title}. ${description}`, to: `/reference/${operation.rpc}` }];
+    });
+  });
+}
+
+export function entries(guides: readonly { slug: string; title: string }[]): Entry[] {
+  return [
+    ...guides.map(({ slug, title }) => ({ id: `guide ${slug}`, title, kind: "Guide" as const, detail: "", to: `/reference/guides/${slug}` })),
+    ...OPERATIONS.map(({ title, description, rpc, method, path }) => ({
+      id: rpc,
+      title,
+      kind: "Operation" as const,
+      detail: `${method} ${path} ${rpc}. ${description}`,
+      to: `/reference/${rpc}`,
+    })),
+    ...EVENTS.map(({ type, description }) => ({
+      id: `event ${type}`,
+      title: type,
+      kind: "Event" as const,
+      detail: description,
+      to: `/reference/events/${type}`,
+    })),
+    ...CHANNELS.flatMap(({ id, title, address, description, messages }) => [
+      { id: `stream ${id}`, title, kind: "Stream" as const, detail: `${address}. ${description}`, to: `/reference/streams/${id}` },
+      ...messages
+        .filter(({ isEvent }) => !isEvent)
+        .map((message) => ({
+          id: `${id} ${message.id}`,
+          title: message.name,
+          kind: "Frame" as const,
+          detail: `${title}. ${message.description}`,
+          to: `/reference/streams/${id}`,
+        })),
+    ]),
+    ...fieldEntries(),
+  ];
+}

@@ -1,0 +1,8 @@
+import type { ReactNode } from "react";
+
+export type Tone = "plain" | "good" | "warn" | "bad" | "accent";
+
+/** A status, by word and shape as well as colour. */
+export function Badge({ tone = "plain", children }: { tone?: Tone; children: ReactNode }) {
+  return <span className={`badge ${tone}`}>{children}</span>;
+}

@@ -1,0 +1,27 @@
+/** The parts that pages are made of. */
+export { Badge } from "./badge";
+export { Button } from "./button";
+export { Choice } from "./choice";
+export { Code } from "./code";
+export { Confirm } from "./confirm";
+export { Copy } from "./copy";
+export { Dialog } from "./dialog";
+export { Empty } from "./empty";
+export { ErrorNote } from "./error-note";
+export { Facts } from "./facts";
+export { Field } from "./field";
+export { Finder, type Found, holds } from "./finder";
+export { Form } from "./form";
+export { Id } from "./id";
+export { Json } from "./json";
+export { More } from "./more";
+export { Note } from "./note";
+export { PageHead } from "./page-head";
+export { Panel } from "./panel";
+export { SecretDialog } from "./secret-dialog";
+export { Section } from "./section";
+export { SessionNote } from "./session-note";
+export { type Column, Table } from "./table";
+export { Ticks } from "./ticks";
+export { Time } from "./time";
+export { Waiting } from "./waiting";
