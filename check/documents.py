@@ -29,6 +29,7 @@ class Other:
     as_it_is: tuple
     # Once its owner has changed what the gateway asks for; with no reason left it loads.
     adapted: tuple = ()
+    can_be_adapted: bool = True
     # Paths that no gateway's route table could hold, or that are wrong in the document.
     without: tuple = ()
 
@@ -63,10 +64,10 @@ OTHERS = (
         (NO_VERSION, NO_SECURITY, PART_OF_A_SEGMENT, NOT_DESCRIBED),
         without=("/", "/repos/{owner}/{repo}/compare/{base}...{head}"),
     ),
-    Other("GitHub's without references, 14 MB", "@octokit/openapi/generated/api.github.com.deref.json", ("at most 5242880",)),
+    Other("GitHub's without references, 14 MB", "@octokit/openapi/generated/api.github.com.deref.json", ("at most 5242880",), can_be_adapted=False),
     Other("ReadMe's, 3.1", "@readme/oas-examples/3.1/json/readme.json", (NO_VERSION,)),
     Other("Star Trek's, forms of 3.0 and no names", "@readme/oas-examples/3.0/json/star-trek.json", (NO_VERSION, NO_SECURITY, NO_NAME)),
     Other("Figma's, 400 kB of YAML", "@figma/rest-api-spec/openapi/openapi.yaml", (OTHER_SCHEME, TOO_DEEP), (TOO_DEEP,)),
     Other("Directus's, with a schema that is none", "@directus/specs/dist/openapi.json", (NO_VERSION, OTHER_SCHEME, NO_SCHEMA), (NO_SCHEMA,)),
-    Other("Netlify's, of Swagger 2", "@netlify/open-api/dist/swagger.json", ("Swagger 2; OpenAPI 3.0 and 3.1 are read",)),
+    Other("Netlify's, of Swagger 2", "@netlify/open-api/dist/swagger.json", ("Swagger 2; OpenAPI 3.0 and 3.1 are read",), can_be_adapted=False),
 )
