@@ -8,7 +8,7 @@ endif
 endif
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run demo console dist test check bench docs clean
+.PHONY: help run demo example console dist test check bench docs clean
 
 help: ## Show this list (the default)
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -25,6 +25,10 @@ dist: console ## Build the program as it is shipped and measured: slower to buil
 demo: console ## Serve a made-up team with a month behind it, in a folder that goes at the end
 	cargo build --release -p portico --locked
 	scripts/demo $(target)/release/portico
+
+example: console ## Serve an invoice service behind it, with calls to try; LANGUAGE=typescript or rust for another than Python
+	cargo build --release -p portico --locked
+	scripts/example $(target)/release/portico $(LANGUAGE)
 
 console_sources := $(wildcard console/*.html console/*.json console/*.ts docs/api/*.json docs/guides/*.md) \
 	$(shell find console/src console/build -type f -not -name '*.gen.*')
