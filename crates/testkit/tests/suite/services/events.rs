@@ -239,9 +239,9 @@ async fn they_are_delivered_with_the_time_at_which_they_happened(app: TestApp, r
     let events: Vec<_> = (0..70).map(event).collect();
     assert_eq!(result(&post(&app, &token, EVENTS, &json!({ "events": events })).await).0, 70);
     app.sent().await;
-    let received = receiver.received("/hook");
-    assert_eq!(received.len(), 70);
-    for request in received {
+    let deliveries = receiver.received("/hook");
+    assert_eq!(deliveries.len(), 70);
+    for request in deliveries {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         assert_eq!(
             (&body["type"], &body["occurred_at"], &body["account_id"]),

@@ -184,10 +184,12 @@ async fn units_are_exact_over_servers_whichever_way_calls_come() {
     let service = app.service_token("invoices").await;
     let beside = [app.beside().await, app.beside().await];
     let servers = [&app, &beside[0], &beside[1]];
-    servers.iter().for_each(|server| server.app.services.replace(service_table()));
+    for server in servers {
+        server.app.services.replace(service_table());
+    }
     let (account, plan) = (app.account, "tiny".to_owned());
     app.admin(Admin::Plan(portico::admin::PlanCommand::Set { account, plan })).await;
-    let spend = async |at: usize| {
+    let call = async |at: usize| {
         let server = servers[at % 3];
         if at.is_multiple_of(2) {
             let answer = get(server, &app.token, "/v1/me").await;
@@ -207,18 +209,18 @@ async fn units_are_exact_over_servers_whichever_way_calls_come() {
             tokio::task::yield_now().await;
         }
     };
-    let spending = async {
+    let calling = async {
         let mut spent = 0;
         for round in 0..20 {
-            let spends = (0..12).map(|at| spend(round * 12 + at));
-            spent += join_all(spends).await.into_iter().filter(|spent| *spent).count();
+            let spends = (0..12).map(|at| call(round * 12 + at));
+            spent += join_all(spends).await.into_iter().filter(|is_good| *is_good).count();
             assert!(spent <= UNITS, "{spent} are spent");
         }
         spent
     };
     let spent = tokio::select! {
         () = going_by => unreachable!("it goes on"),
-        spent = spending => spent,
+        spent = calling => spent,
     };
     assert_eq!(spent, UNITS, "the last unit is used");
     for server in servers {
