@@ -184,10 +184,10 @@ pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Pr
     }
 }
 
-/// Is it empty, or a host with or without a port? Most are a plain name, which need not be taken apart.
+/// Is it empty, or a host with or without a port, and nobody before it? Most are a plain name, which need not be taken apart.
 fn is_host(host: &[u8]) -> bool {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-    host.iter().all(is_name) || Authority::try_from(host).is_ok()
+    host.iter().all(is_name) || !host.contains(&b'@') && Authority::try_from(host).is_ok()
 }
 
 /// Turns a panic outside of any operation into a refusal. It is pinned by whoever calls, because a future that is passed on

@@ -35,6 +35,6 @@ pub use extensions::Tool;
 pub use finding::Finding;
 pub use merge::{Errors, Mount};
 pub use named::NamedRequest;
-pub use operation::{Method, Operation};
+pub use operation::{Method, Operation, dots_fault};
 pub use schema::{ERRORS_MAX, FieldError};
 pub use security::{Scope, Security};

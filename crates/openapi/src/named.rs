@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use crate::bundle;
-use crate::operation::Operation;
+use crate::operation::{Operation, dots_fault};
 use crate::parameter::{In, Parameter, Style};
 use crate::pointer;
 use crate::schema::{Check, FieldError, Id, Place};
@@ -238,8 +238,8 @@ impl Operation {
             }
             if parameter.place == In::Path {
                 let text = joined(&value, &parameter.style, &mut check, &place);
-                if matches!(text.as_str(), "" | "." | "..") {
-                    check.report(&place, "must be neither empty nor dots alone");
+                if let Some(fault) = dots_fault(&percent_decode_str(&text).decode_utf8_lossy()) {
+                    check.report(&place, fault);
                 }
                 path = path.replace(&format!("{{{}}}", parameter.name), &text);
             } else {

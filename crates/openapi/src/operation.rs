@@ -74,6 +74,16 @@ pub struct Operation {
     pub(crate) source: Arc<Value>,
 }
 
+/// Why a path variable may not go on to a service: one that decodes and tidies paths up would take it for another path.
+/// What stands behind a semicolon is a parameter for some of them.
+pub fn dots_fault(variable: &str) -> Option<&'static str> {
+    let are_dots = |part: &str| matches!(part.split(';').next(), Some("." | ".."));
+    if variable.is_empty() || are_dots(variable) {
+        return Some("must be neither empty nor dots alone");
+    }
+    variable.split(['/', '\\']).any(are_dots).then_some("must hold no dots alone between slashes")
+}
+
 impl Operation {
     /// What a token must hold and what it costs is said by others; this is whether the head of a request is as the
     /// document says: path variables and query decoded, in any order, and `header` with the values of a header, commas
@@ -89,11 +99,10 @@ impl Operation {
             let place = Place::parameter(&parameter.name, false);
             match variables.iter().find(|(name, _)| *name == parameter.name) {
                 None => check.report(&place, "is required"),
-                // A service that tidies paths up would take these for other paths.
-                Some((_, text)) if matches!(text.as_str(), "" | "." | "..") => {
-                    check.report(&place, "must be neither empty nor dots alone");
-                }
-                Some((_, text)) => parameter.check(&mut check, &parameter.texts_of(text)),
+                Some((_, text)) => match dots_fault(text) {
+                    Some(fault) => check.report(&place, fault),
+                    None => parameter.check(&mut check, &parameter.texts_of(text)),
+                },
             }
         }
         parameter::check_query(&self.parameters_in(In::Query).collect::<Vec<_>>(), query, &mut check);

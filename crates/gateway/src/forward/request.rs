@@ -12,7 +12,7 @@ use http::request::Parts;
 use hyper::body::{Body, Frame, SizeHint};
 use portico_engine::input::{Fields, Node, parse_form, too_large};
 use portico_kernel::{Caller, Code, Detail, Problem, Sleep};
-use portico_openapi::{BodyRule, FieldError};
+use portico_openapi::{BodyRule, FieldError, dots_fault};
 
 use super::ServiceOperation;
 use crate::body::{BODY_TIME_MAX, HttpBody, too_slow};
@@ -33,12 +33,13 @@ pub(super) fn refused(errors: Vec<FieldError>) -> Problem {
 }
 
 impl ServiceOperation {
-    /// Checks path, query and headers against the document.
+    /// Checks path, query and headers against the document; where nothing is checked, that the path means what it says.
     pub(super) fn check_head(&self, parts: &Parts, variables: &Fields) -> Result<(), Problem> {
-        if !self.service.checks_requests {
-            return Ok(());
-        }
         let variables: Vec<_> = variables.iter().map(|(name, node)| (name.clone(), text_of(node))).collect();
+        if !self.service.checks_requests {
+            let fault = |(name, text): &(String, String)| Some(Problem::field(name, dots_fault(text)?));
+            return variables.iter().find_map(fault).map_or(Ok(()), Err);
+        }
         let query = parse_form(parts.uri.query().unwrap_or_default())?;
         let header = |name: &str| {
             let mut values =

@@ -75,6 +75,10 @@ fn a_call_by_name_becomes_a_request() {
         said(request(json!({ "id": "..", "qty": 1 })).map(|_| ())),
         ["id must be neither empty nor dots alone"]
     );
+    assert_eq!(
+        said(request(json!({ "id": "a/../b", "qty": 1 })).map(|_| ())),
+        ["id must hold no dots alone between slashes"]
+    );
     assert_eq!(request(json!({ "id": "x", "qty": 1, "dry": null })).unwrap().path_and_query, "/v1/lines/x");
 }
 

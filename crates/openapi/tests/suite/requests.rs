@@ -169,7 +169,12 @@ fn paths_and_headers_are_checked_by_the_names_that_they_have() {
     };
     assert_eq!(head("in_1", &[("if-match", "\"1\""), ("x-sizes", "1, 2")]), fine());
     assert_eq!(head("nope", &[("if-match", "x")]), ["id must match ^in_[0-9]+$"]);
-    assert_eq!(head("..", &[("if-match", "x")]), ["id must be neither empty nor dots alone"]);
+    for dots in ["", ".", "..", "..;", ".;a=b"] {
+        assert_eq!(head(dots, &[("if-match", "x")]), ["id must be neither empty nor dots alone"], "{dots}");
+    }
+    for way in ["../a", "a/..", "a/./b", "a\\..\\b", "a/..;b/c"] {
+        assert_eq!(head(way, &[("if-match", "x")]), ["id must hold no dots alone between slashes"], "{way}");
+    }
     assert_eq!(head("in_1", &[]), ["If-Match is required"]);
     assert_eq!(
         head("in_1", &[("if-match", "x"), ("x-sizes", "1,x")]),

@@ -16,6 +16,7 @@ on_both_databases!(
     errors_of_a_service_get_the_envelope,
     a_price_may_come_with_the_answer,
     a_plan_that_is_not_named_is_refused,
+    a_path_that_leads_elsewhere_is_not_forwarded,
     a_call_by_name_is_a_request,
     services_are_read_anew_while_calls_run,
     what_a_document_must_not_change_is_refused,
@@ -238,6 +239,18 @@ async fn a_plan_that_is_not_named_is_refused(app: TestApp) {
     assert!(cut["paths"].get("/v1/invoices").is_some() && cut["paths"].get("/v1/invoices/export").is_none());
     let whole = app.get("/openapi.json").await.ok();
     assert_eq!(whole["paths"]["/v1/invoices"]["post"]["x-platform-rpc"], "invoices.createInvoice");
+}
+
+async fn a_path_that_leads_elsewhere_is_not_forwarded(app: TestApp) {
+    let (receiver, token) = invoices(&app).await;
+    for check in ["requests", "off"] {
+        serve(&app, loaded(&receiver, &document(), &format!("check = \"{check}\""))).await;
+        for id in ["..", "%2e%2E", "..%2Fabout", "..;", "..%5Cabout", "in_1%2F..%2F..", "..;a=b%2Fabout"] {
+            app.send(get(&format!("/v1/invoices/{id}"), &token)).await.refused_field("invoice_id");
+        }
+    }
+    assert_eq!(app.send(get("/v1/invoices/a%2Fb..", &token)).await.status, 200);
+    assert_eq!(receiver.received("/v1/invoices/a%2Fb..").len(), 1);
 }
 
 async fn a_call_by_name_is_a_request(app: TestApp) {

@@ -65,15 +65,26 @@ impl Setup {
     }
 
     /// The value of that name and target, with these labels behind.
-    async fn value(&self, name: &str, target: &str, more: &str) -> Option<f64> {
+    async fn value(&self, name: &str, target: &str, more: &str) -> Option<String> {
         let begin = format!("portico_service_{name}{{service=\"parcels\",target=\"{target}\"{more}}} ");
         let lines = self.lines().await;
-        lines.iter().find_map(|line| line.strip_prefix(&begin)).map(|value| value.parse().unwrap())
+        lines.iter().find_map(|line| line.strip_prefix(&begin)).map(str::to_owned)
+    }
+
+    /// How many calls are on their way to that target; nothing if it is none of the service's.
+    async fn in_flight(&self, target: &str) -> Option<String> {
+        self.value("in_flight", target, "").await
+    }
+
+    /// Is that target left out?
+    async fn is_left_out(&self, target: &str) -> bool {
+        self.value("left_out", target, "").await.unwrap() == "1"
     }
 
     /// How many calls of that target ended so.
-    async fn calls(&self, target: &str, class: &str) -> f64 {
-        self.value("calls_total", target, &format!(",class=\"{class}\"")).await.unwrap()
+    async fn calls(&self, target: &str, class: &str) -> u64 {
+        let value = self.value("calls_total", target, &format!(",class=\"{class}\"")).await;
+        value.unwrap().parse().unwrap()
     }
 }
 
@@ -96,33 +107,31 @@ async fn calls_are_counted_by_target_and_class() {
     let setup = Setup::new(&[&good, &nobody]).await;
     receiver.answer("/v1/parcels/404", ReceiverReply::Status(404));
     receiver.answer("/v1/parcels/500", ReceiverReply::Status(500));
-    // Each second one comes to the target that is not there, five times, and is answered by the other one.
+    // Those that come to the target that is not there are answered by the other one; after five it is left out.
     for number in [1, 1, 1, 1, 1, 1, 1, 1, 404, 500] {
         let status = setup.get(number).await.status;
         assert_eq!(u32::from(status), if number == 1 { 200 } else { number });
     }
-    for (class, count) in
-        [("1xx", 0.0), ("2xx", 8.0), ("3xx", 0.0), ("4xx", 1.0), ("5xx", 1.0), ("failure", 0.0)]
-    {
+    for (class, count) in [("1xx", 0), ("2xx", 8), ("3xx", 0), ("4xx", 1), ("5xx", 1), ("failure", 0)] {
         assert_eq!(setup.calls(&good, class).await, count, "{class}");
     }
-    assert_eq!((setup.calls(&nobody, "2xx").await, setup.calls(&nobody, "failure").await), (0.0, 5.0));
+    assert_eq!((setup.calls(&nobody, "2xx").await, setup.calls(&nobody, "failure").await), (0, 5));
     for name in ["seconds", "gateway_seconds"] {
         let count = setup.value(&format!("{name}_count"), &good, "").await;
-        assert_eq!(count, Some(10.0), "{name}");
-        assert!(setup.value(&format!("{name}_sum"), &good, "").await > Some(0.0), "{name}");
+        assert_eq!(count.unwrap(), "10", "{name}");
+        let sum: f64 = setup.value(&format!("{name}_sum"), &good, "").await.unwrap().parse().unwrap();
+        assert!(sum > 0.0, "{name}");
         let begin = format!("portico_service_{name}_bucket{{");
         let lines = setup.lines().await;
-        let buckets: Vec<f64> = lines
+        let buckets: Vec<u64> = lines
             .iter()
             .filter(|line| line.starts_with(&begin) && line.contains(&good))
             .map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
             .collect();
-        assert!(buckets.len() == 22 && buckets.is_sorted() && buckets.last() == Some(&10.0), "{buckets:?}");
-        assert_eq!(setup.value(&format!("{name}_count"), &nobody, "").await, Some(0.0), "{name}");
+        assert!(buckets.len() == 22 && buckets.is_sorted() && buckets.last() == Some(&10), "{buckets:?}");
+        assert_eq!(setup.value(&format!("{name}_count"), &nobody, "").await.unwrap(), "0", "{name}");
     }
-    assert_eq!(setup.value("left_out", &good, "").await, Some(0.0));
-    assert_eq!(setup.value("left_out", &nobody, "").await, Some(1.0));
+    assert!(!setup.is_left_out(&good).await && setup.is_left_out(&nobody).await);
 }
 
 #[tokio::test]
@@ -133,16 +142,15 @@ async fn a_call_is_in_flight_until_its_answer_ends() {
     receiver.answer("/v1/parcels/1", ReceiverReply::Never);
     {
         let mut call = std::pin::pin!(setup.get(1));
-        let waiting = until("the call at its target", async || {
-            setup.value("in_flight", &target, "").await == Some(1.0)
-        });
+        let is_there = async || setup.in_flight(&target).await.as_deref() == Some("1");
+        let waiting = until("the call at its target", is_there);
         tokio::select! {
             answer = &mut call => panic!("{answer:?}"),
             () = waiting => {}
         }
     }
-    assert_eq!(setup.value("in_flight", &target, "").await, Some(0.0), "whoever asked has left");
-    assert_eq!(setup.calls(&target, "failure").await, 0.0);
+    assert_eq!(setup.in_flight(&target).await.unwrap(), "0", "whoever asked has left");
+    assert_eq!(setup.calls(&target, "failure").await, 0);
 }
 
 #[tokio::test]
@@ -154,10 +162,10 @@ async fn a_target_stays_as_it_is_when_services_are_read_anew() {
         setup.get(1).await.refused(Code::Unavailable);
     }
     set_targets(&setup.app, &[&nobody, &good]).await;
-    assert_eq!(setup.value("left_out", &nobody, "").await, Some(1.0));
+    assert!(setup.is_left_out(&nobody).await);
     assert_eq!(setup.get(1).await.status, 200);
-    assert_eq!((setup.calls(&nobody, "failure").await, setup.calls(&good, "2xx").await), (5.0, 1.0));
+    assert_eq!((setup.calls(&nobody, "failure").await, setup.calls(&good, "2xx").await), (5, 1));
     set_targets(&setup.app, &[&good]).await;
-    assert_eq!(setup.value("left_out", &nobody, "").await, None, "it is none of them any more");
-    assert_eq!(setup.calls(&good, "2xx").await, 1.0);
+    assert_eq!(setup.in_flight(&nobody).await, None, "it is none of them any more");
+    assert_eq!(setup.calls(&good, "2xx").await, 1);
 }

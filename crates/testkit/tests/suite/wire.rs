@@ -145,6 +145,7 @@ async fn a_request_names_one_host() {
     for head in [
         "GET /healthz HTTP/1.1\r\n\r\n",
         "GET /healthz HTTP/1.1\r\nhost: a b\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: a@b\r\n\r\n",
         "GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n",
     ] {
         let mut stream = TcpStream::connect(served.address).await.unwrap();
