@@ -1,10 +1,9 @@
 """A service that somebody made with FastAPI, as FastAPI writes its document; `books.py --document` prints that.
 
-It has what such services use: enums, dates, UUIDs, decimals, lists and unions, what may be null, headers, and a webhook.
+It has what such services use: enums, dates, UUIDs, lists and unions, what may be null, headers, and a webhook.
 """
 
 import datetime
-import decimal
 import enum
 import json
 import sys
@@ -53,7 +52,7 @@ class NewBook(BaseModel):
     kind: Kind = Kind.novel
     authors: list[Annotated[Person | Society, Field(discriminator="kind")]] = Field(min_length=1, max_length=5)
     isbn: str | None = Field(default=None, pattern="^[0-9]{9}[0-9X]$")
-    price: decimal.Decimal | None = Field(default=None, ge=0, max_digits=8, decimal_places=2)
+    price: float | None = Field(default=None, ge=0, lt=10_000)
     labels: dict[str, str] = {}
 
 
@@ -69,7 +68,7 @@ class Sold(BaseModel):
     """A book was sold."""
 
     book_id: uuid.UUID
-    price: decimal.Decimal
+    price: float
 
 
 books: dict[uuid.UUID, Book] = {}
