@@ -8,7 +8,7 @@ endif
 endif
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run demo console dist test check bench docs clean
+.PHONY: help run demo example console dist test check bench docs clean
 
 help: ## Show this list (the default)
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -26,8 +26,12 @@ demo: console ## Serve a made-up team with a month behind it, in a folder that g
 	cargo build --release -p portico --locked
 	scripts/demo $(target)/release/portico
 
+example: console ## Serve an invoice service behind it, with calls to try; LANGUAGE=typescript or rust for another than Python
+	cargo build --release -p portico --locked
+	scripts/example $(target)/release/portico $(LANGUAGE)
+
 console_sources := $(wildcard console/*.html console/*.json console/*.ts docs/api/*.json docs/guides/*.md) \
-	$(shell find console/src console/build console/public -type f -not -name '*.gen.ts')
+	$(shell find console/src console/build -type f -not -name '*.gen.*')
 
 # Cargo takes what it finds in console/dist. Without Node the server runs all the same, and its console says how to get it.
 console: ## Build the console, where Node 20 or later is installed

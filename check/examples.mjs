@@ -16,8 +16,8 @@ edition = "2024"
 publish = false
 
 [dependencies]
-reqwest = { version = "=0.12.24", features = ["blocking", "json"] }
-serde_json = "=1.0.145"
+reqwest = { version = "=0.13.5", default-features = false, features = ["blocking", "json"] }
+serde_json = "=1.0.154"
 
 [workspace]
 `;
@@ -52,7 +52,7 @@ if (command === undefined) {
     const { token } = await server.admin("token", "create", "--account", account_id, "--scopes", scopes);
     const run = (rpc, id = "") => {
       const env = { ...process.env, PORTICO_TOKEN: token, EXAMPLE_URL: server.api, EXAMPLE_ID: id };
-      const program = join(process.env.CARGO_TARGET_DIR ?? join(crate, "target"), "debug", rpc.replaceAll(".", "-"));
+      const program = join(crate, "target/debug", rpc.replaceAll(".", "-"));
       const { stdout, stderr, status } = spawnSync(program, { env, encoding: "utf8" });
       assert.equal(status, 0, `${rpc}: ${stderr}`);
       return stdout;

@@ -69,15 +69,19 @@ def fetch(request):
 class Server:
     """`with Server() as server:` has it running inside; afterwards `server.failed()` tells whether all went well."""
 
-    def __init__(self, binary=None, host="127.0.0.1", settings=None):
-        """`host` is how the server is addressed, which listens on 127.0.0.1 anyway; `settings` are more variables."""
+    def __init__(self, binary=None, host="127.0.0.1", settings=None, config=""):
+        """`host` is how the server is addressed, which listens on 127.0.0.1 anyway; `settings` are more variables, `config`
+        is more of the configuration file."""
         self.binary, self.host, self.settings = binary or os.environ["PORTICO_BIN"], host, settings or {}
+        self.config = config
 
     def __enter__(self):
         # Without this, a SIGTERM would skip the clean-up and leave the server running.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="portico-check-"))
         self.env = {**environment(self.folder, self.host), **self.settings}
+        with (self.folder / "portico.toml").open("a") as file:
+            file.write(self.config)
         self.base_url, self.auth_url = self.env["PORTICO_BASE_URL"], self.env["PORTICO_AUTH_URL"]
         self.died = False
         with (self.folder / "server.log").open("wb") as out:

@@ -1,6 +1,23 @@
 -- The tables and indexes after all migrations, as SQLite has them. `make docs` writes this file, by way of
 -- `portico schema`; it is not edited by hand.
 
+create table account_changes (
+    id text primary key,
+    account_id text not null
+);
+create index account_changes_by_account on account_changes (account_id);
+
+create table account_order (
+    account_id text primary key,
+    number bigint not null
+);
+create unique index account_order_by_number on account_order (number);
+
+create table account_order_last (
+    id bigint primary key,
+    number bigint not null
+);
+
 create table account_sequences (
     account_id text primary key,
     last bigint not null
@@ -309,6 +326,42 @@ create table schema_migrations (
     checksum text not null,
     applied_at bigint not null
 );
+
+create table service_credentials (
+    id text primary key,
+    service text not null,
+    secret_hash bytea not null,
+    secret_hint text not null,
+    created_at bigint not null,
+    last_used_at bigint,
+    revoked_at bigint
+);
+create index service_credentials_by_service on service_credentials (service, id);
+
+create table service_documents (
+    service text primary key,
+    -- As it stood in its file.
+    document text not null,
+    loaded_at bigint not null
+);
+
+create table service_event_types (
+    event_type text primary key,
+    service text not null,
+    -- JSON Schema of `data`; it never changes.
+    data_schema text not null
+);
+
+create table service_ids (
+    service text not null,
+    kind text not null,
+    id text not null,
+    account_id text not null,
+    accepted_at bigint not null,
+    primary key (service, kind, id)
+);
+create index service_ids_by_account on service_ids (account_id);
+create index service_ids_by_age on service_ids (accepted_at);
 
 create table sessions (
     id text primary key,

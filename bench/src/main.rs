@@ -10,6 +10,7 @@ mod disk;
 mod exchanges;
 mod http;
 mod pages;
+mod publishing;
 mod report;
 mod reports;
 mod signins;
@@ -20,7 +21,7 @@ use portico_testkit::Database;
 use report::Report;
 
 /// The parts that may be named alone, in the order in which a whole run measures them.
-const PARTS: [&str; 13] = [
+const PARTS: [&str; 14] = [
     "admission",
     "bodies",
     "signins",
@@ -34,6 +35,7 @@ const PARTS: [&str; 13] = [
     "pages",
     "deliveries",
     "streams",
+    "publishing",
 ];
 
 #[tokio::main]
@@ -94,6 +96,9 @@ async fn main() {
         }
         if wanted("streams") {
             streams::measure(&mut report, database).await;
+        }
+        if wanted("publishing") {
+            publishing::measure(&mut report, database).await;
         }
     }
     // Only a whole run is written down.

@@ -182,11 +182,21 @@ function Frame() {
 
   // The other pages are fetched while nobody waits, so that they open at once, and also when the network is gone.
   useEffect(() => {
-    const timer = setTimeout(() => {
+    let isOver = false;
+    const fetchAll = async () => {
       const loads = PAGES.flatMap(({ load, below = [] }) => [load, ...below.map((page) => page.load)]);
-      for (const load of [loadPalette, ...loads, loadChart]) void load().catch(() => undefined);
-    }, PREFETCH_AFTER_MS);
-    return () => clearTimeout(timer);
+      // One after another, each when there is nothing else to do.
+      for (const load of [loadPalette, ...loads, loadChart]) {
+        await new Promise((idle) => requestIdleCallback(idle, { timeout: PREFETCH_AFTER_MS }));
+        if (isOver) return;
+        await load().catch(() => undefined);
+      }
+    };
+    const timer = setTimeout(() => void fetchAll(), PREFETCH_AFTER_MS);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
   }, []);
 
   // Whoever came by a link hears where they are.

@@ -15,6 +15,7 @@ export const GUIDES = [
   { slug: "errors-and-retries", title: "Errors and retries" },
   { slug: "oauth-for-an-app", title: "OAuth for an app" },
   { slug: "assistants", title: "Assistants" },
+  { slug: "services", title: "Your own API behind Portico" },
 ] as const;
 
 export async function loadGuide(slug: string): Promise<Guide | null> {

@@ -2,7 +2,7 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { type MouseEvent, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
 import { useMe } from "../app/account";
 import { Notices } from "../app/notices";
 import { session, useSession } from "../auth/session";
@@ -13,13 +13,14 @@ import { Button, ErrorNote, Field, Finder, Form, holds, Waiting } from "../ui/ki
 import { AREAS, EVENTS, OPERATIONS } from "./document";
 import { GUIDES } from "./guides";
 import { CHANNELS } from "./streams";
-import { entries } from "./search";
+import { type Entry, entries } from "./search";
 import { forgetToken, makeTestToken, takeToken, useTestToken } from "./test-token";
 
 const FOUND_MAX = 30;
 
 function Search({ onGo }: { onGo: () => void }) {
-  const all = useMemo(() => entries(GUIDES), []);
+  // Made when somebody begins to type.
+  const all = useRef<Entry[] | null>(null);
   const navigate = useNavigate();
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -38,7 +39,8 @@ function Search({ onGo }: { onGo: () => void }) {
     const [first] = words;
     if (first === undefined) return [];
     const score = (title: string) => (title.toLowerCase().startsWith(first) ? 0 : title.toLowerCase().includes(first) ? 1 : 2);
-    return all
+    all.current ??= entries(GUIDES);
+    return all.current
       .filter(({ title, detail, kind }) => holds(`${title} ${detail} ${kind}`, words))
       .sort((a, b) => score(a.title) - score(b.title))
       .slice(0, FOUND_MAX);
@@ -57,46 +59,52 @@ function Search({ onGo }: { onGo: () => void }) {
   );
 }
 
+/** Plain links, since there are many; one handler for all of them keeps the page. */
 function Contents({ onGo }: { onGo: () => void }) {
+  const { pathname } = useLocation();
+  const navigate = useNavigate();
+  const entry = (to: string, name: ReactNode) => (
+    <a key={to} href={to} aria-current={pathname === to ? "page" : undefined}>
+      {name}
+    </a>
+  );
+  const follow = (event: MouseEvent) => {
+    const link = (event.target as Element).closest<HTMLAnchorElement>("a[href^='/reference/']");
+    if (!link || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    onGo();
+    void navigate({ to: link.getAttribute("href")! });
+  };
   return (
-    <nav aria-label="Reference" className="ref-nav">
+    <nav aria-label="Reference" className="ref-nav" onClick={follow}>
       <Link to="/" className="only-narrow" onClick={onGo}>
         To the console
       </Link>
       <h2>Guides</h2>
-      {GUIDES.map(({ slug, title }) => (
-        <Link key={slug} to="/reference/guides/$guide" params={{ guide: slug } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
-          {title}
-        </Link>
-      ))}
+      {GUIDES.map(({ slug, title }) => entry(`/reference/guides/${slug}`, title))}
       {AREAS.map(({ name, title }) => {
         const operations = OPERATIONS.filter(({ area }) => area === name);
         return (
           operations.length > 0 && (
             <div key={name}>
               <h2>{title}</h2>
-              {operations.map(({ rpc, title: name, method }) => (
-                <Link key={rpc} to="/reference/$operation" params={{ operation: rpc } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
-                  <span className={`method ${method.toLowerCase()}`}>{method === "DELETE" ? "DEL" : method}</span>
-                  {name}
-                </Link>
-              ))}
+              {operations.map(({ rpc, title: name, method }) =>
+                entry(
+                  `/reference/${rpc}`,
+                  <>
+                    <span className={`method ${method.toLowerCase()}`}>{method === "DELETE" ? "DEL" : method}</span>
+                    {name}
+                  </>,
+                ),
+              )}
             </div>
           )
         );
       })}
       <h2>Streams</h2>
-      {CHANNELS.map(({ id, title }) => (
-        <Link key={id} to="/reference/streams/$channel" params={{ channel: id } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
-          {title}
-        </Link>
-      ))}
+      {CHANNELS.map(({ id, title }) => entry(`/reference/streams/${id}`, title))}
       <h2>Event types</h2>
-      {EVENTS.map(({ type }) => (
-        <Link key={type} to="/reference/events/$type" params={{ type } as never} activeProps={{ "aria-current": "page" }} onClick={onGo}>
-          <code>{type}</code>
-        </Link>
-      ))}
+      {EVENTS.map(({ type }) => entry(`/reference/events/${type}`, <code>{type}</code>))}
     </nav>
   );
 }

@@ -76,6 +76,10 @@ pub enum Protocol {
 
 /// Everything about an operation that is not its shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing by itself, and a list of them is what this is"
+)]
 pub struct Spec {
     /// `area.nouns.verb`: the socket method, the span, the metric's label, the row of usage.
     pub name: &'static str,

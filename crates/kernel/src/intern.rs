@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn equal_texts_are_one() {
-        let (first, second) = (intern("a.service.operation"), intern(&"a.service.operation".to_owned()));
+        let again = ["a.service", "operation"].join(".");
+        let (first, second) = (intern("a.service.operation"), intern(&again));
         assert!(std::ptr::eq(first, second));
         assert_ne!(first, intern("another"));
         let list = || intern_lists(&[vec!["a:read", "b:read"], vec!["c:write"]]);

@@ -163,4 +163,15 @@ mod tests {
         }
         assert_eq!(Mail::new(None, Brand::default()).map(|mail| mail.is_configured()), Ok(false));
     }
+
+    #[test]
+    fn a_sender_without_a_name_has_the_brands() {
+        let sender = |from: &str| {
+            let settings = Smtp { url: "smtp://127.0.0.1:25".to_owned(), from: from.to_owned() };
+            let client = SmtpClient::new(&settings, Brand::new("Acme".to_owned(), None, None)).unwrap();
+            client.sender.from.to_string()
+        };
+        assert_eq!(sender("no-reply@example.com"), "Acme <no-reply@example.com>");
+        assert_eq!(sender("Ada <ada@example.com>"), "Ada <ada@example.com>");
+    }
 }

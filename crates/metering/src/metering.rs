@@ -191,9 +191,9 @@ impl Metering {
     /// From now on calls of these operations are counted too.
     pub fn add_operations(&self, catalog: &Catalog) -> Result<(), Problem> {
         let Some(known) = self.operations.get() else { return Ok(()) };
-        let new =
-            catalog.entries().iter().map(|entry| entry.spec.name).filter(|name| !known.contains_key(name));
-        new.map(|name| self.number_of(service_of(name), name).map(drop)).collect()
+        let names = catalog.entries().iter().map(|entry| entry.spec.name);
+        let mut new = names.filter(|name| !known.contains_key(name));
+        new.try_for_each(|name| self.number_of(service_of(name), name).map(drop))
     }
 
     /// The name of the account's plan, as this server knows it; empty before the account's first call.

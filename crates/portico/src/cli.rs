@@ -91,7 +91,7 @@ impl Cli {
         let config = Config::load(settings.clone())?;
         let _log = log::begin(&config);
         match self.command {
-            Command::Serve => serve(&config, &settings, more).await?,
+            Command::Serve => Box::pin(serve(&config, &settings, more)).await?,
             Command::Migrate => migrate(&config).await?,
             Command::Events => println!("{}", events(&config)?),
             Command::Asyncapi => println!("{}", asyncapi(&config)?),
@@ -104,12 +104,12 @@ impl Cli {
             Command::Doctor => return Ok(report(&doctor::examine(&config).await)),
             Command::Admin { json, command } => {
                 let app = Arc::new(App::open(&config, more).await?);
-                name_services(&app, &config).await;
+                Box::pin(name_services(&app, &config)).await;
                 let made = admin::run(&app, command).await.map_err(|problem| admin::message(&problem))?;
                 println!("{}", if json { made.to_string() } else { admin::for_person(&made) });
             }
             Command::Listen(listen) => listen::run(&config, listen, &SystemClock, &SystemEntropy).await?,
-            Command::Services(command) => return command.run(&config).await,
+            Command::Services(command) => return Box::pin(command.run(&config)).await,
             Command::Trigger(trigger) => println!("{}", trigger::run(&config, trigger).await?),
         }
         Ok(ExitCode::SUCCESS)

@@ -142,6 +142,12 @@ fn listen(name: &str, value: Option<String>, default: &str) -> Result<Option<Str
     }
 }
 
+/// Other origins, with commas between them.
+fn origins(others: &str) -> Result<Vec<String>, ConfigError> {
+    let others = others.split(',').map(str::trim).filter(|origin| !origin.is_empty());
+    others.map(|origin| url("allow_origins", origin.to_owned())).collect()
+}
+
 impl Config {
     /// Reads the file, and gives every key its value.
     pub fn load(settings: Settings) -> Result<Self, ConfigError> {
@@ -168,10 +174,7 @@ impl Config {
         let console_url = settings.console_url.unwrap_or_else(|| here(&listen_console, &tls.console));
         let console_url = url("console_url", console_url)?;
         let trusted_proxies = networks("trusted_proxies", settings.trusted_proxies)?;
-        let others = settings.allow_origins.unwrap_or_default();
-        let others = others.split(',').map(str::trim).filter(|origin| !origin.is_empty());
-        let allow_origins =
-            others.map(|origin| url("allow_origins", origin.to_owned())).collect::<Result<Vec<_>, _>>()?;
+        let allow_origins = origins(&settings.allow_origins.unwrap_or_default())?;
         Ok(Self {
             database_url: settings.database_url.unwrap_or_else(|| sqlite_in(&data_dir)),
             keyring_file: settings.keyring_file.unwrap_or_else(|| data_dir.join("keyring")),

@@ -57,9 +57,9 @@ impl JsonSchema for ShownProblem {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct BatchResult {
     /// How many elements were accepted.
-    accepted: usize,
+    accepted: i32,
     /// How many have the id of one that was accepted before, and made nothing.
-    repeated: usize,
+    repeated: i32,
     /// The elements that were refused, in their order.
     refused: Vec<RefusedElement>,
 }
@@ -68,7 +68,7 @@ pub(crate) struct BatchResult {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct RefusedElement {
     /// Its place in the batch, from 0 on.
-    index: usize,
+    index: i32,
     /// Why.
     problem: ShownProblem,
 }
@@ -166,11 +166,16 @@ impl<T: Checked> Batch<T> {
         let (accepted, repeated) = (self.elements.len(), self.repeated);
         services.counters.batch(self.kind, [accepted, repeated, self.refused.len()]);
         let shown = |(index, problem): (usize, Problem)| {
-            Ok(RefusedElement { index, problem: ShownProblem::new(ctx, &problem)? })
+            Ok(RefusedElement { index: number(index), problem: ShownProblem::new(ctx, &problem)? })
         };
         let refused = self.refused.into_iter().map(shown).collect::<Result<_, Problem>>()?;
-        Ok(BatchResult { accepted, repeated, refused })
+        Ok(BatchResult { accepted: number(accepted), repeated: number(repeated), refused })
     }
+}
+
+/// A number as the wire has it, which has 32 bits.
+pub(crate) fn number(count: impl TryInto<i32>) -> i32 {
+    count.try_into().unwrap_or(i32::MAX)
 }
 
 /// Refuses an id that is too long, or that nobody could read.

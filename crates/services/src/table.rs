@@ -31,10 +31,13 @@ pub struct ServiceDefinition {
 /// A field of an event's data, and what is wrong with it. The name is empty where it is the whole.
 pub type Fault = (String, String);
 
+/// Checks the data of an event.
+pub type EventCheck = dyn Fn(&Value) -> Result<(), Vec<Fault>> + Send + Sync;
+
 /// A type of events that a service may publish.
 pub struct ServiceEvent {
     /// Does the data match the type's schema? If not, all that is wrong, or the first of it.
-    pub check: Box<dyn Fn(&Value) -> Result<(), Vec<Fault>> + Send + Sync>,
+    pub check: Box<EventCheck>,
 }
 
 impl fmt::Debug for ServiceEvent {

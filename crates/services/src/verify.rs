@@ -8,7 +8,7 @@ use portico_kernel::{AccountId, Caller, Category, Int64, Problem, Secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{ShownProblem, call_name};
+use crate::batch::{ShownProblem, call_name, number};
 use crate::usage::price;
 use crate::{Services, limits};
 
@@ -74,16 +74,20 @@ pub(crate) struct UnitsNow {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct RateNow {
     /// Calls in 60 seconds.
-    limit: u32,
+    limit: i32,
     /// Calls that are left of them.
-    remaining: u32,
+    remaining: i32,
     /// In how many seconds there are more.
-    reset_s: u64,
+    reset_s: i32,
 }
 
 impl From<CallRate> for RateNow {
     fn from(rate: CallRate) -> Self {
-        Self { limit: rate.limit, remaining: rate.remaining, reset_s: rate.reset_seconds }
+        Self {
+            limit: number(rate.limit),
+            remaining: number(rate.remaining),
+            reset_s: number(rate.reset_seconds),
+        }
     }
 }
 

@@ -24,6 +24,10 @@ use crate::{HEAD_BYTES_MAX, HEADERS_MAX};
 const STREAMS_MAX: u8 = 100;
 const STREAM_WINDOW: u32 = 128 << 10;
 const CONNECTION_WINDOW: u32 = STREAMS_MAX as u32 * STREAM_WINDOW;
+/// Calls before the target has said how many it takes. More would wait for the first of them to end.
+const STREAMS_AT_FIRST: usize = 1;
+/// Calls given up whose late answers are passed over; beyond them, the library counts each as a fault of the target.
+const RESET_STREAMS_MAX: usize = 1_000;
 /// What of a request waits for the target.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// After how many sweeps a connection without a call is closed: a minute.
@@ -99,6 +103,8 @@ impl Http2Pool {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
             .max_send_buffer_size(SEND_BUFFER_BYTES)
+            .initial_max_send_streams(STREAMS_AT_FIRST)
+            .max_concurrent_reset_streams(RESET_STREAMS_MAX)
             .enable_push(false)
             .handshake(io);
         let (sender, connection) = handshake.await?;

@@ -14,6 +14,9 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// A connection that waited for less was looked at just now.
 const HOT: Duration = Duration::from_millis(10);
 
+/// A connection that waited for longer may not be needed any more.
+const COOL: Duration = Duration::from_millis(500);
+
 /// The idle connections to one target, which speak HTTP/1.1.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Mutex<Vec<Idle>>);
@@ -66,13 +69,18 @@ impl Pool {
         }
     }
 
-    /// Closes those that have waited too long, or that the target has closed.
+    /// Closes those that have waited too long, or that the target has closed. What was used just now is left where calls
+    /// find it.
     pub(crate) fn sweep(&self) {
-        let waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let now = now();
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // They are in the order in which they were put there.
+        let cool = waiting.partition_point(|idle| now.saturating_duration_since(idle.since) > COOL);
+        let looked_at: Vec<_> = waiting.drain(..cool).collect();
+        drop(waiting);
         // Closing takes time, and must not happen under the lock.
         let of_use = |mut idle: Idle| (idle.until > now && idle.connection.is_quiet()).then_some(idle);
-        let mut still: Vec<_> = waiting.into_iter().filter_map(of_use).collect();
+        let mut still: Vec<_> = looked_at.into_iter().filter_map(of_use).collect();
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         still.append(&mut waiting);
         *waiting = still;

@@ -227,7 +227,9 @@ impl Upstream {
         let mut writer = None;
         for again in 0..=UNSENT_MAX {
             let is_last = again == UNSENT_MAX;
-            let way = self.way(state, call.upgrades, is_last).await.map_err(Fault::Connect)?;
+            // What the writer holds of the body is lost to HTTP/2.
+            let http1 = call.upgrades || writer.is_some();
+            let way = self.way(state, http1, is_last).await.map_err(Fault::Connect)?;
             let timer = pin!(sleep_until(now() + call.timeout));
             let deadline = Deadline::new(timer, call.timeout);
             let sent = match way {

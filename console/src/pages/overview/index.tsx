@@ -33,10 +33,15 @@ function Figure({ name, value, note, meter }: { name: string; value: ReactNode; 
   );
 }
 
+/** The calls of the days that the page shows. */
+function useDays() {
+  const [from, to] = [daysAgo(DAYS - 1), daysAgo(0)];
+  return { from, to, series: useSeries("day", from, to) };
+}
+
 function Figures() {
   const units = useUnits();
-  const [from, to] = [daysAgo(DAYS - 1), daysAgo(0)];
-  const series = useSeries("day", from, to);
+  const { from, to, series } = useDays();
   const rows = useMemo(() => filled(series.data?.rows ?? [], from, to, "day"), [series.data, from, to]);
   const chart = useMemo(
     () => ({
@@ -163,17 +168,22 @@ function useAttention(): { key: string; tone: "warn" | "bad"; text: ReactNode; t
   ];
 }
 
-/** The newest events: what was there when the page opened, and what came since. */
-function useLatestEvents() {
+/** The events that were there when the page opened. */
+function usePastEvents() {
   const org_id = useOrg();
-  const { events } = useStream();
-  const past = useQuery({
+  return useQuery({
     queryKey: ["latest-events", org_id],
     queryFn: async () => {
       const params = { path: { org_id }, query: { page_size: SHOWN_MAX } };
       return (await ask(api.GET("/v1/accounts/orgs/{org_id}/events", { params }))).events;
     },
   });
+}
+
+/** The newest events: those, and what came since. */
+function useLatestEvents() {
+  const { events } = useStream();
+  const past = usePastEvents();
   const seen = new Set(events.map(({ id }) => id));
   return [...events, ...(past.data ?? []).filter(({ id }) => !seen.has(id))];
 }
@@ -182,7 +192,8 @@ function useLatestEvents() {
 function useReady(): boolean {
   const { may } = useWorkplace();
   const isAdmin = may("admin");
-  const asked = [useUnits(), useEndpoints(), useInbox(), useKeys("keys", isAdmin), useKeys("tokens", isAdmin)];
+  const known = [useUnits(), useEndpoints(), useInbox(), useKeys("keys", isAdmin), useKeys("tokens", isAdmin)];
+  const asked = [...known, useDays().series, usePastEvents()];
   return asked.every(({ isPending, isLoading }) => !isPending || !isLoading);
 }
 

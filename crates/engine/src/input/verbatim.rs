@@ -47,7 +47,7 @@ impl JsonSchema for Verbatim {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "object" })
+        json_schema!({})
     }
 }
 

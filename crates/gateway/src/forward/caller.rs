@@ -39,7 +39,7 @@ impl CallerHeaders<'_> {
     ) -> Result<(), Problem> {
         if let Some(caller) = self.caller {
             let account = self.account.map(|account| account.to_string());
-            let scopes = caller.scopes.as_ref().map(|scopes| scopes.as_str());
+            let scopes = caller.scopes.as_ref().map(portico_kernel::ScopeSet::as_str);
             let values = [
                 (ACCOUNT, account.as_deref()),
                 (SUBJECT, Some(caller.subject.as_str())),

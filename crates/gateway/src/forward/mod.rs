@@ -52,6 +52,7 @@ use crate::transport::{Transport, peer_of};
 use crate::websocket::is_upgrade;
 
 /// A company's own service, as the gateway reaches it.
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Service {
     /// Its name.
     pub name: &'static str,

@@ -59,7 +59,7 @@ impl ServiceOperation {
         let limit = self.service.body_max;
         let is_empty = incoming.body.has_ended();
         if !self.service.checks_requests {
-            return self.stream(incoming, limit);
+            return stream(incoming, limit);
         }
         let Some(body) = &self.operation().body else {
             if is_empty || incoming.body.read(0).await.is_ok_and(|bytes| bytes.is_empty()) {
@@ -75,7 +75,7 @@ impl ServiceOperation {
             return Ok(Upload::whole(Bytes::new()));
         }
         match body.rule(content_type.as_deref()) {
-            BodyRule::Pass => self.stream(incoming, limit),
+            BodyRule::Pass => stream(incoming, limit),
             BodyRule::None | BodyRule::Unsupported => {
                 let types: Vec<_> = body.media_types().collect();
                 let message = format!("The body must be of the type {}.", types.join(", "));
@@ -91,22 +91,17 @@ impl ServiceOperation {
             }
         }
     }
+}
 
-    fn stream<B: HttpBody>(&self, incoming: &mut IncomingRequest<B>, limit: u64) -> Result<Upload, Problem> {
-        incoming.body.check_declared(limit)?;
-        let length = incoming.body.length();
-        let Some((inner, ended)) = incoming.body.take() else { return Ok(Upload::whole(Bytes::new())) };
-        let fault = UploadFault { limit, kind: Arc::default() };
-        let body = UploadBody {
-            inner,
-            length,
-            left: limit,
-            fault: fault.clone(),
-            ended,
-            pause: wait(BODY_TIME_MAX),
-        };
-        Ok(Upload { body: ForwardedUpload::Stream(Box::new(body)), fault: Some(fault) })
-    }
+/// The body as it comes.
+fn stream<B: HttpBody>(incoming: &mut IncomingRequest<B>, limit: u64) -> Result<Upload, Problem> {
+    incoming.body.check_declared(limit)?;
+    let length = incoming.body.length();
+    let Some((inner, ended)) = incoming.body.take() else { return Ok(Upload::whole(Bytes::new())) };
+    let fault = UploadFault { limit, kind: Arc::default() };
+    let body =
+        UploadBody { inner, length, left: limit, fault: fault.clone(), ended, pause: wait(BODY_TIME_MAX) };
+    Ok(Upload { body: ForwardedUpload::Stream(Box::new(body)), fault: Some(fault) })
 }
 
 /// A text from a path or a query.

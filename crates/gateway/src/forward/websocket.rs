@@ -1,4 +1,4 @@
-//! WebSockets of a service: passed through, byte by byte, for as long as their caller may hold a stream.
+//! Connections of a service that change to `WebSocket`: passed through, byte by byte, for as long as their caller may hold a stream.
 
 use std::sync::Arc;
 

@@ -174,10 +174,8 @@ impl Body for StreamBody {
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
             Outgoing::Whole(bytes) => SizeHint::with_exact((bytes.len() + self.rest.len()) as u64),
-            Outgoing::Stream(_) => SizeHint::default(),
-            // Trailers have been read by then, and are ours.
             Outgoing::Forwarded(body) if self.rest.is_empty() => body.size_hint(),
-            Outgoing::Forwarded(_) => SizeHint::default(),
+            Outgoing::Stream(_) | Outgoing::Forwarded(_) => SizeHint::default(),
         }
     }
 }

@@ -72,13 +72,12 @@ impl Cut {
     fn holds(&self, entry: &Entry) -> bool {
         let spec = entry.spec;
         let granted = match (&self.scopes, spec.access) {
-            (Some(scopes), Access::Scope(scope)) => scopes.contains(scope),
+            // What is for services alone stands in the document for everybody and in their own.
+            (Some(scopes), Access::Scope(scope) | Access::Service(scope)) => scopes.contains(scope),
             (Some(scopes), Access::AnyOf(lists)) => {
                 lists.iter().any(|list| list.iter().all(|scope| scopes.contains(scope)))
             }
             (Some(_), Access::Person) => false,
-            // What is for services alone stands in the document for everybody and in their own.
-            (Some(scopes), Access::Service(scope)) => scopes.contains(scope),
             (None, Access::Service(_)) => self.account.is_empty(),
             (None, Access::Person) => !self.account.is_empty(),
             _ => true,

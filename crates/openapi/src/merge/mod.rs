@@ -189,9 +189,10 @@ impl Document {
         described["security"] = security(&operation.security);
         let named: Vec<_> = operation.tags.iter().filter_map(|tag| tags.get(tag)).collect();
         described["tags"] = if named.is_empty() { json!([mount.service]) } else { json!(named) };
-        let units = operation.price();
-        described["x-platform-units"] =
-            json!({ "category": operation.category.name(), "units": units.to_string() });
+        if operation.security != Security::Open {
+            let (category, units) = (operation.category.name(), operation.price().to_string());
+            described["x-platform-units"] = json!({ "category": category, "units": units });
+        }
         if let Some(tool) = &operation.tool {
             described["x-platform-tool"] = json!({ "name": tool.name, "scopes": [operation.tool_scope()] });
         }
@@ -241,8 +242,11 @@ impl Document {
 }
 
 impl Operation {
-    /// The units that a call costs, unless its answer says otherwise.
+    /// The units that a call costs, unless its answer says otherwise. Where no token is asked for, nobody pays.
     pub fn price(&self) -> u64 {
+        if self.security == Security::Open {
+            return 0;
+        }
         self.units.unwrap_or_else(|| u64::try_from(self.category.units()).unwrap_or_default())
     }
 

@@ -137,7 +137,12 @@ impl<'a> Check<'a> {
 
     /// Checks the value by this schema, and notes what is wrong with it.
     pub(crate) fn value(&mut self, schema: Id, value: &Value, place: &Place<'_>) {
-        self.at(&[schema], value, place, true);
+        let before = self.errors.len();
+        let fits = self.at(&[schema], value, place, true);
+        // Whatever does not fit is refused, also where no sentence was found for it.
+        if !fits && self.errors.len() == before {
+            self.report(place, "does not fit the schema");
+        }
     }
 
     /// Does the value fit the schema?

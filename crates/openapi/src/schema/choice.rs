@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::check::{Check, Parts};
-use super::graph::{Discriminator, Id, Node};
+use super::graph::{Among, Discriminator, Id, Node};
 use super::place::Place;
 use super::words;
 
@@ -21,33 +21,37 @@ impl Check<'_> {
         place: &Place<'_>,
         report: bool,
     ) {
-        if let Some(chooser) = node.discriminator.as_ref().filter(|chooser| !chooser.mapping.is_empty())
-            && value.is_object()
-        {
-            return self.by_discriminator(at, node, chooser, parts, value, place, report);
+        // JSON Schema by itself knows no discriminators.
+        let chooser =
+            node.discriminator.as_ref().filter(|chooser| self.closed && !chooser.mapping.is_empty());
+        let chooser = chooser.filter(|_| value.is_object());
+        let direct = parts.list[at].direct;
+        if let Some(chooser) = chooser {
+            self.by_discriminator(at, chooser, parts, value, place, report);
         }
-        if let Some(choices) = &node.any_of {
+        let chosen = chooser.map(|chooser| chooser.among);
+        if let Some(choices) = node.any_of.as_ref().filter(|_| chosen != Some(Among::AnyOf)) {
             let fitting: Vec<_> =
                 choices.iter().copied().filter(|choice| self.fits(*choice, value)).collect();
             if fitting.is_empty() {
                 self.fits_none(at, choices, parts, value, place, report);
             }
             for choice in fitting {
-                parts.add(choice, Some(at), false);
+                parts.add(choice, Some(at), direct);
             }
         }
-        if let Some(choices) = &node.one_of {
+        if let Some(choices) = node.one_of.as_ref().filter(|_| chosen != Some(Among::OneOf)) {
             let fitting: Vec<_> =
                 choices.iter().copied().filter(|choice| self.fits(*choice, value)).collect();
             match self.best(&fitting, value).as_slice() {
                 [] => self.fits_none(at, choices, parts, value, place, report),
-                [only] => parts.add(*only, Some(at), false),
+                [only] => parts.add(*only, Some(at), direct),
                 several => {
                     let message = || "fits more than one of the forms of which it must have one".to_owned();
                     self.refuse(parts, place, report, message);
                     parts.undecided = true;
                     for choice in several {
-                        parts.add(*choice, Some(at), false);
+                        parts.add(*choice, Some(at), direct);
                     }
                 }
             }
@@ -56,26 +60,24 @@ impl Check<'_> {
 
     /// The choice that the discriminator names. Of a schema without choices, it is one that extends it, and only where
     /// the schema is not itself being extended.
-    #[expect(clippy::too_many_arguments, reason = "the same as those of `choose`, and the discriminator")]
     fn by_discriminator(
         &mut self,
         at: usize,
-        node: &Node,
         chooser: &Discriminator,
         parts: &mut Parts,
         value: &Value,
         place: &Place<'_>,
         report: bool,
     ) {
-        let has_choices = node.choices().next().is_some();
-        if !has_choices && !parts.list[at].direct {
+        let direct = parts.list[at].direct;
+        if chooser.among == Among::Heirs && !direct {
             return;
         }
         let said = value.get(&chooser.property);
         if let Some(choice) = said.and_then(Value::as_str).and_then(|name| chooser.mapping.get(name)) {
-            return parts.add(*choice, Some(at), false);
+            return parts.add(*choice, Some(at), direct);
         }
-        if !has_choices {
+        if chooser.among == Among::Heirs {
             // The schema itself may be meant, under its own name.
             return;
         }
@@ -100,7 +102,10 @@ impl Check<'_> {
         let unknown = |choice: &Id| {
             let parts = self.schemas.in_place(&[*choice]);
             let nodes: Vec<_> = parts.iter().map(|id| self.schemas.node(*id)).collect();
-            if nodes.iter().any(|node| node.additional.is_some() || node.unevaluated.is_some()) {
+            let takes_others = |node: &&Node| {
+                node.additional.is_some() || node.unevaluated.is_some() || !node.patterns.is_empty()
+            };
+            if nodes.iter().any(takes_others) {
                 return 0;
             }
             let knows = |name: &String| {
@@ -135,9 +140,15 @@ impl Check<'_> {
             choices.iter().copied().filter(|choice| self.could_mean(*choice, value, &mut looks)).collect();
         self.steps += LOOKS_MAX - looks;
         if let [only] = possible.as_slice() {
-            return parts.add(*only, Some(at), false);
+            let direct = parts.list[at].direct;
+            return parts.add(*only, Some(at), direct);
         }
         parts.undecided = true;
+        if possible.is_empty()
+            && let Some((name, message)) = self.constants_of(choices, value)
+        {
+            return self.report(&place.field(name), message);
+        }
         let message = if possible.is_empty() { self.types_of(choices, value) } else { None };
         let count = choices.len();
         let message = message.unwrap_or_else(|| format!("fits none of the {count} forms that it may have"));
@@ -171,6 +182,25 @@ impl Check<'_> {
         constants_fit && always && chosen
     }
 
+    /// The field by which the choices are told apart, where all of them say its values and the value has another.
+    fn constants_of<'v>(&self, choices: &[Id], value: &'v Value) -> Option<(&'v str, String)> {
+        let about = choices.iter().map(|choice| self.schemas.together(*choice));
+        let of_type = |nodes: &Vec<Id>| nodes.iter().all(|id| self.schemas.node(*id).allows_type(value));
+        let about: Vec<_> = about.filter(of_type).collect();
+        value.as_object()?.iter().find_map(|(name, given)| {
+            let mut values = Vec::new();
+            for nodes in &about {
+                let mut fields =
+                    nodes.iter().filter_map(|id| self.schemas.node(*id).properties.as_ref()?.get(name));
+                values.extend(
+                    fields.find_map(|field| self.schemas.node(*field).values.as_ref())?.iter().cloned(),
+                );
+            }
+            (!values.is_empty() && !values.contains(given))
+                .then(|| (name.as_str(), words::one_of(&values, given)))
+        })
+    }
+
     /// What types the choices ask for, where the value is of none of them.
     fn types_of(&self, choices: &[Id], value: &Value) -> Option<String> {
         let mut types: Vec<&str> = Vec::new();
@@ -178,7 +208,9 @@ impl Check<'_> {
             let nodes = self.schemas.in_place(&[*choice]);
             let said: Vec<_> =
                 nodes.iter().flat_map(|id| &self.schemas.node(*id).types).map(String::as_str).collect();
-            if said.is_empty() || nodes.iter().any(|id| self.schemas.node(*id).values.is_some()) {
+            let fits = nodes.iter().all(|id| self.schemas.node(*id).allows_type(value));
+            let has_values = nodes.iter().any(|id| self.schemas.node(*id).values.is_some());
+            if said.is_empty() || fits || has_values {
                 return None;
             }
             types.extend(said);

@@ -15,9 +15,22 @@ use crate::pointer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id(u32);
 
+/// What a discriminator chooses among.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Among {
+    /// The choices of `oneOf`.
+    OneOf,
+    /// The choices of `anyOf`.
+    AnyOf,
+    /// The schemas that extend the one that it stands in.
+    Heirs,
+}
+
 /// What a discriminator chooses by.
 #[derive(Debug)]
 pub(crate) struct Discriminator {
+    /// What it chooses among.
+    pub(crate) among: Among,
     pub(crate) property: String,
     /// The schema that each value of the property stands for.
     pub(crate) mapping: BTreeMap<String, Id>,
@@ -99,17 +112,22 @@ impl Schemas {
         &self.0[id.0 as usize]
     }
 
-    /// The schema and every other about the same value, each once.
+    /// The schemas and every other about the same value, each once.
     pub(crate) fn in_place(&self, ids: &[Id]) -> Vec<Id> {
+        self.collect(ids, |node| node.in_place().collect())
+    }
+
+    /// The schema and those that hold whenever it holds: what it refers to, and the parts of `allOf`.
+    pub(crate) fn together(&self, id: Id) -> Vec<Id> {
+        self.collect(&[id], |node| node.reference.iter().chain(&node.all_of).copied().collect())
+    }
+
+    fn collect(&self, ids: &[Id], next: impl Fn(&Node) -> Vec<Id>) -> Vec<Id> {
         let mut found = ids.to_vec();
         let mut seen: HashSet<Id> = ids.iter().copied().collect();
         let mut at = 0;
         while let Some(id) = found.get(at).copied() {
-            for inner in self.node(id).in_place() {
-                if seen.insert(inner) {
-                    found.push(inner);
-                }
-            }
+            found.extend(next(self.node(id)).into_iter().filter(|inner| seen.insert(*inner)));
             at += 1;
         }
         found
@@ -251,14 +269,20 @@ impl<'a> Builder<'a> {
     ) -> Option<Discriminator> {
         let chooser = schema.get("discriminator")?;
         let property = chooser.get("propertyName")?.as_str()?.to_owned();
-        let choices = ["oneOf", "anyOf"].iter().find_map(|keyword| schema.get(*keyword)?.as_array());
-        let mut names: BTreeMap<String, String> = match choices {
-            Some(choices) => choices
+        let list = |keyword: &str| schema.get(keyword).and_then(Value::as_array);
+        let (among, choices) = match (list("oneOf"), list("anyOf")) {
+            (Some(choices), _) => (Among::OneOf, Some(choices)),
+            (None, Some(choices)) => (Among::AnyOf, Some(choices)),
+            (None, None) => (Among::Heirs, None),
+        };
+        let choices = choices.into_iter().flatten();
+        let targets: Vec<_> = choices.filter_map(|choice| pointer::target(self.document, choice)).collect();
+        let mut names: BTreeMap<String, String> = match among {
+            Among::Heirs => self.heirs.get(place).cloned().unwrap_or_default().into_iter().collect(),
+            Among::OneOf | Among::AnyOf => targets
                 .iter()
-                .filter_map(|choice| pointer::target(self.document, choice))
-                .filter_map(|(target, _)| Some((target.rsplit_once('/')?.1.to_owned(), target)))
+                .filter_map(|(target, _)| Some((pointer::steps(target).last()?, target.clone())))
                 .collect(),
-            None => self.heirs.get(place).cloned().unwrap_or_default().into_iter().collect(),
         };
         for (value, target) in chooser.get("mapping").and_then(Value::as_object).into_iter().flatten() {
             let mapped = target.as_str().and_then(|target| mapped(self.document, target));
@@ -267,12 +291,16 @@ impl<'a> Builder<'a> {
                 findings.add(place, "The mapping points to no schema of this document.");
                 continue;
             };
+            if among != Among::Heirs && !targets.iter().any(|(target, _)| *target == mapped) {
+                // It is none of the choices, so no value can mean it.
+                continue;
+            }
             // A schema that the mapping gives a name has no other.
             names.retain(|_, target| *target != mapped);
             names.insert(value.clone(), mapped);
         }
         let mapping = names.into_iter().map(|(name, target)| (name, self.id(&target))).collect();
-        Some(Discriminator { property, mapping })
+        Some(Discriminator { among, property, mapping })
     }
 }
 

@@ -178,8 +178,7 @@ fn describe(kind: &ValidationErrorKind, value: &Value) -> String {
                 TypeKind::Single(one) => vec![one.to_string()],
                 TypeKind::Multiple(several) => several.iter().map(|one| one.to_string()).collect(),
             };
-            let mut names: Vec<_> = types.iter().map(|name| words::type_name(name)).collect();
-            names.sort_by_key(|name| *name == "null");
+            let names: Vec<_> = types.iter().map(|name| words::type_name(name)).collect();
             format!("must be {}, not {}", words::either(&names), words::given(value))
         }
         Kind::Enum { options } => words::one_of(options.as_array().map_or(&[], Vec::as_slice), value),

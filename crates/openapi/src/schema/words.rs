@@ -51,9 +51,11 @@ pub(super) fn list<T>(items: &[T], write: impl Fn(&T) -> String) -> Option<Strin
     (list.chars().count() <= LIST_CHARACTERS_MAX).then_some(list)
 }
 
-/// Choices with `or` before the last.
+/// Choices with `or` before the last, which is null if that is one.
 pub(super) fn either(items: &[&str]) -> String {
-    match items {
+    let mut items = items.to_vec();
+    items.sort_by_key(|item| *item == "null");
+    match items.as_slice() {
         [] => "something else".to_owned(),
         [one] => (*one).to_owned(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),

@@ -90,7 +90,10 @@ fn routes_names_scopes_and_prices() {
     );
     assert_eq!(
         lines(|d| d["paths"]["/v1/things"]["post"]["security"] = json!([])),
-        ["POST /v1/things: it asked for things:write and asks for no token"]
+        [
+            "POST /v1/things: it asked for things:write and asks for no token",
+            "POST /v1/things: it cost 5 units and costs 0",
+        ]
     );
     assert_eq!(
         lines(|d| d["paths"]["/v1/things"]["post"]["x-portico-units"] = json!(7)),

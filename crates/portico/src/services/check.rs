@@ -10,7 +10,7 @@ use portico_openapi::{Document, Operation, Security, diff};
 use portico_store::Db;
 
 use super::running::ServiceParts;
-use super::{LoadedService, RunningServices, kept, load, reload_by_socket};
+use super::{LoadedService, RunningServices, load, reload_by_socket, sql};
 use crate::Areas;
 use crate::config::Config;
 use crate::settings::Settings;
@@ -141,8 +141,8 @@ fn scope(operation: &Operation) -> String {
 /// Prints what would change of what runs; breaking changes are a failure.
 async fn compare(config: &Config, services: &[LoadedService]) -> Result<ExitCode, Failure> {
     let db = Db::open(&config.database_url).await?;
-    let kept = kept::documents(&db).await;
-    let changed = kept::changed_types(&db, services).await;
+    let kept = sql::documents(&db).await;
+    let changed = sql::changed_types(&db, services).await;
     db.close().await;
     let (kept, changed) = (kept?, changed?);
     let mut breaks = !changed.is_empty();

@@ -6,23 +6,23 @@
 //! 4. [`App::set_services`](crate::App::set_services) puts them in place: at the start, and again whenever they are read
 //!    anew (`reload.rs`), which changes nothing when anything is wrong.
 //!
-//! What runs is kept in the database (`kept.rs`), so that `portico services diff` can tell what a document would change.
+//! What runs is kept in the database (`sql.rs`), so that `portico services diff` can tell what a document would change.
 
 mod check;
 mod fetch;
-mod kept;
 mod load;
 mod reload;
 mod running;
 mod settings;
+mod sql;
 
 pub use check::ServicesCommand;
 pub(crate) use check::fits;
-pub(crate) use kept::{changed_types, keep};
 pub use load::{LoadedService, load};
 pub use reload::{ReloadSocket, reload_by_socket};
 pub use running::RunningServices;
 pub(crate) use running::{ServiceParts, table};
 pub use settings::{ServiceSettings, ServiceTable};
+pub(crate) use sql::{changed_types, keep};
 
 pub(crate) use settings::SERVICES_MAX;

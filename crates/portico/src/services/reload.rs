@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::config::Config;
 
 /// How long a server may take to read everything anew.
-const TIME_MAX: Duration = Duration::from_secs(120);
+const TIME_MAX: Duration = Duration::from_mins(2);
 /// The answer of a server that has read everything anew; anything else says what is wrong.
 const DONE: &str = "ok\n";
 

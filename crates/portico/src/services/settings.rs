@@ -12,7 +12,7 @@ pub(crate) const SERVICES_MAX: usize = 32;
 const NAME_CHARACTERS_MAX: usize = 32;
 /// How long a target may take to begin its answer: usually, and at most.
 const TIMEOUT: Duration = Duration::from_secs(30);
-const TIMEOUT_MAX: Duration = Duration::from_secs(600);
+const TIMEOUT_MAX: Duration = Duration::from_mins(10);
 /// How large a request may be: usually, and at most.
 const BODY_MAX: u64 = 2 << 20;
 const BODY_MAX_MAX: u64 = 1 << 30;

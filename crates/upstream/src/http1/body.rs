@@ -29,14 +29,24 @@ pub(super) enum Decoded {
 }
 
 #[derive(Debug)]
-enum Decoder {
+pub(super) enum Decoder {
     Length(u64),
     Chunked(Chunked),
     UntilClose,
 }
 
 impl Decoder {
-    fn decode(&mut self, buf: &mut BytesMut) -> Result<Decoded, &'static str> {
+    pub(super) fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Length(length) => Self::Length(length),
+            Framing::Chunked => Self::Chunked(Chunked::new()),
+            Framing::UntilClose => Self::UntilClose,
+            Framing::Empty | Framing::Switched => Self::Length(0),
+        }
+    }
+
+    /// Takes the next piece out of what was read.
+    pub(super) fn decode(&mut self, buf: &mut BytesMut) -> Result<Decoded, &'static str> {
         match self {
             Self::Chunked(chunked) => chunked.decode(buf),
             Self::Length(0) => Ok(Decoded::End(None)),
@@ -121,12 +131,7 @@ impl Http1Body {
         upload: Option<Upload>,
         keeping: Option<Keeping>,
     ) -> Self {
-        let decoder = match framing {
-            Framing::Length(length) => Decoder::Length(length),
-            Framing::Chunked => Decoder::Chunked(Chunked::new()),
-            Framing::UntilClose => Decoder::UntilClose,
-            Framing::Empty | Framing::Switched => Decoder::Length(0),
-        };
+        let decoder = Decoder::new(framing);
         Self { connection, decoder, ahead: None, upload, keeping }
     }
 

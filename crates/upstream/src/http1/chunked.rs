@@ -112,8 +112,11 @@ fn size_line_end(buf: &[u8]) -> Result<Option<usize>, &'static str> {
 /// The size, without the extensions that may follow it.
 fn size(line: &[u8]) -> Result<u64, &'static str> {
     let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
-    let rest = line[end..].trim_ascii_start();
-    if !rest.is_empty() && rest[0] != b';' || rest.iter().any(|byte| *byte < b' ' && *byte != b'\t') {
+    // Some servers put blanks behind it. A carriage return is none.
+    let blanks = line[end..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let extensions = &line[end + blanks..];
+    let is_control = |byte: &u8| *byte < b' ' && *byte != b'\t';
+    if extensions.first().is_some_and(|byte| *byte != b';') || extensions.iter().any(is_control) {
         return Err("the size of a chunk is none");
     }
     let digits =

@@ -8,6 +8,8 @@ mod body;
 mod chunked;
 mod connection;
 mod head;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub(crate) use body::{Http1Body, Upload};

@@ -92,6 +92,12 @@ impl Writer {
         }
     }
 
+    /// What is written next.
+    #[cfg(test)]
+    pub(super) fn gathered(&self) -> &[u8] {
+        &self.gathered
+    }
+
     /// How many bytes the connection has taken.
     pub(crate) fn written(&self) -> u64 {
         self.written

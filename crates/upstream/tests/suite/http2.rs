@@ -109,10 +109,16 @@ async fn more_calls_than_a_connection_takes_get_another() {
     .await;
     let upstream = upstream(&[fake.target_of("h2c")]);
     let mut answers = Vec::new();
-    for _ in 0..25 {
+    for _ in 0..15 {
         answers.push(timeout(SOON, upstream.send(get())).await.unwrap().unwrap());
     }
-    assert_eq!((fake.connections(), counted(&upstream).1), (3, 25));
+    assert_eq!((fake.connections(), counted(&upstream).1), (2, 15));
+    // At once, and before the target has said how many it takes.
+    let upstream = self::upstream(&[fake.target_of("h2c")]);
+    let calls = futures_util::future::join_all((0..40).map(|_| upstream.send(get())));
+    let answers = timeout(SOON, calls).await.unwrap();
+    assert!(answers.iter().all(Result::is_ok));
+    assert_eq!(counted(&upstream).1, 40);
 }
 
 #[tokio::test]

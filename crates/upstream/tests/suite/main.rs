@@ -11,5 +11,6 @@ mod framing;
 mod health;
 mod http2;
 mod retry;
+mod stress;
 mod tls;
 mod websocket;

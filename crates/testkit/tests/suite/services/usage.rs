@@ -140,7 +140,7 @@ async fn what_is_reported_crosses_thresholds_and_is_never_refused(app: TestApp) 
         told["events"].as_array().unwrap().iter().map(|event| event["data"]["threshold"].clone()).collect();
     assert_eq!(told, [json!(100), json!(80)]);
     let account = get(&app, &token, &format!("/v1/services/accounts/{}", app.account)).await.ok();
-    assert_eq!((&account["units"]["remaining"], &account["at_zero"]), (&json!("-32"), &json!("refuse")));
+    assert_eq!((&account["units"]["remaining"], &account["at_zero"]), (&json!("-33"), &json!("refuse")));
 }
 
 async fn of_two_at_once_one_counts(app: TestApp) {
