@@ -12,6 +12,8 @@ use tokio::net::TcpStream;
 
 /// How many there are, if nothing else is said.
 pub(crate) const CONNECTIONS: usize = 64;
+/// What stands before the length of a body.
+const LENGTH: &[u8] = b"content-length: ";
 /// Longer than any round; one that takes this long hangs.
 const TIME_MAX: Duration = Duration::from_mins(1);
 
@@ -54,7 +56,9 @@ pub(crate) struct Connection {
 fn answer_length(read: &[u8]) -> Option<usize> {
     let head = read.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let mut lines = read[..head].split(|byte| *byte == b'\n');
-    let length = lines.find_map(|line| line.strip_prefix(b"content-length: ")).unwrap();
+    // nginx writes its names large.
+    let name = |line: &[u8]| line.get(..LENGTH.len()).is_some_and(|name| name.eq_ignore_ascii_case(LENGTH));
+    let length = lines.find_map(|line| name(line).then(|| &line[LENGTH.len()..])).unwrap();
     Some(head + std::str::from_utf8(length).unwrap().trim_end().parse::<usize>().unwrap())
 }
 

@@ -103,3 +103,35 @@ async fn without_a_path_nobody_is_probed() {
     timeout(SOON, watching).await.unwrap().unwrap();
     assert!(probes.try_recv().is_err());
 }
+
+#[tokio::test]
+async fn what_is_known_of_a_target_outlives_a_new_description() {
+    let status = Arc::new(AtomicU16::new(200));
+    let (fake, mut probes) = probed(&status).await;
+    let timing = Timing { probe_every: Duration::from_millis(20), ..Timing::default() };
+    let described = |health: Option<&str>| UpstreamConfig {
+        health: health.map(str::to_owned),
+        timing,
+        ..config(&[fake.target()])
+    };
+    let first = Upstream::new(described(Some("/healthz"))).unwrap();
+    let (stop, stopping) = watch::channel(false);
+    let watching = tokio::spawn(first.clone().watch(stopping));
+    two(&mut probes).await;
+    assert!(first.is_ready());
+    assert_eq!(ask(&first).await.unwrap().unwrap(), "good");
+
+    let second = first.succeeding(described(Some("/healthz"))).unwrap();
+    assert!(second.is_ready(), "it need not be probed anew");
+    assert_eq!(ask(&second).await.unwrap().unwrap(), "good");
+    assert_eq!(second.figures()[0].classes[1], 2);
+
+    status.store(500, Ordering::SeqCst);
+    two(&mut probes).await;
+    stop.send(true).unwrap();
+    timeout(SOON, watching).await.unwrap().unwrap();
+    assert!(!second.is_ready());
+    let third = second.succeeding(described(None)).unwrap();
+    assert!(third.is_ready() && !third.figures()[0].is_left_out, "nobody probes it any more");
+    assert_eq!(ask(&third).await.unwrap().unwrap(), "good");
+}
