@@ -103,7 +103,7 @@ mod tests {
         for other in [b"GIF89a".as_slice(), b"<html><svg/></html>", b"<?xml?><html/>", b"\xff\xfe", b""] {
             assert_eq!(kind(other).unwrap_err(), "is neither SVG nor PNG");
         }
-        let large = [b"<svg>".as_slice(), &[b' '; LOGO_BYTES_MAX]].concat();
+        let large = [b"<svg>".to_vec(), vec![b' '; LOGO_BYTES_MAX]].concat();
         assert_eq!(kind(&large).unwrap_err(), "is 65541 bytes, and may have 65536");
     }
 
