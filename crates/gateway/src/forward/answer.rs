@@ -1,5 +1,7 @@
 //! What a service answers, as its caller gets it.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
@@ -12,6 +14,8 @@ use crate::response;
 
 /// How much of an error is looked at for a sentence.
 const ERROR_BYTES_MAX: usize = 64 << 10;
+/// How long its sentence is waited for.
+const ERROR_TIME_MAX: Duration = seconds(5);
 /// How long a sentence may be that is repeated to the caller.
 const SENTENCE_CHARACTERS_MAX: usize = 500;
 
@@ -61,7 +65,8 @@ impl ServiceError {
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
             .is_some_and(|value| value.to_ascii_lowercase().contains("json"));
-        let text = read_start(body).await.filter(|_| is_json);
+        let reading = tokio::time::timeout(ERROR_TIME_MAX, read_start(body)).await;
+        let text = reading.ok().flatten().filter(|_| is_json);
         let value: Option<Value> = text.as_ref().and_then(|text| serde_json::from_slice(text).ok());
         let code = code_of(head.status);
         let sentence = value.as_ref().and_then(sentence).unwrap_or_else(|| {

@@ -12,6 +12,7 @@ use portico_engine::ports::Charge;
 use portico_kernel::Code;
 use portico_upstream::{AnswerBody, strip_trailers};
 
+use super::in_flight::InFlight;
 use super::units_told;
 use crate::outgoing::BrokenOff;
 use crate::scope::CallScope;
@@ -27,6 +28,8 @@ pub struct ForwardedBody {
     charge: Option<Arc<dyn Charge>>,
     /// The last frame and what it waits for: a price that came in the trailers.
     last: Option<(Option<Frame<Bytes>>, BoxFuture<'static, ()>)>,
+    /// Until its end it is one of the calls that its tenant may have at once.
+    _in_flight: InFlight,
     /// Marks the connection as one whose answer goes on and on.
     _stream: Option<StreamMark>,
 }
@@ -44,8 +47,7 @@ impl ForwardedBody {
     pub(super) fn new(
         body: AnswerBody,
         status: u16,
-        scope: CallScope,
-        charge: Option<Arc<dyn Charge>>,
+        (scope, charge, in_flight): (CallScope, Option<Arc<dyn Charge>>, InFlight),
         transport: Option<Transport>,
     ) -> Self {
         let stream = match (transport, body.size_hint().exact()) {
@@ -60,7 +62,7 @@ impl ForwardedBody {
             }
             (None, _) => None,
         };
-        Self { body, status, scope: Some(scope), charge, last: None, _stream: stream }
+        Self { body, status, scope: Some(scope), charge, last: None, _in_flight: in_flight, _stream: stream }
     }
 
     /// Ends the call, once.

@@ -9,6 +9,7 @@
 mod answer;
 mod body;
 mod caller;
+mod in_flight;
 mod list;
 mod metrics;
 mod named;
@@ -35,17 +36,20 @@ use portico_upstream::{
 };
 
 pub use self::body::ForwardedBody;
+pub use self::in_flight::CallsInFlight;
 pub use self::list::ServiceList;
 pub(crate) use self::metrics::ServiceCollector;
 pub use self::named::ServiceOperation;
 
 use self::answer::{ServiceError, finish_head, problem_of};
 use self::caller::CallerHeaders;
+use self::in_flight::InFlight;
 use crate::body::HttpBody;
 use crate::calls::Calls;
 use crate::credential::Credential;
 use crate::incoming::IncomingRequest;
 use crate::outgoing::{HttpAnswer, Outgoing};
+use crate::party::{Buckets, Party};
 use crate::response::Refusal;
 use crate::scope::CallScope;
 use crate::transport::{Transport, peer_of};
@@ -76,6 +80,8 @@ pub struct Service {
     pub trusted_proxies: Networks,
     /// Is the API reached by https?
     pub is_https: bool,
+    /// What each tenant has under way.
+    pub in_flight: CallsInFlight,
 }
 
 /// The price that an answer or its trailers tell; an error of the service costs nothing anyway.
@@ -148,6 +154,11 @@ impl Calls {
         let service = &operation.service;
         operation.check_head(&incoming.parts, &variables?)?;
         let is_upgrade = operation.operation().websocket && is_upgrade(&incoming.parts);
+        let party = credential.as_ref().map_or_else(
+            || Party::Bucket(Buckets::of(peer_of(&incoming.parts.extensions)).network),
+            |credential| Party::of(credential.caller()),
+        );
+        let in_flight = service.in_flight.begin(party)?;
         let upload = operation.read_body(incoming, admission.caller()).await?;
         incoming.mark_working();
         if let Some(paying) = scope.charge().as_ref().and_then(|charge| charge.pay()) {
@@ -169,20 +180,24 @@ impl Calls {
             },
         )?;
         if is_upgrade {
-            let caller = (&admission, credential.as_ref());
+            let caller = (&admission, credential.as_ref(), in_flight);
             return Box::pin(self.pass_websocket(service, head, incoming, caller, scope)).await;
         }
         let answer = match service.upstream.send(head.map(|()| upload.body)).await {
             Ok(answer) => answer,
             Err(failure) => {
                 let fault = upload.fault.filter(|_| matches!(failure, Failure::RequestBroke { .. }));
+                if fault.is_some() {
+                    // What did not arrive was not served.
+                    scope.refund();
+                }
                 let problem =
                     fault.map_or_else(|| problem_of(&failure, service.name), |fault| fault.problem());
                 tracing::debug!(%failure, service = service.name, request_id = &*scope.request_id, "Service did not answer");
                 return Err(problem.into());
             }
         };
-        self.pass_on(service, answer, incoming, scope).await
+        self.pass_on(service, answer, in_flight, incoming, scope).await
     }
 
     /// Passes on what a service answered.
@@ -190,6 +205,7 @@ impl Calls {
         &self,
         service: &Service,
         answer: Answer,
+        in_flight: InFlight,
         incoming: &IncomingRequest<B>,
         scope: &mut CallScope,
     ) -> Result<HttpAnswer, Refusal> {
@@ -219,7 +235,8 @@ impl Calls {
         finish_head(&mut head);
         let transport = incoming.parts.extensions.get::<Transport>().cloned();
         let begin = move |scope: CallScope| {
-            Outgoing::Forwarded(Box::new(ForwardedBody::new(body, status.as_u16(), scope, charge, transport)))
+            let ending = (scope, charge, in_flight);
+            Outgoing::Forwarded(Box::new(ForwardedBody::new(body, status.as_u16(), ending, transport)))
         };
         Ok(HttpAnswer { head, stream: Some(Box::new(begin)) })
     }

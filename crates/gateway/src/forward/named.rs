@@ -17,6 +17,8 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{ServiceError, problem_of};
 use super::request::{ForwardedUpload, refused};
+use crate::party::Party;
+
 use super::{ForwardedRequest, Service, units_told};
 
 /// An operation of a service, as its document describes it.
@@ -107,6 +109,7 @@ impl Service {
         let plan =
             account.map(|account| self.metering.plan(account, Month::of(ctx.now()))).unwrap_or_default();
         let caller = ctx.shared_caller().clone();
+        let _in_flight = self.in_flight.begin(Party::of(&caller))?;
         let method = Method::from_bytes(operation.operation().method.name().as_bytes());
         let head = self.head(
             ctx.engine(),

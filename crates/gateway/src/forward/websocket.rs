@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::Service;
 use super::answer::problem_of;
+use super::in_flight::InFlight;
 use crate::body::HttpBody;
 use crate::calls::Calls;
 use crate::connections::Connection;
@@ -35,7 +36,7 @@ impl Calls {
         service: &Service,
         head: Request<()>,
         incoming: &mut IncomingRequest<B>,
-        (admission, credential): (&Admission, Option<&Credential>),
+        (admission, credential, in_flight): (&Admission, Option<&Credential>, InFlight),
         scope: &mut CallScope,
     ) -> Result<HttpAnswer, Refusal> {
         let upgrade = incoming.parts.extensions.remove::<OnUpgrade>();
@@ -49,7 +50,9 @@ impl Calls {
         let answered = service.upstream.upgrade(head).await;
         let (mut response, target) = match answered.map_err(|failure| problem_of(&failure, service.name))? {
             Upgrade::Switched { response, io, .. } => (response, io),
-            Upgrade::Refused(answer) => return self.pass_on(service, answer, incoming, scope).await,
+            Upgrade::Refused(answer) => {
+                return self.pass_on(service, answer, in_flight, incoming, scope).await;
+            }
         };
         strip_answer(response.headers_mut());
         let headers = response.headers_mut();

@@ -1,9 +1,10 @@
 //! What the gateway makes of services: where they are reached, and what they bring to the catalog.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use portico_engine::{Access, CatalogPart, Entry, EventType, Method, Scope, Spec, Tool};
-use portico_gateway::forward::{Service, ServiceList, ServiceOperation};
+use portico_engine::{Access, CatalogPart, Entry, EventType, Scope, Spec, Tool};
+use portico_gateway::forward::{CallsInFlight, Service, ServiceList, ServiceOperation};
 use portico_identity::Identity;
 use portico_kernel::{intern, intern_all, intern_lists};
 use portico_metering::Metering;
@@ -16,6 +17,9 @@ use serde_json::Value;
 use super::LoadedService;
 use super::settings::{Check, Errors};
 use crate::app::Environment;
+
+/// How long the answer to a call by name may take once it has begun.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// Services that can be called.
 pub struct RunningServices {
@@ -42,7 +46,7 @@ impl RunningServices {
             match service(one, of) {
                 Ok(service) => {
                     let service = Arc::new(service);
-                    parts.push(part(&service));
+                    parts.push(part(&service, one.settings.timeout));
                     services.push(service);
                 }
                 Err(found) => findings.extend(found),
@@ -90,6 +94,7 @@ fn service(loaded: &LoadedService, of: &ServiceParts<'_>) -> Result<Service, Vec
         metering: of.metering.clone(),
         trusted_proxies: of.environment.trusted_proxies.clone(),
         is_https: of.environment.base_url.starts_with("https:"),
+        in_flight: CallsInFlight::default(),
     })
 }
 
@@ -125,13 +130,14 @@ fn within(field: &str) -> String {
 }
 
 /// What a service brings to the catalog.
-fn part(service: &Arc<Service>) -> CatalogPart {
+fn part(service: &Arc<Service>, timeout: Duration) -> CatalogPart {
     let document = &service.document;
     let scopes = document.scopes.iter();
     let scopes =
         scopes.map(|scope| Scope { name: intern(&scope.name), description: intern(&scope.description) });
     let entries = document.operations.iter().enumerate().map(|(index, operation)| {
-        let spec = spec(service.name, operation).intern();
+        // A call by name ends with its answer, which comes after the head that the service's own time is about.
+        let spec = Spec { time_limit: Some(timeout + ANSWER_TIME), ..spec(service.name, operation) }.intern();
         let operation = Arc::new(ServiceOperation { service: service.clone(), index });
         Arc::new(Entry::documented(service.name, spec, operation))
     });
@@ -152,7 +158,6 @@ fn spec(service: &str, operation: &Operation) -> Spec {
         DocumentedMethod::Delete => Spec::delete(name, path),
         DocumentedMethod::Patch => Spec::patch(name, path),
     };
-    debug_assert_eq!(spec.method == Method::Get, operation.method == DocumentedMethod::Get);
     spec.access = access(&operation.security);
     spec.category = Some(operation.category);
     spec.units = operation.units.map(|units| u32::try_from(units).unwrap_or(u32::MAX));
