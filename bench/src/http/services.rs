@@ -9,20 +9,17 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use portico_engine::clock::{Stopwatch, SystemClock};
 use portico_kernel::Clock as _;
-use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::load::{self, Requests, Until};
+use super::load::{self, Requests};
 use super::peers::PEERS;
 use super::process::{Process, files_max};
-use super::target::{self, FILE, FILE_BYTES, ITEM, SCOPE, SERVICE, STREAM, TICK};
-use super::{Measurement, ROUNDS, ROUTE, measured, middle, portico, request, stock};
+use super::target::{self, FILE, FILE_BYTES, ITEM, SERVICE, STREAM, TICK};
+use super::{Measurement, ROUNDS, measured, middle, portico, request, stock};
 use crate::report::Report;
 
 /// Of the rate that each proxy reaches with a second of its processor.
@@ -40,14 +37,6 @@ const BEGINNERS: usize = 64;
 const FILES: usize = 400;
 /// Until what connecting took is given back.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Tokens that are verified: a service may do so 6,000 times a minute.
-const VERIFICATIONS: usize = 1_900;
-const VERIFICATION_ROUNDS: usize = 3;
-/// Events of a batch, which is the most, and how many batches there are.
-const BATCH: usize = 500;
-const BATCHES: usize = 200;
-const PUBLISHERS: usize = 4;
-const PUBLISHED_MIN: f64 = 5_000.0;
 
 /// What is started for all of it.
 struct Setup {
@@ -243,98 +232,9 @@ async fn idle_streams(report: &mut Report, setup: &Setup) {
     report.figure(&format!("memory of an idle event stream of a service ({number} of them)"), bytes, "bytes");
 }
 
-/// A POST of JSON.
-fn post(token: &str, route: &str, body: &Value) -> Vec<u8> {
-    let body = body.to_string();
-    let length = body.len();
-    format!(
-        "POST {route} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    )
-    .into_bytes()
-}
-
-fn body_of(answer: &str) -> Value {
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
-}
-
-/// A token of the service itself; none where this build has no credentials for services.
-async fn service_token(setup: &Setup, server: &Process) -> Option<String> {
-    let mut command = Command::new(std::env::current_exe().unwrap().with_file_name("portico"));
-    command.args(["admin", "service", "credential", SERVICE, "--json", "--config"]);
-    let output = command.arg(stock::config_file(setup.path())).output().unwrap();
-    if !output.status.success() {
-        return None;
-    }
-    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let text = |name: &str| made[name].as_str().unwrap();
-    let basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
-    let form = "grant_type=client_credentials&audience=platform-api";
-    let request = format!(
-        "POST /oauth2/token HTTP/1.1\r\nhost: auth.bench\r\nauthorization: Basic {basic}\r\n\
-         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{form}",
-        form.len()
-    );
-    let answer = body_of(&load::fetch(server.auth.unwrap(), request.as_bytes()).await);
-    Some(answer["access_token"].as_str().unwrap().to_owned())
-}
-
-/// What a service does itself: it verifies its customers' tokens, and publishes.
-async fn own_calls(report: &mut Report, setup: &Setup) {
-    let server = portico(setup.path());
-    let Some(token) = service_token(setup, &server).await else {
-        report.words(
-            "POST /v1/services/verify and /v1/services/events",
-            "this build has no credentials of services",
-        );
-        return;
-    };
-    verifications(report, setup, &server, &token).await;
-    publishing(report, setup, &server, &token).await;
-}
-
-async fn verifications(report: &mut Report, setup: &Setup, server: &Process, token: &str) {
-    let customer = &setup.token;
-    let call = json!({
-        "token": customer, "scopes": [SCOPE], "category": "read", "name": "getItem", "method": "GET", "path": ITEM,
-    });
-    let verify = post(token, "/v1/services/verify", &call);
-    let said = body_of(&load::fetch(server.address, &verify).await);
-    assert_eq!(said["valid"], json!(true), "{said}");
-    let verify: Requests = Arc::new(vec![verify; VERIFICATIONS]);
-    let me: Requests = Arc::new(vec![setup.request(ROUTE); VERIFICATIONS]);
-    let mut rates = (Vec::new(), Vec::new());
-    for _ in 0..VERIFICATION_ROUNDS {
-        rates.0.push(load::run(server.address, &verify, Until::EachOnce).await.rate);
-        rates.1.push(load::run(server.address, &me, Until::EachOnce).await.rate);
-    }
-    let what = format!("POST /v1/services/verify, against GET {ROUTE}");
-    report.ratio(&what, middle(rates.0), middle(rates.1), "/s", "bar: 0.6");
-}
-
-async fn publishing(report: &mut Report, setup: &Setup, server: &Process, token: &str) {
-    let account = body_of(&load::fetch(server.address, &setup.request(ROUTE)).await)["org"].clone();
-    let event = |number: usize| {
-        let data = json!({ "item_id": format!("item_{number}"), "price": number });
-        json!({ "id": number.to_string(), "account_id": account, "type": target::EVENT, "data": data })
-    };
-    let batch = |number: usize| {
-        let events: Vec<_> = (number * BATCH..(number + 1) * BATCH).map(event).collect();
-        post(token, "/v1/services/events", &json!({ "events": events }))
-    };
-    let said = body_of(&load::fetch(server.address, &batch(BATCHES)).await);
-    assert_eq!(said["refused"], json!([]), "{said}");
-    let batches: Requests = Arc::new((0..BATCHES).map(batch).collect());
-    let round = load::run_with(PUBLISHERS, server.address, &batches, Until::EachOnce).await;
-    let rate = round.rate * f64::from(u32::try_from(BATCH).unwrap());
-    let what = format!("events that a service publishes, {BATCH} in a batch, SQLite, against the aim");
-    report.ratio(&what, rate, PUBLISHED_MIN, "/s", "bar: 1");
-}
-
 pub(crate) async fn measure(report: &mut Report) {
     let setup = Setup::new().await;
     calls(report, &setup).await;
     large_bodies(report, &setup).await;
     idle_streams(report, &setup).await;
-    own_calls(report, &setup).await;
 }

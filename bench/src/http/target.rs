@@ -21,9 +21,7 @@ pub(crate) const NAME: &str = "target";
 /// What it is called in the configuration.
 pub(crate) const SERVICE: &str = "items";
 /// The scope of its routes.
-pub(crate) const SCOPE: &str = "items:read";
-/// The type of its events.
-pub(crate) const EVENT: &str = "item.made";
+const SCOPE: &str = "items:read";
 /// A kilobyte.
 pub(crate) const ITEM: &str = "/v1/items/1";
 /// A file that is read and written.
@@ -43,12 +41,6 @@ pub(crate) fn document() -> String {
     let number = json!({ "name": "number", "in": "path", "required": true, "schema": { "type": "integer" } });
     let get = |id: &str| json!({ "operationId": id, "parameters": [number], "responses": ok });
     let bytes = json!({ "content": { "application/octet-stream": {} } });
-    let made = json!({
-        "type": "object",
-        "properties": { "item_id": { "type": "string" }, "price": { "type": "integer" } },
-        "required": ["item_id", "price"],
-        "additionalProperties": false,
-    });
     let scheme = json!({
         "type": "oauth2",
         "flows": { "clientCredentials": {
@@ -68,11 +60,6 @@ pub(crate) fn document() -> String {
             "/v1/files/{number}": { "get": get("getFile"), "put": put },
             STREAM: { "get": { "operationId": "listTicks", "responses": ok } },
         },
-        "webhooks": { EVENT: { "post": {
-            "description": "An item was made.",
-            "requestBody": { "content": { "application/json": { "schema": made } } },
-            "responses": ok,
-        } } },
         "components": { "securitySchemes": { "items": scheme } },
     });
     document.to_string()
