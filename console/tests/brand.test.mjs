@@ -61,7 +61,7 @@ for (const scheme of ["light", "dark"]) {
     assert.ok(contrast(written, button) >= 4.5, `${written} on ${button}`);
     await ada.checkAccess("the console");
     await ada.go("/reference");
-    assert.equal(await page.title(), "Reference · Acme & Söhne");
+    await page.waitForFunction(() => document.title === "Reference · Acme & Söhne");
     await ada.checkAccess("the reference");
     await ada.leave();
   });

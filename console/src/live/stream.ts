@@ -72,7 +72,8 @@ class Stream {
     clearTimeout(this.#timer);
     const socket = this.#socket;
     this.#socket = null;
-    socket?.close();
+    if (socket?.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+    else socket?.close();
     if (account !== "") void this.#open();
   }
 

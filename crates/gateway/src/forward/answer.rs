@@ -75,9 +75,9 @@ impl ServiceError {
         let mut problem =
             Problem::new(code, sentence).with_info(REASON, "gateway", [("service", service.to_owned())]);
         let retry_after = head.headers.get(RETRY_AFTER).cloned();
-        let seconds = retry_after.as_ref().and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
-        if let Some(seconds) = seconds {
-            problem = problem.retry_after(std::time::Duration::from_secs(seconds.into()));
+        let wait = retry_after.as_ref().and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+        if let Some(wait) = wait {
+            problem = problem.retry_after(seconds(wait.into()));
         }
         let envelope = text.filter(|_| value.as_ref().is_some_and(is_envelope));
         Self { status: head.status, problem, envelope, retry_after }
