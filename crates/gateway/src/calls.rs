@@ -333,6 +333,10 @@ pub(crate) fn too_many_calls(limit: usize, connection: &str) -> Problem {
 fn split(entry: &Entry, mut fields: Fields) -> (Fields, Result<Fields, Problem>) {
     let path = entry.spec.variables().map(|name| match fields.remove(name) {
         Some(Node::Text(word)) if !word.is_empty() => Ok((name.to_owned(), Node::Texts(vec![word]))),
+        // A document may say that it is a number.
+        Some(Node::Int(number)) if entry.is_documented() => {
+            Ok((name.to_owned(), Node::Texts(vec![number.to_string()])))
+        }
         Some(Node::Null) | None => Err(Problem::field(name, "is missing")),
         Some(_) => Err(Problem::field(name, "must be a string that is not empty")),
     });

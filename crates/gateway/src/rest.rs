@@ -143,6 +143,11 @@ impl Gateway {
         let path = variables.as_ref().unwrap_or(&NO_FIELDS);
         let (admission, credential) = self.admit(entry, incoming, path, scope).await?;
         if let Some(operation) = entry.document::<ServiceOperation>() {
+            if routes.is_ambiguous(incoming.parts.uri.path()) {
+                let name = entry.spec.variables().last().unwrap_or("path");
+                let words = "may be taken for another path of this API; write it without escapes";
+                return Err(Problem::field(name, words).into());
+            }
             let who = (admission, credential);
             return Box::pin(self.calls.forward(operation, incoming, variables, who, scope)).await;
         }

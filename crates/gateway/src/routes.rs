@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use http::Method;
+use percent_encoding::percent_decode_str;
 use portico_engine::input::{Fields, InputError, decode_segment};
 use portico_engine::{Catalog, Entry};
 
@@ -67,6 +68,24 @@ impl Routes {
             router.insert(path, methods).map_err(|error| RouteError(format!("{path}: {error}")))?;
         }
         Ok(Self(router))
+    }
+
+    /// Would a service that reads paths otherwise take it for a path of other operations? Some decode before they look, once
+    /// or twice, and some do not mind case, blanks, or what stands behind a semicolon.
+    pub(crate) fn is_ambiguous(&self, path: &str) -> bool {
+        let Ok(sent) = self.0.at(path) else { return false };
+        let leads_elsewhere = |other: &str| {
+            let other = self.0.at(other).ok().map(|found| std::ptr::from_ref(found.value));
+            other.is_some_and(|other| other != std::ptr::from_ref(sent.value))
+        };
+        let once = percent_decode_str(path).decode_utf8_lossy().into_owned();
+        let twice = percent_decode_str(&once).decode_utf8_lossy().into_owned();
+        [once, twice].iter().any(|decoded| {
+            let segments =
+                decoded.split('/').map(|segment| segment.split(';').next().unwrap_or_default().trim());
+            let plain = segments.collect::<Vec<_>>().join("/");
+            leads_elsewhere(decoded) || leads_elsewhere(&plain) || leads_elsewhere(&plain.to_lowercase())
+        })
     }
 
     /// Matches the path as it was sent, so that a variable may hold `%2F`, and decodes afterwards.

@@ -233,8 +233,13 @@ impl Operation {
                 }
                 continue;
             };
-            if let Some(schema) = parameter.schema {
-                check.value(schema, &value, &place);
+            match (&value, parameter.schema) {
+                // A path holds text, whatever it stands for.
+                (Value::String(text), _) if parameter.place == In::Path => {
+                    parameter.check(&mut check, &parameter.texts_of(text));
+                }
+                (value, Some(schema)) => check.value(schema, value, &place),
+                (_, None) => {}
             }
             if parameter.place == In::Path {
                 let text = joined(&value, &parameter.style, &mut check, &place);

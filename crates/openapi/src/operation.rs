@@ -81,7 +81,7 @@ pub fn dots_fault(variable: &str) -> Option<&'static str> {
     if variable.is_empty() || are_dots(variable) {
         return Some("must be neither empty nor dots alone");
     }
-    variable.split(['/', '\\']).any(are_dots).then_some("must hold no dots alone between slashes")
+    variable.contains(['/', '\\']).then_some("must hold no slash: a service may take it for another path")
 }
 
 impl Operation {

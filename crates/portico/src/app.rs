@@ -384,9 +384,9 @@ impl App {
         if !changed.is_empty() {
             return Err(changed);
         }
+        self.metering.add_operations(&catalog).map_err(|problem| failed(&problem))?;
         let now = self.engine.clock.now();
         services::keep(&self.engine.db, loaded, now).await.map_err(|error| failed(&error))?;
-        self.metering.add_operations(&catalog).map_err(|problem| failed(&problem))?;
         self.engine.registry.set_catalog(Arc::new(catalog));
         self.services.replace(services::table(loaded));
         self.service_list.set(running.services);

@@ -43,7 +43,9 @@ pub(super) fn problem_of(failure: &Failure, service: &str) -> Problem {
 
 /// The code of an error with that status.
 pub(super) fn code_of(status: StatusCode) -> Code {
-    let of_status = Code::ALL.iter().find(|code| code.status() == status.as_u16());
+    // That a call was taken back is for its caller to say.
+    let known = Code::ALL.iter().filter(|code| **code != Code::Cancelled);
+    let of_status = known.into_iter().find(|code| code.status() == status.as_u16());
     of_status.copied().unwrap_or(if status.is_server_error() { Code::Internal } else { Code::BadRequest })
 }
 

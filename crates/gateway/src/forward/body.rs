@@ -10,7 +10,7 @@ use http::StatusCode;
 use hyper::body::{Body, Frame, SizeHint};
 use portico_engine::ports::Charge;
 use portico_kernel::Code;
-use portico_upstream::{AnswerBody, strip_trailers};
+use portico_upstream::{AnswerBody, AnswerError, strip_trailers};
 
 use super::in_flight::InFlight;
 use super::units_told;
@@ -28,6 +28,8 @@ pub struct ForwardedBody {
     charge: Option<Arc<dyn Charge>>,
     /// The last frame and what it waits for: a price that came in the trailers.
     last: Option<(Option<Frame<Bytes>>, BoxFuture<'static, ()>)>,
+    /// Resolves when an answer that goes on and on must end.
+    watch: Option<BoxFuture<'static, ()>>,
     /// Until its end it is one of the calls that its tenant may have at once.
     _in_flight: InFlight,
     /// Marks the connection as one whose answer goes on and on.
@@ -49,7 +51,9 @@ impl ForwardedBody {
         status: u16,
         (scope, charge, in_flight): (CallScope, Option<Arc<dyn Charge>>, InFlight),
         transport: Option<Transport>,
+        watch: Option<BoxFuture<'static, ()>>,
     ) -> Self {
+        let watch = watch.filter(|_| body.size_hint().exact().is_none());
         let stream = match (transport, body.size_hint().exact()) {
             (Some(transport), Some(length)) => {
                 transport.expect_body(length);
@@ -62,7 +66,16 @@ impl ForwardedBody {
             }
             (None, _) => None,
         };
-        Self { body, status, scope: Some(scope), charge, last: None, _in_flight: in_flight, _stream: stream }
+        Self {
+            body,
+            status,
+            scope: Some(scope),
+            charge,
+            last: None,
+            watch,
+            _in_flight: in_flight,
+            _stream: stream,
+        }
     }
 
     /// Ends the call, once.
@@ -103,6 +116,14 @@ impl Body for ForwardedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         let this = self.get_mut();
+        if let Some(watch) = &mut this.watch
+            && watch.as_mut().poll(cx).is_ready()
+        {
+            // The caller may not read on, or the server stops.
+            this.watch = None;
+            this.end(None);
+            return Poll::Ready(Some(Err(BrokenOff)));
+        }
         loop {
             if let Some((frame, repricing)) = &mut this.last {
                 ready!(repricing.as_mut().poll(cx));
@@ -128,6 +149,11 @@ impl Body for ForwardedBody {
                 None => {
                     this.end(None);
                     return Poll::Ready(None);
+                }
+                Some(Err(AnswerError::RequestBroke)) => {
+                    // Whoever breaks their own request off pays for what was answered.
+                    this.end(None);
+                    return Poll::Ready(Some(Err(BrokenOff)));
                 }
                 Some(Err(error)) => {
                     tracing::debug!(%error, "Answer of a service broke off");

@@ -17,12 +17,15 @@ mod request;
 mod websocket;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HOST;
+use futures_util::future::BoxFuture;
+use http::header::{CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::body::Body as _;
 use portico_egress::Networks;
 use portico_engine::Admission;
 use portico_engine::input::{Fields, InputError};
@@ -44,6 +47,7 @@ pub use self::named::ServiceOperation;
 use self::answer::{ServiceError, finish_head, problem_of};
 use self::caller::CallerHeaders;
 use self::in_flight::InFlight;
+use self::request::Upload;
 use crate::body::HttpBody;
 use crate::calls::Calls;
 use crate::credential::Credential;
@@ -52,7 +56,7 @@ use crate::outgoing::{HttpAnswer, Outgoing};
 use crate::party::{Buckets, Party};
 use crate::response::Refusal;
 use crate::scope::CallScope;
-use crate::transport::{Transport, peer_of};
+use crate::transport::{Transport, peer_of, wait};
 use crate::websocket::is_upgrade;
 
 /// A company's own service, as the gateway reaches it.
@@ -82,6 +86,22 @@ pub struct Service {
     pub is_https: bool,
     /// What each tenant has under way.
     pub in_flight: CallsInFlight,
+}
+
+/// How often it is looked whether an answer that goes on may do so.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Who calls a service: in which account, with which token, and as one of how many.
+type CallerAtService<'a> = (&'a Admission, Option<&'a Credential>, InFlight);
+
+/// Refuses a service's own token: what other services offer is for customers.
+fn for_customers(caller: &Caller) -> Result<(), Problem> {
+    match caller.service() {
+        Some(_) => {
+            Err(Problem::new(Code::Forbidden, "A service's own token does not open what services offer."))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The price that an answer or its trailers tell; an error of the service costs nothing anyway.
@@ -134,6 +154,10 @@ impl Service {
     fn tell_way(&self, parts: &Parts, headers: &mut HeaderMap) {
         let peer = peer_of(&parts.extensions);
         strip_request(headers, self.trusted_proxies.contains(peer));
+        // `Connection` cannot take away what the body is.
+        if let Some(content_type) = parts.headers.get(CONTENT_TYPE) {
+            headers.insert(CONTENT_TYPE, content_type.clone());
+        }
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| parts.uri.authority().map(Authority::as_str));
         let scheme = if self.is_https { "https" } else { "http" };
@@ -152,7 +176,10 @@ impl Calls {
         scope: &mut CallScope,
     ) -> Result<HttpAnswer, Refusal> {
         let service = &operation.service;
-        operation.check_head(&incoming.parts, &variables?)?;
+        for_customers(admission.caller())?;
+        let mut headers = incoming.parts.headers.clone();
+        service.tell_way(&incoming.parts, &mut headers);
+        operation.check_head(&incoming.parts, &headers, &variables?)?;
         let is_upgrade = operation.operation().websocket && is_upgrade(&incoming.parts);
         let party = credential.as_ref().map_or_else(
             || Party::Bucket(Buckets::of(peer_of(&incoming.parts.extensions)).network),
@@ -164,8 +191,6 @@ impl Calls {
         if let Some(paying) = scope.charge().as_ref().and_then(|charge| charge.pay()) {
             paying.await.inspect_err(|problem| self.metrics.refused(problem.code()))?;
         }
-        let mut headers = incoming.parts.headers.clone();
-        service.tell_way(&incoming.parts, &mut headers);
         let plan = &*scope.plan();
         let head = service.head(
             &self.engine,
@@ -179,33 +204,62 @@ impl Calls {
                 request_id: &scope.request_id.clone(),
             },
         )?;
-        if is_upgrade {
-            let caller = (&admission, credential.as_ref(), in_flight);
-            return Box::pin(self.pass_websocket(service, head, incoming, caller, scope)).await;
+        let caller = (&admission, credential.as_ref(), in_flight);
+        let passed = if is_upgrade {
+            Box::pin(self.pass_websocket(service, head, incoming, caller, scope)).await
+        } else {
+            self.ask(service, head.map(|()| upload), incoming, caller, scope).await
+        };
+        if passed.is_err()
+            && let Some(charge) = scope.charge()
+        {
+            // What the gateway refuses costs nothing, also when it was paid for already.
+            charge.reprice(0).await?;
         }
+        passed
+    }
+
+    /// Asks the service, and passes on what it answers.
+    async fn ask<B: HttpBody>(
+        self: &Arc<Self>,
+        service: &Service,
+        request: Request<Upload>,
+        incoming: &IncomingRequest<B>,
+        (_, credential, in_flight): CallerAtService<'_>,
+        scope: &mut CallScope,
+    ) -> Result<HttpAnswer, Refusal> {
+        let (head, upload) = request.into_parts();
+        let head = Request::from_parts(head, ());
         let answer = match service.upstream.send(head.map(|()| upload.body)).await {
             Ok(answer) => answer,
             Err(failure) => {
                 let fault = upload.fault.filter(|_| matches!(failure, Failure::RequestBroke { .. }));
-                if fault.is_some() {
-                    // What did not arrive was not served.
-                    scope.refund();
-                }
                 let problem =
                     fault.map_or_else(|| problem_of(&failure, service.name), |fault| fault.problem());
                 tracing::debug!(%failure, service = service.name, request_id = &*scope.request_id, "Service did not answer");
                 return Err(problem.into());
             }
         };
-        self.pass_on(service, answer, in_flight, incoming, scope).await
+        self.pass_on(service, answer, (credential, in_flight), incoming, scope).await
+    }
+
+    /// Resolves when an answer that goes on must end: the caller's token is good no more, or the server stops.
+    fn watch(self: &Arc<Self>, credential: Option<Credential>) -> BoxFuture<'static, ()> {
+        let calls = self.clone();
+        Box::pin(async move {
+            let is_good = || credential.as_ref().is_none_or(|credential| calls.is_valid(credential));
+            while is_good() && calls.stopping.check().is_ok() {
+                wait(LOOK_EVERY).await;
+            }
+        })
     }
 
     /// Passes on what a service answered.
     async fn pass_on<B: HttpBody>(
-        &self,
+        self: &Arc<Self>,
         service: &Service,
         answer: Answer,
-        in_flight: InFlight,
+        (credential, in_flight): (Option<&Credential>, InFlight),
         incoming: &IncomingRequest<B>,
         scope: &mut CallScope,
     ) -> Result<HttpAnswer, Refusal> {
@@ -214,7 +268,10 @@ impl Calls {
         let charge = scope.charge();
         let told = units_told(response.headers(), status);
         if let (Some(units), Some(charge)) = (told, &charge) {
-            charge.reprice(units).await?;
+            // The work is done, whether or not its price can be told now.
+            if let Err(problem) = charge.reprice(units).await {
+                tracing::error!(cause = ?problem.cause(), "Failed to charge what a service told");
+            }
         }
         strip_answer(response.headers_mut());
         waited.count_rest(scope.elapsed());
@@ -233,10 +290,20 @@ impl Calls {
         let (head, body) = response.into_parts();
         let mut head = Response::from_parts(head, Bytes::new());
         finish_head(&mut head);
+        if body.is_end_stream() {
+            return Ok(head.into());
+        }
         let transport = incoming.parts.extensions.get::<Transport>().cloned();
+        let watch = self.watch(credential.cloned());
         let begin = move |scope: CallScope| {
             let ending = (scope, charge, in_flight);
-            Outgoing::Forwarded(Box::new(ForwardedBody::new(body, status.as_u16(), ending, transport)))
+            Outgoing::Forwarded(Box::new(ForwardedBody::new(
+                body,
+                status.as_u16(),
+                ending,
+                transport,
+                Some(watch),
+            )))
         };
         Ok(HttpAnswer { head, stream: Some(Box::new(begin)) })
     }

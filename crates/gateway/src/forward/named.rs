@@ -19,7 +19,7 @@ use super::answer::{ServiceError, problem_of};
 use super::request::{ForwardedUpload, refused};
 use crate::party::Party;
 
-use super::{ForwardedRequest, Service, units_told};
+use super::{ForwardedRequest, Service, for_customers, units_told};
 
 /// An operation of a service, as its document describes it.
 pub struct ServiceOperation {
@@ -105,6 +105,7 @@ impl Service {
         if request.body.is_some() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
+        for_customers(ctx.caller())?;
         let account = ctx.current_account();
         let plan =
             account.map(|account| self.metering.plan(account, Month::of(ctx.now()))).unwrap_or_default();
@@ -136,6 +137,12 @@ impl Service {
         Ok(Body::Json(self.read_json(response).await?).into())
     }
 
+    /// A refusal to pass on what a call by name cannot carry. The service has done its work, so nobody is to try again.
+    fn unfit(&self, what: &str) -> Problem {
+        let message = format!("The service {} answered with {what}; call it over HTTP.", self.name);
+        Problem::failed_precondition("ANSWER_UNFIT", "gateway", message, [])
+    }
+
     /// The whole answer, which a call by name can carry if it is JSON. One without a body is an empty object.
     async fn read_json(&self, response: Response<AnswerBody>) -> Result<Bytes, Problem> {
         let broken = |what: &str| {
@@ -146,7 +153,7 @@ impl Service {
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| broken("not to the end"))?.into_data() else { continue };
             if text.len() + data.len() > ANSWER_BYTES_MAX {
-                return Err(broken("with more than a call by name can carry, which is 4 MiB"));
+                return Err(self.unfit("more than a call by name can carry, which is 4 MiB"));
             }
             text.extend_from_slice(&data);
         }
@@ -155,7 +162,7 @@ impl Service {
         }
         let text = text.freeze();
         serde_json::from_slice::<serde::de::IgnoredAny>(&text)
-            .map_err(|_| broken("with something that is no JSON"))?;
+            .map_err(|_| self.unfit("something that is no JSON"))?;
         Ok(text)
     }
 }

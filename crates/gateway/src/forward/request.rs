@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use hyper::body::{Body, Frame, SizeHint};
@@ -34,7 +35,12 @@ pub(super) fn refused(errors: Vec<FieldError>) -> Problem {
 
 impl ServiceOperation {
     /// Checks path, query and headers against the document; where nothing is checked, that the path means what it says.
-    pub(super) fn check_head(&self, parts: &Parts, variables: &Fields) -> Result<(), Problem> {
+    pub(super) fn check_head(
+        &self,
+        parts: &Parts,
+        headers: &HeaderMap,
+        variables: &Fields,
+    ) -> Result<(), Problem> {
         let variables: Vec<_> = variables.iter().map(|(name, node)| (name.clone(), text_of(node))).collect();
         if !self.service.checks_requests {
             let fault = |(name, text): &(String, String)| Some(Problem::field(name, dots_fault(text)?));
@@ -43,7 +49,7 @@ impl ServiceOperation {
         let query = parse_form(parts.uri.query().unwrap_or_default())?;
         let header = |name: &str| {
             let mut values =
-                parts.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+                headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
             let first = values.next()?.into_owned();
             Some(values.fold(first, |all, next| all + ", " + &next))
         };
@@ -57,6 +63,9 @@ impl ServiceOperation {
         caller: &Caller,
     ) -> Result<Upload, Problem> {
         let limit = self.service.body_max;
+        if incoming.parts.headers.get_all(CONTENT_TYPE).iter().count() > 1 {
+            return Err(Problem::new(Code::UnsupportedMediaType, "A body has one `Content-Type`."));
+        }
         let is_empty = incoming.body.has_ended();
         if !self.service.checks_requests {
             return stream(incoming, limit);

@@ -1,31 +1,32 @@
 //! Connections of a service that change to `WebSocket`: passed through, byte by byte, for as long as their caller may hold a stream.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
-use portico_engine::Admission;
 use portico_kernel::{Code, Problem};
 use portico_upstream::{Upgrade, splice, strip_answer};
 use tokio::io::AsyncWriteExt;
 
+use super::CallerAtService;
 use super::Service;
 use super::answer::problem_of;
-use super::in_flight::InFlight;
 use crate::body::HttpBody;
 use crate::calls::Calls;
 use crate::connections::Connection;
-use crate::credential::Credential;
 use crate::incoming::IncomingRequest;
 use crate::on_wake::OnWake;
 use crate::outgoing::HttpAnswer;
 use crate::response::Refusal;
 use crate::scope::CallScope;
-use crate::transport::Transport;
+use crate::transport::{Transport, wait};
 use crate::websocket::upgraded;
 
+/// How long a WebSocket of somebody without a token may last.
+const OPEN_LIFE_MAX: Duration = Duration::from_hours(1);
 /// What is told to a caller whose connection cannot change.
 const CANNOT_UPGRADE: &str = "The connection cannot become a WebSocket.";
 
@@ -36,7 +37,7 @@ impl Calls {
         service: &Service,
         head: Request<()>,
         incoming: &mut IncomingRequest<B>,
-        (admission, credential, in_flight): (&Admission, Option<&Credential>, InFlight),
+        (admission, credential, in_flight): CallerAtService<'_>,
         scope: &mut CallScope,
     ) -> Result<HttpAnswer, Refusal> {
         let upgrade = incoming.parts.extensions.remove::<OnUpgrade>();
@@ -51,7 +52,7 @@ impl Calls {
         let (mut response, target) = match answered.map_err(|failure| problem_of(&failure, service.name))? {
             Upgrade::Switched { response, io, .. } => (response, io),
             Upgrade::Refused(answer) => {
-                return self.pass_on(service, answer, in_flight, incoming, scope).await;
+                return self.pass_on(service, answer, (credential, in_flight), incoming, scope).await;
             }
         };
         strip_answer(response.headers_mut());
@@ -63,7 +64,11 @@ impl Calls {
         tokio::spawn(async move {
             let Some((mut client, read)) = upgraded(upgrade).await else { return };
             let mut target = target;
-            transport.set_lasting();
+            // A stranger's may be ended for room, and is one of so many from there.
+            let _in_flight = connection.is_none().then_some(in_flight);
+            if connection.is_some() {
+                transport.set_lasting();
+            }
             let joined = async {
                 target.write_all(&read).await?;
                 splice(&mut client, &mut target).await
@@ -89,6 +94,6 @@ impl Calls {
 async fn ended_by_us(connection: Option<Connection>) {
     match connection {
         Some(mut connection) => drop(connection.ended().await),
-        None => std::future::pending().await,
+        None => wait(OPEN_LIFE_MAX).await,
     }
 }

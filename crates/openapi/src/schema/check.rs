@@ -137,6 +137,8 @@ impl<'a> Check<'a> {
 
     /// Checks the value by this schema, and notes what is wrong with it.
     pub(crate) fn value(&mut self, schema: Id, value: &Value, place: &Place<'_>) {
+        // What was at an address before may have been another value.
+        self.known.clear();
         let before = self.errors.len();
         let fits = self.at(&[schema], value, place, true);
         // Whatever does not fit is refused, also where no sentence was found for it.
