@@ -1,6 +1,6 @@
 /** What the search of the reference finds. */
 import type { Found } from "../ui/kit";
-import { EVENTS, fieldsOf, OPERATIONS } from "./document";
+import { EVENTS, fieldsOf, OPERATIONS, type Schema } from "./document";
 import { CHANNELS } from "./streams";
 
 export interface Entry extends Found {
@@ -9,13 +9,19 @@ export interface Entry extends Found {
   to: string;
 }
 
+/** The fields of an answer, and those of the records in it. */
+function answerFields(answer: Schema | undefined) {
+  const fields = answer ? fieldsOf(answer) : [];
+  return fields.flatMap((field) => [field, ...fieldsOf(field[1])]);
+}
+
 function fieldEntries(): Entry[] {
   const seen = new Set<string>();
   return OPERATIONS.flatMap((operation) => {
     const named = [
       ...operation.parameters.map(({ name, description, schema }) => [name, description ?? schema.description ?? ""] as const),
       ...Object.entries(operation.body?.schema.properties ?? {}).map(([name, { description }]) => [name, description ?? ""] as const),
-      ...(operation.answer ? fieldsOf(operation.answer).map(([name, { description }]) => [name, description ?? ""] as const) : []),
+      ...answerFields(operation.answer).map(([name, { description }]) => [name, description ?? ""] as const),
     ];
     return named.flatMap(([name, description]) => {
       const id = `${name} ${operation.rpc}`;
