@@ -13,6 +13,7 @@ import { Badge, Empty, ErrorNote, Waiting } from "../ui/kit";
 import { loadChart } from "../ui/lazy-chart";
 import { useQueryParams } from "../ui/url";
 import { useMe, useWorkplace, type Workplace, workplace, WorkplaceProvider } from "./account";
+import { useHeadingFocus } from "./heading-focus";
 import { useHotkeys } from "./hotkeys";
 import { Notices } from "./notices";
 
@@ -168,7 +169,6 @@ function Frame() {
   const [drawer, setDrawer] = useState(false);
   const [palette, setPalette] = useState(false);
   const main = useRef<HTMLElement>(null);
-  const first = useRef(true);
   useHotkeys(visiblePages(place), () => setPalette(true));
 
   const { id } = place.account;
@@ -199,12 +199,10 @@ function Frame() {
     };
   }, []);
 
-  // Whoever came by a link hears where they are.
+  useHeadingFocus(main, pathname);
   useEffect(() => {
     const page = PAGES.find(({ path }) => (path === "/" ? pathname === "/" : pathname.startsWith(path)));
     entitle(page?.title ?? "Console", place.account.name);
-    if (first.current) first.current = false;
-    else main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
   }, [pathname, place.account.name]);
 
   return (

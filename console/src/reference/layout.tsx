@@ -4,6 +4,7 @@ import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { type MouseEvent, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
 import { useMe } from "../app/account";
+import { useHeadingFocus } from "../app/heading-focus";
 import { Notices } from "../app/notices";
 import { session, useSession } from "../auth/session";
 import { config } from "../config";
@@ -197,10 +198,8 @@ export default function ReferenceLayout() {
   const { pathname } = useLocation();
   const [drawer, setDrawer] = useState(false);
   const main = useRef<HTMLElement>(null);
-  const first = useRef(true);
+  useHeadingFocus(main, pathname);
   useEffect(() => {
-    if (first.current) first.current = false;
-    else main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
     // Whoever came by a link sees where in the contents they are.
     document.querySelector(".ref-side [aria-current]")?.scrollIntoView({ block: "nearest" });
   }, [pathname]);

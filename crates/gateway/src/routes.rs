@@ -73,6 +73,10 @@ impl Routes {
     /// Would a service that reads paths otherwise take it for a path of other operations? Some decode before they look, once
     /// or twice, and some do not mind case, blanks, or what stands behind a semicolon.
     pub(crate) fn is_ambiguous(&self, path: &str) -> bool {
+        let may_differ = |byte: u8| matches!(byte, b'%' | b';') || byte.is_ascii_uppercase();
+        if !path.bytes().any(may_differ) {
+            return false;
+        }
         let Ok(sent) = self.0.at(path) else { return false };
         let leads_elsewhere = |other: &str| {
             let other = self.0.at(other).ok().map(|found| std::ptr::from_ref(found.value));

@@ -131,6 +131,15 @@ impl Problem {
             .with(Detail::Field { field, description })
     }
 
+    /// 400 about several fields, each with what is wrong with it; `None` where none is wrong.
+    pub fn fields(faults: impl IntoIterator<Item = (String, String)>) -> Option<Self> {
+        let mut faults = faults.into_iter();
+        let (field, description) = faults.next()?;
+        Some(faults.fold(Self::field(field, description), |problem, (field, description)| {
+            problem.with(Detail::Field { field, description })
+        }))
+    }
+
     /// 404 for one thing.
     pub fn not_found(what: &str, id: impl fmt::Display) -> Self {
         // An id that a caller made up may be long.

@@ -2,7 +2,7 @@
 
 use portico_engine::input::{Element, Verbatim};
 use portico_engine::{Ctx, EVENT_BYTES_MAX, Operation, Publication, Spec};
-use portico_kernel::{AccountId, Detail, Problem, Timestamp};
+use portico_kernel::{AccountId, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -82,18 +82,8 @@ impl SentEvent {
 
 /// 400, naming the fields that do not match the schema.
 fn wrong_data(faults: Vec<Fault>) -> Problem {
-    let mut fields = faults.into_iter().take(limits::FAULTS_MAX).map(|(field, description)| {
-        let field = match field.as_str() {
-            "" => "data".to_owned(),
-            list if list.starts_with('[') => format!("data{list}"),
-            name => format!("data.{name}"),
-        };
-        (field, description)
-    });
-    let first = fields.next().unwrap_or_else(|| ("data".to_owned(), "does not match its schema".to_owned()));
-    fields.fold(Problem::field(first.0, first.1), |problem, (field, description)| {
-        problem.with(Detail::Field { field, description })
-    })
+    let nameless = || Problem::field("data", "does not match its schema");
+    Problem::fields(faults.into_iter().take(limits::FAULTS_MAX)).unwrap_or_else(nameless)
 }
 
 impl Operation for PublishEvents {

@@ -28,7 +28,7 @@ pub struct ServiceDefinition {
     pub events: BTreeMap<String, ServiceEvent>,
 }
 
-/// A field of an event's data, and what is wrong with it. The name is empty where it is the whole.
+/// A field, such as `data.lines[0]`, or `data` for the whole, and what is wrong with it.
 pub type Fault = (String, String);
 
 /// Checks the data of an event.

@@ -14,12 +14,13 @@ use crate::{Answer, TestApp, TestRequest};
 /// A type of events whose data is an object with these fields, all of them texts, and no others.
 fn event(fields: &'static [&'static str]) -> ServiceEvent {
     let check = move |data: &Value| {
-        let object = data.as_object().ok_or_else(|| vec![(String::new(), "must be an object".to_owned())])?;
+        let object =
+            data.as_object().ok_or_else(|| vec![("data".to_owned(), "must be an object".to_owned())])?;
         let missing = fields.iter().filter(|field| !object.get(**field).is_some_and(Value::is_string));
         let unknown = object.keys().filter(|name| !fields.contains(&name.as_str()));
         let faults: Vec<_> = missing
-            .map(|field| ((*field).to_owned(), "must be a string".to_owned()))
-            .chain(unknown.map(|name| (name.clone(), "is not known here".to_owned())))
+            .map(|field| (format!("data.{field}"), "must be a string".to_owned()))
+            .chain(unknown.map(|name| (format!("data.{name}"), "is not known here".to_owned())))
             .collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     };

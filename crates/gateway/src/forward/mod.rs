@@ -27,8 +27,8 @@ use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Body as _;
 use portico_egress::Networks;
-use portico_engine::Admission;
 use portico_engine::input::{Fields, InputError};
+use portico_engine::{Admission, Engine};
 use portico_identity::Identity;
 use portico_kernel::{AccountId, Caller, Code, Problem};
 use portico_metering::Metering;
@@ -124,11 +124,7 @@ struct ForwardedRequest<'a> {
 
 impl Service {
     /// The head of the request for the service: what came with the call, and what it is told of the caller.
-    fn head(
-        &self,
-        engine: &portico_engine::Engine,
-        asked: ForwardedRequest<'_>,
-    ) -> Result<Request<()>, Problem> {
+    fn head(&self, engine: &Engine, asked: ForwardedRequest<'_>) -> Result<Request<()>, Problem> {
         let ForwardedRequest { method, path_and_query, headers, caller, account, plan, request_id } = asked;
         let mut request = Request::new(());
         *request.uri_mut() = path_and_query.parse().map_err(Problem::internal)?;
@@ -147,9 +143,7 @@ impl Service {
         *request.method_mut() = method;
         Ok(request)
     }
-}
 
-impl Service {
     /// Takes out of the headers what no service may see, and says where the call came from.
     fn tell_way(&self, parts: &Parts, headers: &mut HeaderMap) {
         let peer = peer_of(&parts.extensions);
@@ -201,7 +195,7 @@ impl Calls {
                 caller: credential.as_ref().map(|credential| credential.caller().as_ref()),
                 account: admission.account(),
                 plan,
-                request_id: &scope.request_id.clone(),
+                request_id: &scope.request_id,
             },
         )?;
         let caller = (&admission, credential.as_ref(), in_flight);

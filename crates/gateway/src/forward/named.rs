@@ -17,9 +17,8 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{ServiceError, problem_of};
 use super::request::{ForwardedUpload, refused};
-use crate::party::Party;
-
 use super::{ForwardedRequest, Service, for_customers, units_told};
+use crate::party::Party;
 
 /// An operation of a service, as its document describes it.
 pub struct ServiceOperation {

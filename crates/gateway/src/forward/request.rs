@@ -12,7 +12,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use hyper::body::{Body, Frame, SizeHint};
 use portico_engine::input::{Fields, Node, parse_form, too_large};
-use portico_kernel::{Caller, Code, Detail, Problem, Sleep};
+use portico_kernel::{Caller, Code, Problem, Sleep};
 use portico_openapi::{BodyRule, FieldError, dots_fault};
 
 use super::ServiceOperation;
@@ -26,11 +26,8 @@ const CHECKED_BYTES_MAX: u64 = 16 << 20;
 
 /// Fields that are wrong, as a refusal.
 pub(super) fn refused(errors: Vec<FieldError>) -> Problem {
-    let mut errors = errors.into_iter();
-    let Some(first) = errors.next() else { return Problem::internal("a request was refused for nothing") };
-    errors.fold(Problem::field(first.field, first.description), |problem, error| {
-        problem.with(Detail::Field { field: error.field, description: error.description })
-    })
+    let faults = errors.into_iter().map(|error| (error.field, error.description));
+    Problem::fields(faults).unwrap_or_else(|| Problem::internal("a request was refused for nothing"))
 }
 
 impl ServiceOperation {

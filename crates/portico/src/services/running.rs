@@ -8,7 +8,9 @@ use portico_gateway::forward::{CallsInFlight, Service, ServiceList, ServiceOpera
 use portico_identity::Identity;
 use portico_kernel::{intern, intern_all, intern_lists};
 use portico_metering::Metering;
-use portico_openapi::{EventType as DocumentedEvent, Method as DocumentedMethod, Operation, Security};
+use portico_openapi::{
+    EventType as DocumentedEvent, FieldError, Method as DocumentedMethod, Operation, Security,
+};
 use portico_services::table::{ServiceDefinition, ServiceEvent, ServiceTable};
 use portico_upstream::{Target, Timing, Upstream, UpstreamConfig};
 
@@ -105,10 +107,8 @@ pub(crate) fn table(loaded: &[LoadedService]) -> ServiceTable {
         let event = |event: &DocumentedEvent| {
             let (name, event) = (event.name.clone(), event.clone());
             let check = move |data: &Value| {
-                let faults = event.check(data).err().unwrap_or_default();
-                let faults: Vec<_> =
-                    faults.into_iter().map(|fault| (within(&fault.field), fault.description)).collect();
-                if faults.is_empty() { Ok(()) } else { Err(faults) }
+                let fault = |fault: FieldError| (fault.field, fault.description);
+                event.check(data).map_err(|faults| faults.into_iter().map(fault).collect())
             };
             (name, ServiceEvent { check: Box::new(check) })
         };
@@ -121,12 +121,6 @@ pub(crate) fn table(loaded: &[LoadedService]) -> ServiceTable {
         (name, Arc::new(definition))
     };
     ServiceTable { services: loaded.iter().map(definition).collect() }
-}
-
-/// The path of a field within the data, which is empty where it is the whole.
-fn within(field: &str) -> String {
-    let inner = field.strip_prefix("data").unwrap_or(field);
-    inner.strip_prefix('.').unwrap_or(inner).to_owned()
 }
 
 /// What a service brings to the catalog.
