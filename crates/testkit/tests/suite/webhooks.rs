@@ -113,6 +113,7 @@ with_a_receiver! {
     gone_disables_at_once_and_nothing_more_is_sent,
     five_days_of_failures_disable,
     both_secrets_sign_for_a_day_after_a_rotation,
+    a_change_counts_for_the_next_event,
     audit_events_keep_their_order,
     a_delivery_is_sent_again_by_hand,
     attempts_by_hand_are_beside_the_eight_of_the_schedule,
@@ -361,6 +362,22 @@ async fn both_secrets_sign_for_a_day_after_a_rotation(app: TestApp, receiver: Re
         assert!(verifies(&new, &one));
         assert_eq!(verifies(&old, &one), both, "{wait:?}");
         assert_eq!(one.header("webhook-signature").split(' ').count(), if both { 2 } else { 1 });
+    }
+}
+
+async fn a_change_counts_for_the_next_event(app: TestApp, receiver: Receiver) {
+    let (id, _) = endpoint(&app, &receiver, "/0", &["key.created"]).await;
+    for change in 1..=20 {
+        // With this the worker reads the endpoint, and then rests before it reads it again.
+        app.sent().await;
+        let path = format!("/{change}");
+        patch(&app, &id, &json!({ "url": receiver.url(&path) })).await.ok();
+        let rotated = app.post(&format!("{ENDPOINTS}/{id}/rotate"), &json!({})).await.ok();
+        test(&app, &id).await;
+        app.sent().await;
+        let requests = receiver.received(&path);
+        assert_eq!(requests.len(), 1, "{change}");
+        assert!(verifies(&text(&rotated["secret"]), &requests[0]), "{change}");
     }
 }
 

@@ -49,10 +49,10 @@ impl CreatedResources for Webhooks {
                 let tx = ctx.tx().await?;
                 let Some(row) = sql::lock_endpoint(tx, id).await? else { continue };
                 if sql::disable_endpoint(tx, id, row.version, CREATOR_REMOVED).await? {
+                    self.endpoint_changed_after_commit(ctx, account, id);
                     ctx.audit_with("endpoint.disabled", &id, json!({ "reason": CREATOR_REMOVED }))?;
                 }
             }
-            self.refresh_after_commit(ctx, account);
             Ok(())
         })
     }

@@ -227,7 +227,7 @@ impl Operation for DeleteEndpoint {
         let now = ctx.now();
         sql::delete_endpoint(ctx.tx().await?, row.id, now).await?;
         ctx.audit("endpoint.deleted", &row.id)?;
-        webhooks.refresh_after_commit(ctx, row.account_id);
+        webhooks.endpoint_changed_after_commit(ctx, row.account_id, row.id);
         let engine = ctx.engine().clone();
         // Its history may be long, and no call sees it any more. Should this not finish, a job continues.
         ctx.after_commit(Box::new(move || {
@@ -242,5 +242,16 @@ impl Webhooks {
     pub(crate) fn refresh_after_commit(&self, ctx: &mut Ctx, account: AccountId) {
         let sender = self.sender.clone();
         ctx.after_commit(Box::new(move || sender.refresh(account)));
+    }
+
+    /// The same when an endpoint was changed, to which nothing is then sent as it was before.
+    pub(crate) fn endpoint_changed_after_commit(
+        &self,
+        ctx: &mut Ctx,
+        account: AccountId,
+        endpoint: EndpointId,
+    ) {
+        let sender = self.sender.clone();
+        ctx.after_commit(Box::new(move || sender.endpoint_changed(account, endpoint)));
     }
 }

@@ -83,7 +83,7 @@ impl Operation for RotateSecret {
         let until = now + limits::ROTATION_OVERLAP;
         sql::rotate_secret(ctx.tx().await?, row.id, &sealed, now, until).await?;
         ctx.audit("endpoint.secret_rotated", &row.id)?;
-        webhooks.refresh_after_commit(ctx, account);
+        webhooks.endpoint_changed_after_commit(ctx, account, row.id);
         let row = EndpointRow { secret_rotated_at: Some(now), ..row };
         Ok(WithSecret::new(endpoint_record(ctx, row).await?, &key))
     }

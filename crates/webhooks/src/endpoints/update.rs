@@ -83,7 +83,7 @@ impl Operation for UpdateEndpoint {
         }
         sql::update_endpoint(ctx.tx().await?, &row).await?;
         ctx.audit("endpoint.updated", &row.id)?;
-        webhooks.refresh_after_commit(ctx, account);
+        webhooks.endpoint_changed_after_commit(ctx, account, row.id);
         endpoint_record(ctx, row).await
     }
 }

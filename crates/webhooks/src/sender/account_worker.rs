@@ -109,6 +109,12 @@ impl AccountWorker {
             self.recently_stored.push_back(id);
         }
         self.recently_stored.drain(..self.recently_stored.len().saturating_sub(limits::HANDED_OVER_MAX));
+        // Before what was committed: that may have been made after the change.
+        for id in inbox.changed {
+            if let Some(queue) = self.queues.get_mut(&id) {
+                queue.mark_stale();
+            }
+        }
         for delivery in inbox.committed {
             if self.recently_stored.contains(&delivery.id) {
                 continue;
@@ -163,6 +169,7 @@ impl AccountWorker {
         // One that was deleted stays as long as an attempt is in flight to it.
         self.queues.retain(|id, queue| rows.contains_key(id) || queue.in_flight() > 0);
         for (id, queue) in &mut self.queues {
+            queue.mark_fresh();
             match rows.remove(id) {
                 Some(row) if row.version == queue.target.row.version && !overlap_ended(queue, now) => {}
                 Some(row) => {

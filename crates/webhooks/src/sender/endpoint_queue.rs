@@ -42,6 +42,8 @@ struct Queue {
 /// An endpoint, its three queues, and the deliveries in flight to it.
 pub(super) struct EndpointQueue {
     pub(super) target: Arc<Target>,
+    /// Was the endpoint changed since it was read? Nothing is sent to it until it is read again.
+    stale: bool,
     limit: ConcurrencyLimit,
     new: Queue,
     retry: Queue,
@@ -63,6 +65,7 @@ impl EndpointQueue {
         let limit = ConcurrencyLimit::new(target.row.failing_since.is_some());
         Self {
             target,
+            stale: false,
             limit,
             new: Queue::default(),
             retry: Queue::default(),
@@ -192,10 +195,20 @@ impl EndpointQueue {
         has_ordered || !self.new.deliveries.is_empty() || !self.retry.deliveries.is_empty()
     }
 
+    /// Notes that the endpoint was changed.
+    pub(super) fn mark_stale(&mut self) {
+        self.stale = true;
+    }
+
+    /// Notes that the endpoint was read.
+    pub(super) fn mark_fresh(&mut self) {
+        self.stale = false;
+    }
+
     /// Returns whether anything can be sent to it. Nothing is sent unsigned, nor to an endpoint that answered 410, even
     /// before that is stored.
     pub(super) fn is_usable(&self) -> bool {
-        self.target.row.enabled && !self.target.keys.is_empty() && self.gone.is_none()
+        self.target.row.enabled && !self.target.keys.is_empty() && self.gone.is_none() && !self.stale
     }
 
     /// Notes that the receiver answered that delivery with 410.
@@ -404,6 +417,19 @@ mod tests {
         assert_eq!(sent.len(), 30);
         let early = sent[..16].iter().filter(|id| retries.contains(id)).count();
         assert_eq!(early, 2, "one in eight");
+    }
+
+    #[test]
+    fn one_that_was_changed_takes_nothing_until_it_is_read_and_loses_nothing() {
+        let mut queue = queue();
+        queue.hand_over(delivery(1, QueueKind::New, NOW));
+        queue.mark_stale();
+        queue.hand_over(delivery(2, QueueKind::New, NOW));
+        assert_eq!(next(&mut queue), None);
+        assert!(queue.is_busy());
+        queue.mark_fresh();
+        assert_eq!(next(&mut queue), Some(delivery(1, QueueKind::New, NOW).id));
+        assert_eq!(queue.to_read().len(), 1, "the other is read from the database");
     }
 
     #[test]

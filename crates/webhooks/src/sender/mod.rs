@@ -193,6 +193,14 @@ impl Sender {
         }
     }
 
+    /// Does the same when an endpoint of the account was changed.
+    pub(crate) fn endpoint_changed(&self, account: AccountId, endpoint: EndpointId) {
+        match lock(&self.workers).get(&account) {
+            Some(worker) => worker.endpoint_changed(endpoint),
+            None => self.request_worker(account),
+        }
+    }
+
     /// Resolves when the result of an attempt at the delivery is stored, or after a moment.
     pub(crate) fn await_attempt(
         self: &Arc<Self>,

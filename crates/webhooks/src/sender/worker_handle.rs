@@ -1,9 +1,10 @@
 //! The handle by which others talk to an account's worker.
 
+use std::collections::HashSet;
 use std::mem;
 use std::sync::Mutex;
 
-use portico_kernel::{DeliveryId, Timestamp};
+use portico_kernel::{DeliveryId, EndpointId, Timestamp};
 use tokio::sync::Notify;
 
 use super::{PendingDelivery, lock};
@@ -24,6 +25,8 @@ pub(super) struct WorkerInbox {
     pub(super) committed: Vec<PendingDelivery>,
     /// Deliveries whose result is stored, or never will be.
     pub(super) stored: Vec<DeliveryId>,
+    /// Endpoints that were changed.
+    pub(super) changed: HashSet<EndpointId>,
     /// Are the endpoints and the due deliveries to be read again?
     pub(super) refresh: bool,
 }
@@ -76,6 +79,14 @@ impl WorkerHandle {
         self.update(|state| state.inbox.refresh = true);
     }
 
+    /// Tells it that an endpoint was changed: nothing is sent to it as it was before.
+    pub(super) fn endpoint_changed(&self, endpoint: EndpointId) {
+        self.update(|state| {
+            state.inbox.changed.insert(endpoint);
+            state.inbox.refresh = true;
+        });
+    }
+
     /// Tells it that the results of these deliveries are stored.
     pub(super) fn results_stored(&self, deliveries: impl IntoIterator<Item = DeliveryId>, refresh: bool) {
         self.update(|state| {
@@ -107,7 +118,7 @@ impl WorkerHandle {
     /// something has come meanwhile.
     pub(super) fn set_waiting(&self, idle_since: Option<Timestamp>) {
         let mut state = lock(&self.state);
-        let WorkerInbox { committed, stored, refresh } = &state.inbox;
+        let WorkerInbox { committed, stored, refresh, changed: _ } = &state.inbox;
         if committed.is_empty() && stored.is_empty() && !refresh {
             state.waiting = true;
             state.idle_since = state.idle_since.filter(|_| idle_since.is_some()).or(idle_since);
