@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use portico_kernel::Problem;
+use portico_kernel::{Problem, ScopeSet};
 
 use crate::{Entry, EntryPoint, EventType, Method, RegistryError, Scope, Scopes, Spec};
 
@@ -21,6 +21,21 @@ pub struct CatalogPart {
     pub entries: Vec<Arc<Entry>>,
     /// Event types.
     pub events: Vec<EventType>,
+    /// The audience of tokens that are for the service alone.
+    pub audience: Option<ServiceAudience>,
+}
+
+/// What tokens are for that a service checks by itself. They open nothing of the platform.
+#[derive(Debug, Clone)]
+pub struct ServiceAudience {
+    /// The name of the audience, an address.
+    pub name: String,
+    /// The service.
+    pub service: Arc<str>,
+    /// What the service is called.
+    pub title: String,
+    /// The scopes of the service, which such tokens may hold and no others.
+    pub scopes: ScopeSet,
 }
 
 /// Every operation, scope and event type, as it stands at one time.
@@ -33,6 +48,7 @@ pub struct Catalog {
     entries: Vec<Arc<Entry>>,
     names: HashMap<&'static str, Arc<Entry>>,
     events: Vec<EventType>,
+    audiences: Vec<ServiceAudience>,
 }
 
 impl Catalog {
@@ -47,6 +63,7 @@ impl Catalog {
             catalog.service_scopes.extend(part.service_scopes);
             catalog.entries.extend(part.entries);
             catalog.events.extend(part.events);
+            catalog.audiences.extend(part.audience);
         }
         catalog.entries.sort_by_key(|entry| (entry.spec.path, entry.spec.method));
         catalog.events.sort_by_key(|event| event.r#type);
@@ -63,6 +80,7 @@ impl Catalog {
         }
         let mut names = BTreeSet::new();
         let mut routes = BTreeMap::new();
+        let mut shapes: BTreeMap<String, &Spec> = BTreeMap::new();
         let mut tools = BTreeMap::new();
         for entry in &self.entries {
             let spec = entry.spec;
@@ -74,6 +92,14 @@ impl Catalog {
                 let (method, path) = route;
                 let both = format!("{other} and {}", spec.name);
                 return Err(RegistryError(format!("two operations serve {method} {path}: {both}")));
+            }
+            let other = *shapes.entry(shape(spec.path)).or_insert(spec);
+            if other.path != spec.path {
+                let (both, first, second) =
+                    (format!("{} and {}", other.name, spec.name), other.path, spec.path);
+                return Err(RegistryError(format!(
+                    "the paths of {both} differ by the names of variables alone: {first} and {second}"
+                )));
             }
             check_spec(entry, &scopes)?;
             if let Some(tool) = spec.tool
@@ -115,6 +141,16 @@ impl Catalog {
         &self.events
     }
 
+    /// The audience of that name, if it is a service's.
+    pub fn audience(&self, name: &str) -> Option<&ServiceAudience> {
+        self.audiences.iter().find(|audience| audience.name == name)
+    }
+
+    /// The audiences of services.
+    pub fn audiences(&self) -> &[ServiceAudience] {
+        &self.audiences
+    }
+
     /// Refuses a name that is no event type, as the field `field`.
     pub fn check_event_type(&self, field: &str, name: &str) -> Result<(), Problem> {
         if self.events.iter().any(|known| known.r#type == name) {
@@ -130,6 +166,12 @@ impl Catalog {
         }
         Err(Problem::field(field, "is not an operation; `x-platform-rpc` in GET /openapi.json names them"))
     }
+}
+
+/// The path without the names of its variables.
+fn shape(path: &str) -> String {
+    let segments = path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment });
+    segments.collect::<Vec<_>>().join("/")
 }
 
 /// Refuses an operation whose description does not fit together.

@@ -43,7 +43,7 @@ pub use admission::{Admission, EntryPoint, ROLE_REQUIRED};
 pub use answer::{ANSWER_BYTES_MAX, Answer, AnswerKind, Body, ByteSource, BytesAnswer, Done, Output};
 pub use area::{Area, AreaBuilder};
 pub use blobs::blobs_area;
-pub use catalog::{Catalog, CatalogPart};
+pub use catalog::{Catalog, CatalogPart, ServiceAudience};
 pub use ctx::{Ctx, EVENT_BYTES_MAX, LockedAccount, Publication};
 pub use dispatch::{
     Call, CallOptions, OPERATION_TIME_MAX, Reply, cancelled, dispatch, log_failure, timed_out,

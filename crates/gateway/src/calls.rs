@@ -62,7 +62,7 @@ impl Calls {
 
     /// Who sends these headers to the tools of assistants.
     pub(crate) async fn authenticate_assistant(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
-        self.tokens.authenticate_headers(&self.engine, headers).await
+        self.tokens.authenticate_headers(&self.engine, headers).await?.for_tools()
     }
 
     /// Who sends these headers to the API.

@@ -27,7 +27,25 @@ impl Credential {
 
     /// The same, if the token opens the API: one of an assistant opens its tools alone.
     pub(crate) fn for_api(self) -> Result<Self, Problem> {
-        if self.0.verified.audience == Audience::Api { Ok(self) } else { Err(refused()) }
+        self.with_audience(|audience| *audience == Audience::Api)
+    }
+
+    /// The same, if the token opens the tools of assistants; one for the API does.
+    pub(crate) fn for_tools(self) -> Result<Self, Problem> {
+        self.with_audience(|audience| matches!(audience, Audience::Api | Audience::Tools))
+    }
+
+    /// The same, if the token is one to show to this service: for the API, or for the service alone.
+    pub(crate) fn for_service(self, name: &str) -> Result<Self, Problem> {
+        self.with_audience(|audience| match audience {
+            Audience::Api => true,
+            Audience::Service(service) => **service == *name,
+            Audience::Tools => false,
+        })
+    }
+
+    fn with_audience(self, is_right: impl FnOnce(&Audience) -> bool) -> Result<Self, Problem> {
+        if is_right(&self.0.verified.audience) { Ok(self) } else { Err(refused()) }
     }
 
     pub(crate) fn rate_limit_key(&self) -> Option<&Arc<RateLimitKey>> {

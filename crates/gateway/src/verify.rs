@@ -29,7 +29,8 @@ impl Verifier for Tokens {
         Box::pin(async move {
             let watch = Stopwatch::start();
             let credential = self.authenticate(engine, check.token.expose()).await;
-            let credential = match credential.and_then(Credential::for_api).and_then(customer) {
+            let credential = credential.and_then(|credential| credential.for_service(&check.service));
+            let credential = match credential.and_then(customer) {
                 Ok(credential) => credential,
                 Err(problem) => return verdict(Err(problem), None),
             };

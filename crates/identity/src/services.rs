@@ -117,7 +117,7 @@ impl Identity {
         key: &ServiceKeyRow,
         form: &Params,
     ) -> Result<TokenResponse, EndpointError> {
-        if self.named_audience(form)?.is_some_and(|audience| audience != AUDIENCE) {
+        if self.named_audience(engine, form)?.is_some_and(|audience| audience != AUDIENCE) {
             return Err(OAuthError::new("invalid_target", format!("The audience must be {AUDIENCE}.")).into());
         }
         if self.services.scopes(&key.service).is_none() {

@@ -14,12 +14,14 @@ use crate::signing::TOKEN_TYPE;
 use crate::{Identity, limits, sql};
 
 /// What a token opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
     /// The API, and with the scopes for it the tools of assistants.
     Api,
     /// The tools of assistants alone.
     Tools,
+    /// This service alone, which checks tokens by itself.
+    Service(Arc<str>),
 }
 
 /// A token that was verified. [`Identity::is_valid`] must be checked before each use.
@@ -78,8 +80,8 @@ impl Identity {
     /// Checks signature, type, issuer, audience and time, then that the credential behind it is not revoked.
     pub async fn verify(&self, engine: &Engine, token: &str) -> Result<VerifiedToken, Problem> {
         let now = engine.clock.now();
-        let (claims, signing_key) = self.decode(token, now).ok_or_else(refused)?;
-        let audience = if claims.aud == AUDIENCE { Audience::Api } else { Audience::Tools };
+        let (claims, signing_key) = self.decode(engine, token, now).ok_or_else(refused)?;
+        let audience = self.audience_of(engine, &claims).ok_or_else(refused)?;
         let (issued_at, expires_at) = (Timestamp::from_seconds(claims.iat), claims.expires_at());
         let revocable = claims.revocable();
         let is_api_token = claims.sub.parse::<TokenId>().is_ok();
@@ -152,7 +154,7 @@ impl Identity {
     }
 
     /// The claims of a token that is ours, for one of our audiences, and not over; and the key that signed it.
-    pub(crate) fn decode(&self, token: &str, now: Timestamp) -> Option<(Claims, String)> {
+    pub(crate) fn decode(&self, engine: &Engine, token: &str, now: Timestamp) -> Option<(Claims, String)> {
         let header = jsonwebtoken::decode_header(token).ok()?;
         if header.alg != Algorithm::EdDSA || header.typ.as_deref() != Some(TOKEN_TYPE) || has_critical(token)
         {
@@ -162,12 +164,14 @@ impl Identity {
         let signing_key = header.kid?;
         let verifier = keys.verifier(&signing_key)?;
         let mut validation = Validation::new(Algorithm::EdDSA);
-        validation.set_audience(&[AUDIENCE, &self.mcp_audience()]);
+        // Which audiences there are, we know better; see below.
+        validation.validate_aud = false;
         validation.set_issuer(&[&self.issuer]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         // Our own clock decides, below.
         validation.validate_exp = false;
         let claims: Claims = jsonwebtoken::decode(token, &verifier.key, &validation).ok()?.claims;
+        self.audience_of(engine, &claims)?;
         let issued_at = Timestamp::from_seconds(claims.iat);
         let in_time = issued_at <= now + limits::CLOCK_SKEW_MAX && now < claims.expires_at();
         // API tokens live long and are on a list. Every other token is short, and of a key while that one signed: so a
@@ -176,6 +180,19 @@ impl Identity {
         let short = claims.expires_at().since(issued_at) <= limits::ACCESS_TOKEN_LIFE;
         let of_its_time = verifier.superseded_at.is_none_or(|end| issued_at <= end + limits::CLOCK_SKEW_MAX);
         (in_time && (is_api_token || (short && of_its_time))).then_some((claims, signing_key))
+    }
+
+    /// What a token with these claims opens; `None` when it is for nothing that is here.
+    fn audience_of(&self, engine: &Engine, claims: &Claims) -> Option<Audience> {
+        match claims.aud.as_str() {
+            AUDIENCE => Some(Audience::Api),
+            audience if audience == self.mcp_audience() => Some(Audience::Tools),
+            audience => {
+                let catalog = engine.registry.catalog();
+                let service = catalog.audience(audience)?;
+                Some(Audience::Service(service.service.clone()))
+            }
+        }
     }
 
     /// Is the API token on the list of those that were made and not revoked, and does it say what was written down then?

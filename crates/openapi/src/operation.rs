@@ -303,6 +303,7 @@ pub(crate) fn check_path(path: &str, place: &str, findings: &mut Findings) {
         let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let fault = match name {
             Some(name) if name.is_empty() || name.contains(['{', '}']) => Some("a variable has a name"),
+            Some(name) if name.starts_with('*') => Some("a variable stands for one segment"),
             None if segment.is_empty() => Some("two slashes, or one at the end"),
             None if matches!(segment, "." | "..") => Some("dots alone are no segment"),
             None if segment.contains(['{', '}']) => Some("a variable must be a whole segment"),

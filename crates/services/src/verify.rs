@@ -129,6 +129,7 @@ impl Operation for VerifyToken {
         let service = services.calling(ctx.caller())?;
         self.check()?;
         let check = TokenCheck {
+            service: service.name.clone(),
             units: self.units()?,
             name: call_name(&service, self.name.as_deref(), "call")?,
             token: Secret::new(self.token),

@@ -153,6 +153,17 @@ impl Drop for Trial {
 }
 
 impl Ticket {
+    /// Is it the one call that tries a target that was left out?
+    pub(crate) fn is_trial(&self) -> bool {
+        self.trial.is_trial
+    }
+
+    /// Lets another call try the target. What becomes of this one shows nothing any more.
+    pub(crate) fn give_up_trial(&mut self) {
+        self.in_flight.0.breaker().abandoned(now());
+        self.trial.is_trial = false;
+    }
+
     /// The target answered with a whole head the call that began to wait at `begun`.
     pub(crate) fn answered(mut self, status: StatusCode, begun: Instant) -> (InFlight, Waited) {
         let (state, now) = (&self.in_flight.0, now());

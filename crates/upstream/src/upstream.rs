@@ -30,6 +30,10 @@ use crate::{Timing, UpstreamConfig, UpstreamError};
 /// How often a request that nobody has seen is sent anew, each time over another connection.
 const UNSENT_MAX: u32 = 2;
 
+/// So long a call tries a target that was left out while its caller still sends. Then another call may: a caller who sends
+/// slowly, or never ends, does not keep the target out.
+const UPLOAD_TRIAL: Duration = Duration::from_secs(1);
+
 /// A service, as the gateway reaches it.
 pub struct Upstream {
     pub(crate) name: Arc<str>,
@@ -155,7 +159,7 @@ impl Upstream {
     async fn ask_target<B>(
         &self,
         state: &Arc<TargetState>,
-        ticket: Ticket,
+        mut ticket: Ticket,
         call: &mut Call<B>,
         begun: Instant,
     ) -> Result<(Reply, InFlight, Waited), Failure>
@@ -163,7 +167,18 @@ impl Upstream {
         B: Body<Data = Bytes> + Unpin + Send + 'static,
     {
         let name = state.target.name();
-        match self.exchange(state, call).await {
+        let may_be_slow = ticket.is_trial() && !call.body.as_ref().is_some_and(Body::is_end_stream);
+        let mut exchange = pin!(self.exchange(state, call));
+        let in_time = if may_be_slow { timeout(UPLOAD_TRIAL, exchange.as_mut()).await.ok() } else { None };
+        let outcome = if let Some(outcome) = in_time {
+            outcome
+        } else {
+            if may_be_slow {
+                ticket.give_up_trial();
+            }
+            exchange.await
+        };
+        match outcome {
             Ok(reply) => {
                 let (in_flight, waited) = ticket.answered(reply.status(), begun);
                 Ok((reply, in_flight, waited))

@@ -15,6 +15,8 @@ pub trait Progress: Send + Sync {
 
 /// A call that somebody else serves, and for which they were shown this token.
 pub struct TokenCheck {
+    /// The service that asks.
+    pub service: String,
     /// The token.
     pub token: Secret<String>,
     /// The scopes that it must hold.

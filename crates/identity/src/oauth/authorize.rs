@@ -125,8 +125,8 @@ impl Identity {
         if params.text("code_challenge_method") != "S256" || !is_hash {
             return Err(OAuthError::invalid_request("PKCE is needed: code_challenge with the method S256."));
         }
-        let audience = self.audience(client, params)?;
-        let scopes = target::scopes(engine, client, params)?;
+        let audience = self.audience(engine, client, params)?;
+        let scopes = target::scopes(engine, client, params, &audience)?;
         Ok((audience, scopes, challenge.to_owned()))
     }
 

@@ -142,7 +142,7 @@ impl Identity {
         let code = form.required("code")?;
         let verifier = form.required("code_verifier")?;
         let redirect_uri = form.required("redirect_uri")?;
-        let named = self.named_audience(form)?;
+        let named = self.named_audience(engine, form)?;
         let sealed = code.strip_prefix(PREFIX).unwrap_or_default();
         let grant: Option<CodeGrant> = seal(&binding(&client.id, redirect_uri)).open(context, sealed);
         let grant = grant.filter(|grant| proves(verifier, &grant.challenge));

@@ -3,7 +3,7 @@
 use portico_engine::Engine;
 use portico_kernel::{CallerKind, ScopeSet, hex};
 
-use super::target::unknown_scope;
+use super::target::{scopes_for, unknown_scope};
 use super::token::TokenResponse;
 use super::{EndpointError, OAuthError};
 use crate::claims::{AUDIENCE, Claims, Issue};
@@ -19,17 +19,31 @@ impl Identity {
         key: &CredentialRow,
         form: &Params,
     ) -> Result<TokenResponse, EndpointError> {
-        if self.named_audience(form)?.is_some_and(|audience| audience != AUDIENCE) {
-            return Err(OAuthError::new("invalid_target", format!("The audience must be {AUDIENCE}.")).into());
+        let audience = self.named_audience(engine, form)?.unwrap_or_else(|| AUDIENCE.to_owned());
+        if audience == self.mcp_audience() {
+            let message = format!("The audience must be {AUDIENCE}, or that of a service.");
+            return Err(OAuthError::new("invalid_target", message).into());
         }
         let held = engine.registry.catalog().scopes().known(&key.scope_set());
+        let of_audience = scopes_for(engine, &audience, &held);
+        if of_audience.is_empty() && !held.is_empty() {
+            let message = format!("The key holds no scope of {audience}.");
+            return Err(OAuthError::new("invalid_scope", message).into());
+        }
         let scopes = match form.get("scope").filter(|scope| !scope.trim().is_empty()) {
-            None => held,
-            Some(context) => granted(engine, context, &held)?,
+            None => of_audience,
+            Some(asked) => {
+                let asked = granted(engine, asked, &held)?;
+                if !asked.is_within(&of_audience) {
+                    let message = format!("A token for {audience} holds scopes of that service alone.");
+                    return Err(OAuthError::new("invalid_scope", message).into());
+                }
+                asked
+            }
         };
         let now = engine.clock.now();
         let issue = Issue {
-            audience: AUDIENCE.to_owned(),
+            audience,
             subject: key.id.clone(),
             kind: CallerKind::Client,
             at: now,

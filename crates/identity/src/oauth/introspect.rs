@@ -39,7 +39,7 @@ impl Identity {
         client: &AuthenticatedClient,
         token: &str,
     ) -> Result<Option<Value>, EndpointError> {
-        let decoded = self.decode(token, context.now);
+        let decoded = self.decode(context.engine, token, context.now);
         let Some((claims, _)) = decoded.filter(|(claims, _)| self.concerns(client, claims)) else {
             return Ok(None);
         };

@@ -144,7 +144,7 @@ impl Identity {
         }
         self.write_limits.count_refresh(row.id, now).map_err(OAuthError::from)?;
         let scopes = narrowed(form, &row)?;
-        if self.named_audience(form)?.is_some_and(|named| named != row.audience) {
+        if self.named_audience(engine, form)?.is_some_and(|named| named != row.audience) {
             return Err(
                 OAuthError::new("invalid_target", "The refresh token is for another audience.").into()
             );

@@ -27,7 +27,7 @@ impl Identity {
         let token = form.required("token")?;
         if let Some(token) = RefreshToken::parse(token) {
             self.revoke_refresh_token(context, &client, &token).await?;
-        } else if let Some((claims, _)) = self.decode(token, context.now)
+        } else if let Some((claims, _)) = self.decode(context.engine, token, context.now)
             && claims.client_id.as_deref() == Some(&*client.id())
         {
             self.revoke_access_token(context, &client.id(), &claims).await?;

@@ -25,15 +25,21 @@ impl Identity {
     }
 
     /// The audience that the request names, if it names one: `audience`, or `resource` (RFC 8707).
-    pub(crate) fn named_audience(&self, params: &Params) -> Result<Option<String>, OAuthError> {
+    pub(crate) fn named_audience(
+        &self,
+        engine: &Engine,
+        params: &Params,
+    ) -> Result<Option<String>, OAuthError> {
+        let catalog = engine.registry.catalog();
+        let services = catalog.audiences().iter().map(|audience| audience.name.clone());
+        let known: Vec<_> = self.audiences().into_iter().chain(services).collect();
         let unknown = || OAuthError::new("invalid_target", "There is no such audience or resource.");
         let mut named = Vec::new();
         if let Some(audience) = params.get("audience") {
-            let known = [AUDIENCE.to_owned(), self.mcp_audience()];
-            named.push(known.into_iter().find(|known| known == audience).ok_or_else(unknown)?);
+            named.push(known.iter().find(|known| *known == audience).cloned().ok_or_else(unknown)?);
         }
         for resource in params.all("resource") {
-            named.push(self.of_resource(resource).ok_or_else(unknown)?);
+            named.push(self.of_resource(&known, resource).ok_or_else(unknown)?);
         }
         named.dedup();
         match named.len() {
@@ -42,8 +48,13 @@ impl Identity {
         }
     }
 
+    /// The audiences of the platform's own: the API, and the tools of assistants.
+    pub fn audiences(&self) -> Vec<String> {
+        vec![AUDIENCE.to_owned(), self.mcp_audience()]
+    }
+
     /// The audience of a resource. Scheme and host may be in capitals, and a slash may end it.
-    fn of_resource(&self, resource: &str) -> Option<String> {
+    fn of_resource(&self, known: &[String], resource: &str) -> Option<String> {
         let url = Url::parse(resource).ok().filter(|url| url.fragment().is_none())?;
         let is = |known: &str| {
             let known = Url::parse(known).ok();
@@ -51,16 +62,19 @@ impl Identity {
                 known.as_str().trim_end_matches('/') == url.as_str().trim_end_matches('/')
             })
         };
-        if is(&self.mcp_audience()) {
-            return Some(self.mcp_audience());
-        }
-        is(&self.base_url).then(|| AUDIENCE.to_owned())
+        let named = known.iter().find(|audience| is(audience)).cloned();
+        named.or_else(|| is(&self.base_url).then(|| AUDIENCE.to_owned()))
     }
 
     /// The audience for this client. Apps that the operator does not know are for assistants' tools alone.
-    pub(crate) fn audience(&self, client: &Client, params: &Params) -> Result<String, OAuthError> {
+    pub(crate) fn audience(
+        &self,
+        engine: &Engine,
+        client: &Client,
+        params: &Params,
+    ) -> Result<String, OAuthError> {
         let mcp = self.mcp_audience();
-        match (client.origin, self.named_audience(params)?) {
+        match (client.origin, self.named_audience(engine, params)?) {
             (Origin::Registered | Origin::Document, None) => Ok(mcp),
             (Origin::Registered | Origin::Document, Some(named)) if named != mcp => {
                 let message = "An app that registered itself opens the MCP server alone; ask the operator to register it.";
@@ -74,11 +88,20 @@ impl Identity {
     }
 }
 
+/// Those of these scopes that a token for the audience may hold: for a service that checks tokens itself, its own alone.
+pub(crate) fn scopes_for(engine: &Engine, audience: &str, scopes: &ScopeSet) -> ScopeSet {
+    match engine.registry.catalog().audience(audience) {
+        Some(service) => scopes.intersection(&service.scopes),
+        None => scopes.clone(),
+    }
+}
+
 /// The scopes for this client; none for the console, whose person is bound by role.
 pub(crate) fn scopes(
     engine: &Engine,
     client: &Client,
     params: &Params,
+    audience: &str,
 ) -> Result<Option<ScopeSet>, OAuthError> {
     if client.origin == Origin::Console {
         return Ok(None);
@@ -88,10 +111,11 @@ pub(crate) fn scopes(
     engine.registry.catalog().scopes().check(&asked).map_err(|_| unknown_scope())?;
     // The operator said what the app may ask for; anything else is a mistake of the app. An assistant asks for
     // whatever it finds listed, and is told what it gets.
-    if client.origin == Origin::Operator && !asked.is_within(&client.scopes) {
+    let held = scopes_for(engine, audience, &client.scopes);
+    if client.origin == Origin::Operator && !asked.is_within(&held) {
         return Err(OAuthError::new("invalid_scope", "The app may not ask for all of these scopes."));
     }
-    let granted = if asked.is_empty() { client.scopes.clone() } else { asked.intersection(&client.scopes) };
+    let granted = if asked.is_empty() { held } else { asked.intersection(&held) };
     if granted.is_empty() {
         return Err(OAuthError::new("invalid_scope", "The app may not ask for any of these scopes."));
     }

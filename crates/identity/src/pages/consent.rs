@@ -43,6 +43,8 @@ impl PageRequest<'_> {
         let memberships = self.memberships().await?;
         let (client, guard) = (&request.client, self.guard());
         let scopes = request.params.scopes.clone().unwrap_or_default();
+        let catalog = self.context.engine.registry.catalog();
+        let service = catalog.audience(&request.params.audience).map(|audience| audience.title.as_str());
         let host = redirect::shown_host(&request.params.redirect_uri);
         let body = html! {
             p { "Signed in as " (frame::address(&session.person)) ". " a href="/signout" { "Not you?" } }
@@ -56,9 +58,9 @@ impl PageRequest<'_> {
                     }
                 }
             }
-            p { "It will be able to:" }
+            p { @if let Some(service) = service { "In " strong { (service) } ", it" } @else { "It" } " will be able to:" }
             ul.scopes {
-                @for scope in self.context.engine.registry.catalog().scopes().iter().filter(|scope| scopes.contains(scope.name)) {
+                @for scope in catalog.scopes().iter().filter(|scope| scopes.contains(scope.name)) {
                     li { (scope.description) " " span.quiet { (scope.name) } }
                 }
             }

@@ -105,7 +105,8 @@ fn clashes(services: &[LoadedService]) -> Vec<String> {
             let events = of.document.events.iter().map(|event| format!("the event type `{}`", event.name));
             let operations = of.document.operations.iter();
             let routes = operations.map(|one| format!("the route {} {}", one.method.name(), one.path));
-            scopes.chain(events).chain(routes).collect()
+            let audience = of.settings.audience.iter().map(|audience| format!("the audience {audience}"));
+            scopes.chain(events).chain(routes).chain(audience).collect()
         };
         let own = names(service);
         for other in &services[..at] {

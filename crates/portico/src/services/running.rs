@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portico_engine::{Access, CatalogPart, Entry, EventType, Scope, Spec, Tool};
+use portico_engine::{Access, CatalogPart, Entry, EventType, Scope, ServiceAudience, Spec, Tool};
 use portico_gateway::forward::{CallsInFlight, Service, ServiceList, ServiceOperation};
 use portico_identity::Identity;
 use portico_kernel::{intern, intern_all, intern_lists};
@@ -17,7 +17,7 @@ use portico_upstream::{Target, Timing, Upstream, UpstreamConfig};
 use serde_json::Value;
 
 use super::LoadedService;
-use super::settings::{Check, Errors};
+use super::settings::{Check, Errors, ServiceSettings};
 use crate::app::Environment;
 
 /// How long the answer to a call by name may take once it has begun.
@@ -48,7 +48,7 @@ impl RunningServices {
             match service(one, of) {
                 Ok(service) => {
                     let service = Arc::new(service);
-                    parts.push(part(&service, one.settings.timeout));
+                    parts.push(part(&service, &one.settings));
                     services.push(service);
                 }
                 Err(found) => findings.extend(found),
@@ -67,6 +67,10 @@ fn service(loaded: &LoadedService, of: &ServiceParts<'_>) -> Result<Service, Vec
             Ok(target) => targets.push(target),
             Err(error) => findings.push(format!("services.{name}: the target {text:?}: {error}")),
         }
+    }
+    let own = [of.identity.audiences(), vec![of.environment.base_url.clone()]].concat();
+    if let Some(audience) = settings.audience.as_ref().filter(|audience| is_among(audience, &own)) {
+        findings.push(format!("services.{name}: the audience {audience} is the platform's own"));
     }
     if !findings.is_empty() {
         return Err(findings);
@@ -124,14 +128,15 @@ pub(crate) fn table(loaded: &[LoadedService]) -> ServiceTable {
 }
 
 /// What a service brings to the catalog.
-fn part(service: &Arc<Service>, timeout: Duration) -> CatalogPart {
+fn part(service: &Arc<Service>, settings: &ServiceSettings) -> CatalogPart {
     let document = &service.document;
     let scopes = document.scopes.iter();
     let scopes =
         scopes.map(|scope| Scope { name: intern(&scope.name), description: intern(&scope.description) });
     let entries = document.operations.iter().enumerate().map(|(index, operation)| {
         // A call by name ends with its answer, which comes after the head that the service's own time is about.
-        let spec = Spec { time_limit: Some(timeout + ANSWER_TIME), ..spec(service.name, operation) }.intern();
+        let spec = Spec { time_limit: Some(settings.timeout + ANSWER_TIME), ..spec(service.name, operation) }
+            .intern();
         let operation = Arc::new(ServiceOperation { service: service.clone(), index });
         Arc::new(Entry::documented(service.name, spec, operation))
     });
@@ -140,7 +145,19 @@ fn part(service: &Arc<Service>, timeout: Duration) -> CatalogPart {
         service_scopes: Vec::new(),
         entries: entries.collect(),
         events: document.events.iter().map(event_type).collect(),
+        audience: settings.audience.as_ref().map(|audience| ServiceAudience {
+            name: audience.clone(),
+            service: service.name.into(),
+            title: document.title.clone(),
+            scopes: document.scopes.iter().map(|scope| &scope.name).collect(),
+        }),
     }
+}
+
+/// Is the address among these? A slash at the end makes no difference.
+fn is_among(address: &str, those: &[String]) -> bool {
+    let plain = |text: &str| text.trim_end_matches('/').to_owned();
+    those.iter().any(|known| plain(known) == plain(address))
 }
 
 fn spec(service: &str, operation: &Operation) -> Spec {

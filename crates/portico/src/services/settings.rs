@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use url::Url;
 
 use crate::config::ConfigError;
 
@@ -10,6 +11,8 @@ use crate::config::ConfigError;
 pub(crate) const SERVICES_MAX: usize = 32;
 /// How long a name may be.
 const NAME_CHARACTERS_MAX: usize = 32;
+/// How long an audience may be.
+const AUDIENCE_BYTES_MAX: usize = 256;
 /// How long a target may take to begin its answer: usually, and at most.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const TIMEOUT_MAX: Duration = Duration::from_mins(10);
@@ -29,6 +32,7 @@ pub struct ServiceTable {
     body_max: Option<String>,
     check: Option<Check>,
     errors: Option<Errors>,
+    audience: Option<String>,
 }
 
 /// What of a request is checked against the document before it is forwarded.
@@ -64,6 +68,8 @@ pub struct ServiceSettings {
     pub(crate) body_max: u64,
     pub(crate) check: Check,
     pub(crate) errors: Errors,
+    /// What tokens are for that open this service alone, and that it checks by itself.
+    pub(crate) audience: Option<String>,
 }
 
 impl ServiceSettings {
@@ -96,6 +102,12 @@ impl ServiceSettings {
             Some(Some(bytes)) if bytes <= BODY_MAX_MAX => bytes,
             Some(_) => return refuse("body_max must be at most 1 GiB, such as \"2 MiB\"".into()),
         };
+        if table.audience.as_deref().is_some_and(|audience| !is_audience(audience)) {
+            return refuse(format!(
+                "audience must be an address without a fragment, of at most {AUDIENCE_BYTES_MAX} characters, such as \
+                 \"https://api.acme.example\""
+            ));
+        }
         Ok(Self {
             name: name.to_owned(),
             openapi: table.openapi,
@@ -106,8 +118,15 @@ impl ServiceSettings {
             body_max,
             check: table.check.unwrap_or(Check::Requests),
             errors: table.errors.unwrap_or(Errors::Envelope),
+            audience: table.audience,
         })
     }
+}
+
+/// An audience is what apps name as the resource of a token (RFC 8707).
+fn is_audience(text: &str) -> bool {
+    let address = Url::parse(text).ok().filter(|url| url.has_host() && url.fragment().is_none());
+    text.len() <= AUDIENCE_BYTES_MAX && address.is_some()
 }
 
 /// A number and its unit, with or without a space between them.
@@ -177,6 +196,10 @@ mod tests {
             ("body_max = \"18446744073709551615 GiB\"", false),
             ("health = \"healthz\"", false),
             ("check = \"some\"", false),
+            ("audience = \"https://api.acme.example\"", true),
+            ("audience = \"acme\"", false),
+            ("audience = \"https://api.acme.example/#top\"", false),
+            ("audience = \"\"", false),
             ("unknown = 1", false),
         ] {
             assert_eq!(read("invoices", &format!("{targets}{line}")).is_ok(), fits, "{line}");

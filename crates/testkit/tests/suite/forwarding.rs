@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use portico::services::LoadedService;
 use portico_kernel::{Code, ScopeSet};
@@ -20,6 +20,7 @@ on_both_databases!(
     a_call_by_name_is_a_request,
     services_are_read_anew_while_calls_run,
     what_a_document_must_not_change_is_refused,
+    a_token_for_a_services_audience_opens_that_service_alone,
 );
 
 /// The document of a service of invoices.
@@ -337,4 +338,53 @@ async fn what_a_document_must_not_change_is_refused(app: TestApp) {
     serve(&app, loaded(&receiver, &gone, "")).await;
     let service = loaded(&receiver, &changed, "");
     app.app.set_services(&[service], Some(&app.gateway)).await.unwrap_err();
+}
+
+const AUDIENCE: &str = "https://api.acme.example";
+
+async fn a_token_for_a_services_audience_opens_that_service_alone(app: TestApp) {
+    let receiver = Receiver::start().await;
+    serve(&app, loaded(&receiver, &document(), &format!("audience = \"{AUDIENCE}\""))).await;
+    let key = app.new_key(app.account, app.all_scopes()).await;
+    let exchange = |form: &str| {
+        let text = |name: &str| key[name].as_str().unwrap().to_owned();
+        let basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
+        let sent =
+            TestRequest::new("POST", "/oauth2/token").header("authorization", &format!("Basic {basic}"));
+        app.send_auth(sent.form(&format!("grant_type=client_credentials&{form}")))
+    };
+    let granted = exchange(&format!("resource={AUDIENCE}/")).await.json();
+    assert_eq!(granted["scope"], "invoices:admin invoices:read invoices:write");
+    let token = granted["access_token"].as_str().unwrap().to_owned();
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&claims).unwrap()["aud"], AUDIENCE);
+    // Nothing of the platform, not even the service's own routes there.
+    for path in ["/v1/me", "/v1/invoices/in_1", "/mcp"] {
+        app.send(get(path, &token)).await.refused(Code::Unauthenticated);
+    }
+    assert!(receiver.received("/v1/invoices/in_1").is_empty());
+    let narrow = exchange(&format!("audience={AUDIENCE}&scope=invoices:read")).await.json();
+    assert_eq!(narrow["scope"], "invoices:read");
+    for (form, error) in [
+        (format!("audience={AUDIENCE}&scope=identity:read"), "invalid_scope"),
+        ("audience=https://api.other.example".to_owned(), "invalid_target"),
+        (format!("audience=platform-api&resource={AUDIENCE}"), "invalid_target"),
+    ] {
+        assert_eq!(exchange(&form).await.json()["error"], error, "{form}");
+    }
+    // The service may have it verified, and looks it up with its credential.
+    let credential = app.service_credential("invoices").await;
+    let service = app.exchange_service(&credential, "").await.ok();
+    let question = json!({ "token": token, "scopes": ["invoices:read"] });
+    let sent = TestRequest::new("POST", "/v1/services/verify").json(&question);
+    let verdict = app.send(sent.bearer(service["access_token"].as_str().unwrap())).await.ok();
+    assert_eq!((&verdict["valid"], &verdict["account_id"]), (&json!(true), &json!(app.account.to_string())));
+    let text = |name: &str| credential[name].as_str().unwrap().to_owned();
+    let basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
+    let sent =
+        TestRequest::new("POST", "/oauth2/introspect").header("authorization", &format!("Basic {basic}"));
+    assert_eq!(app.send_auth(sent.form(&format!("token={token}"))).await.json()["active"], true);
+    // A service that is not configured any more has no tokens.
+    serve(&app, loaded(&receiver, &document(), "")).await;
+    assert_eq!(exchange(&format!("audience={AUDIENCE}")).await.json()["error"], "invalid_target");
 }

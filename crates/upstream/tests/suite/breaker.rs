@@ -137,3 +137,37 @@ async fn a_request_that_breaks_off_says_nothing_about_the_target() {
     assert_eq!(counted(&upstream), ([0; 6], 0));
     assert!(upstream.send(get()).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_caller_who_sends_slowly_does_not_keep_a_target_out() {
+    let fake = Fake::start(|mut stream, at| async move {
+        while read_request(&mut stream).await.is_some() && at >= 5 {
+            stream.write_all(GOOD).await.unwrap();
+        }
+    })
+    .await;
+    let upstream = with_pause(&fake, SHORT);
+    for _ in 0..5 {
+        upstream.send(post("a")).await.unwrap_err();
+    }
+    // The first call that may try the target never sends its body.
+    let trying = upstream.clone();
+    let mut calls = JoinSet::new();
+    let (sender, mut polled) = mpsc::unbounded_channel();
+    calls.spawn(async move {
+        loop {
+            let sender = sender.clone();
+            let never = futures_util::stream::poll_fn(move |_| {
+                let _ = sender.send(());
+                std::task::Poll::<Option<Result<_, &str>>>::Pending
+            });
+            let request = http::Request::post("/").body(http_body_util::StreamBody::new(never)).unwrap();
+            if let Err(Failure::NoTarget { wait }) = trying.send(request).await {
+                let _ = timeout(wait, std::future::pending::<()>()).await;
+            }
+        }
+    });
+    polled.recv().await.unwrap();
+    let answer = timeout(SOON, until_tried(&upstream)).await.unwrap().unwrap();
+    assert_eq!(whole(answer).await.unwrap(), "good");
+}
