@@ -12,6 +12,7 @@ mod problem;
 use bytes::Bytes;
 use portico_engine::{Access, Catalog, Entry};
 use portico_kernel::{Problem, ScopeSet};
+use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
@@ -43,8 +44,10 @@ pub(crate) fn object(schema: Schema) -> Map<String, Value> {
     }
 }
 
-/// How many documents are remembered.
+/// About how many documents are remembered,
 const DOCUMENTS_MAX: usize = 256;
+/// and how many bytes of them: a company's own services may make each of them large.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// What a document is narrowed to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -90,12 +93,25 @@ impl Cut {
 pub(crate) struct Documents {
     base_url: String,
     /// By the generation of the catalog too.
-    made: Cache<(u64, Cut), Bytes>,
+    made: Cache<(u64, Cut), Bytes, ByLength>,
+}
+
+/// Weighs a document by its length.
+#[derive(Clone)]
+struct ByLength;
+
+impl Weighter<(u64, Cut), Bytes> for ByLength {
+    fn weight(&self, _: &(u64, Cut), document: &Bytes) -> u64 {
+        document.len() as u64
+    }
 }
 
 impl Documents {
     pub(crate) fn new(base_url: &str) -> Self {
-        Self { base_url: base_url.to_owned(), made: Cache::new(DOCUMENTS_MAX) }
+        Self {
+            base_url: base_url.to_owned(),
+            made: Cache::with_weighter(DOCUMENTS_MAX, DOCUMENT_BYTES_MAX, ByLength),
+        }
     }
 
     pub(crate) fn get(&self, catalog: &Catalog, cut: Cut) -> Result<Bytes, Problem> {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use http::HeaderMap;
 use portico_egress::{Limits, Post};
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
-use portico_kernel::{AccountId, Category, Int64, Problem, seconds};
+use portico_kernel::{AccountId, Category, Problem, seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Lab;
-use super::sql::{self, ThingRow};
+use super::sql::{self, NewThing};
 
 /// The header by which the shop knows an order that it was sent before.
 pub const ORDER_ID: &str = "x-order-id";
@@ -68,10 +68,9 @@ async fn reserve(lab: &Lab, ctx: &mut Ctx, account: AccountId) -> Result<String,
     lab.ran();
     let (now, id) = (ctx.now(), portico_kernel::hex(&ctx.engine().entropy.bytes::<8>()));
     let tx = ctx.tx().await?;
-    let number = sql::next_number(tx, account).await?;
     let (name, color) = ("reserved".to_owned(), String::new());
-    let row = ThingRow { number, id, name, size: Int64(0).0, color, created_at: now };
-    sql::insert_thing(tx, account, &row).await?;
+    let new = NewThing { id, name, size: 0, color, created_at: now };
+    let row = sql::insert_thing(tx, account, new).await?;
     ctx.audit("lab.thing.reserved", &row.id)?;
     Ok(row.id)
 }

@@ -19,6 +19,15 @@ pub(crate) struct ThingRow {
     pub(crate) created_at: Timestamp,
 }
 
+/// A thing that is to be kept. The database numbers it.
+pub(crate) struct NewThing {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) size: i64,
+    pub(crate) color: String,
+    pub(crate) created_at: Timestamp,
+}
+
 from_row!(ThingRow { number, id, name, size, color, created_at });
 
 /// Makes the lab's tables; they are no migration, because the platform has no lab.
@@ -55,23 +64,26 @@ pub(crate) async fn note_work(tx: &mut Tx, id: &str, attempt: i64) -> Result<(),
     tx.run("insert into lab_work (id, attempt) values ($1, $2)", args![id.to_owned(), attempt]).await
 }
 
-pub(crate) async fn next_number(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
-    tx.value(
+/// Keeps a thing under the account's next number. That one is read where the thing is inserted, so that nothing is waited
+/// for while other writers of the account wait for this one.
+pub(crate) async fn insert_thing(
+    tx: &mut Tx,
+    account: AccountId,
+    new: NewThing,
+) -> Result<ThingRow, StoreError> {
+    tx.run(
         "insert into lab_numbers (account_id, last) values ($1, 1) \
-             on conflict (account_id) do update set last = lab_numbers.last + 1 returning last as value",
+             on conflict (account_id) do update set last = lab_numbers.last + 1",
         args![account],
     )
-    .await
-}
-
-pub(crate) async fn insert_thing(tx: &mut Tx, account: AccountId, row: &ThingRow) -> Result<(), StoreError> {
-    tx.execute(
+    .await?;
+    tx.one(
         "insert into lab_things (account_id, number, id, name, size, color, created_at) \
-         values ($1, $2, $3, $4, $5, $6, $7)",
-        args![account, row.number, row.id, row.name, row.size, row.color, row.created_at],
+         values ($1, (select last from lab_numbers where account_id = $1), $2, $3, $4, $5, $6) \
+         returning number, id, name, size, color, created_at",
+        args![account, new.id, new.name, new.size, new.color, new.created_at],
     )
     .await
-    .map(drop)
 }
 
 pub(crate) async fn thing(tx: &mut Tx, account: AccountId, id: &str) -> Result<Option<ThingRow>, StoreError> {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Lab;
-use super::sql::{self, ThingRow};
+use super::sql::{self, NewThing, ThingRow};
 
 /// Make a thing. Its name can ask for trouble: `panic`, `wait`, `wait late`, `steps`, `refuse`,
 /// `unavailable` and `fail late`.
@@ -184,11 +184,10 @@ impl Operation for CreateThing {
         let now = ctx.now();
         let made = portico_kernel::hex(&ctx.engine().entropy.bytes::<8>());
         let tx = ctx.tx().await?;
-        let number = sql::next_number(tx, account).await?;
         let color = self.look.color.map(Color::name).unwrap_or_default().to_owned();
         let id = self.id.unwrap_or(made);
-        let row = ThingRow { number, id, name: self.name.0, size: self.size.0, color, created_at: now };
-        sql::insert_thing(tx, account, &row)
+        let new = NewThing { id, name: self.name.0, size: self.size.0, color, created_at: now };
+        let row = sql::insert_thing(tx, account, new)
             .await
             .on_conflict(|| Problem::new(Code::AlreadyExists, "A thing of this id exists already."))?;
         ctx.audit("lab.thing.created", &row.id)?;
