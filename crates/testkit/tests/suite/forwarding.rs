@@ -359,9 +359,14 @@ async fn a_token_for_a_services_audience_opens_that_service_alone(app: TestApp) 
     let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&claims).unwrap()["aud"], AUDIENCE);
     // Nothing of the platform, not even the service's own routes there.
-    for path in ["/v1/me", "/v1/invoices/in_1", "/mcp"] {
+    for path in ["/v1/me", "/v1/invoices/in_1"] {
         app.send(get(path, &token)).await.refused(Code::Unauthenticated);
     }
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let tools = TestRequest::new("POST", "/mcp").bearer(&token).json(&ping);
+    app.send(tools.header("accept", "application/json, text/event-stream"))
+        .await
+        .refused(Code::Unauthenticated);
     assert!(receiver.received("/v1/invoices/in_1").is_empty());
     let narrow = exchange(&format!("audience={AUDIENCE}&scope=invoices:read")).await.json();
     assert_eq!(narrow["scope"], "invoices:read");

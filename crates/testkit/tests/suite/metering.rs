@@ -531,5 +531,7 @@ async fn call_second(first: &TestApp, second: &TestApp) -> Answer {
             answer = &mut answering => return answer,
             () = first.advance(Duration::from_millis(100)) => {}
         }
+        // However long the call takes, the second server hears what was revoked.
+        second.app.identity.revocations.refresh(&second.app.engine).await.unwrap();
     }
 }
