@@ -106,10 +106,10 @@ impl Grouping<'_, '_, '_> {
             asks: self.parts[member.part].asks,
         };
         let starts: Vec<_> = members.iter().map(start).collect();
-        if let Some(together) = self.adding(members)? {
-            let pointers: BTreeSet<_> = together.into_iter().collect();
+        let together = self.adding(members)?;
+        if !together.is_empty() {
             let group: BTreeSet<_> =
-                starts.iter().filter(|start| pointers.contains(&start.pointer)).cloned().collect();
+                starts.iter().filter(|start| together.contains(&start.pointer)).cloned().collect();
             groups.insert(group);
             return Some(());
         }
@@ -117,11 +117,10 @@ impl Grouping<'_, '_, '_> {
         Some(())
     }
 
-    /// Those that describe what is held, where two of them do so together and each otherwise.
-    #[expect(clippy::option_option, reason = "the outer one is whether it could be found out")]
-    fn adding(&mut self, members: &[&Inner<'_>]) -> Option<Option<Vec<String>>> {
+    /// Those that describe what is held, where two of them do so together; otherwise none.
+    fn adding(&mut self, members: &[&Inner<'_>]) -> Option<BTreeSet<String>> {
         if members.len() < 2 {
-            return Some(None);
+            return Some(BTreeSet::new());
         }
         let mut telling = Vec::new();
         for member in members {
@@ -131,17 +130,17 @@ impl Grouping<'_, '_, '_> {
         }
         let pointers = || telling.iter().map(|member| member.pointer.clone()).collect();
         if telling.len() > COMPARED_MAX {
-            return Some(Some(pointers()));
+            return Some(pointers());
         }
         for (at, one) in telling.iter().enumerate() {
             for other in &telling[at + 1..] {
                 self.finder.step(1)?;
                 if self.meet(one, other) && !self.are_same(&one.pointer, &other.pointer) {
-                    return Some(Some(pointers()));
+                    return Some(pointers());
                 }
             }
         }
-        Some(None)
+        Some(BTreeSet::new())
     }
 
     /// Does a schema about the value at this place say what it holds?

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use super::says::{self, Says};
 use crate::pointer;
 
 /// How many schemas are looked at in a whole document: some tenths of a second of work.
@@ -68,12 +69,20 @@ impl<'a> Finder<'a> {
         Some(())
     }
 
+    /// The answer to a question about schemas; `None` when that is too much work.
+    pub(super) fn ask(&mut self, question: impl FnOnce(&mut Says<'a>) -> bool) -> Option<bool> {
+        let mut says = Says::new(self.document);
+        let answer = question(&mut says);
+        self.step(says.looks)?;
+        Some(answer)
+    }
+
     /// The place itself, and the places that bare references lead to from there.
     pub(super) fn chain(&self, place: &str) -> Vec<String> {
         let mut chain = vec![place.to_owned()];
         for _ in 0..REFERENCES_MAX {
             let schema = chain.last().and_then(|last| self.document.pointer(last)).and_then(Value::as_object);
-            let bare = schema.filter(|schema| super::says::holds_only(schema, &["$ref"]));
+            let bare = schema.filter(|schema| says::holds_only(schema, &["$ref"]));
             let target = bare.and_then(|bare| pointer::of_reference(bare.get("$ref")?.as_str()?));
             match target.filter(|target| self.document.pointer(target).is_some()) {
                 Some(target) => chain.push(target),

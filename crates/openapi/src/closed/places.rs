@@ -65,8 +65,11 @@ impl Places {
             ends.insert(Start { pointer: end, asks: start.asks });
         }
         let only = starts.first().zip(ends.first()).filter(|_| starts.len() == 1);
-        if let Some(forms) = only.and_then(|(_, end)| forms(finder.document, &end.pointer)) {
-            return Some(forms);
+        if let Some((_, end)) = only {
+            let forms = forms(finder, &end.pointer)?;
+            if !forms.is_empty() {
+                return Some(forms);
+            }
         }
         let parts = finder.parts(&ends)?;
         let is_end = |place: &String| ends.iter().any(|end| end.pointer == *place);
@@ -78,8 +81,8 @@ impl Places {
         }
         if let Some((start, end)) = only {
             let has_heirs = parts.iter().any(|part| !finder.heirs(part).is_empty());
-            let schema = finder.document.pointer(&end.pointer);
-            let closes = !has_heirs && schema.is_some_and(|schema| says::closes(finder.document, schema));
+            let schema = finder.document.pointer(&end.pointer).unwrap_or(&Value::Null);
+            let closes = !has_heirs && finder.ask(|says| says.closes(schema))?;
             self.alone.insert(start.pointer.clone(), Place { end: end.pointer.clone(), closes });
         }
         grouping::held(finder, &parts)
@@ -102,13 +105,19 @@ impl Places {
 }
 
 /// The forms of a value that is a choice and nothing else, where each can be closed by itself: it has exactly one of
-/// them, or only one of them is an object.
-fn forms(document: &Value, place: &str) -> Option<BTreeSet<BTreeSet<Start>>> {
-    let schema = document.pointer(place)?.as_object()?;
-    let (keyword, choices) = says::choice_alone(schema)?;
-    let objects = choices.iter().filter(|choice| says::takes_objects(document, choice)).count();
-    if keyword == "anyOf" && objects > 1 && !schema.contains_key("discriminator") {
-        return None;
+/// them, or only one of them is an object. There are none of any other value.
+fn forms(finder: &mut Finder<'_>, place: &str) -> Option<BTreeSet<BTreeSet<Start>>> {
+    let schema = finder.document.pointer(place).and_then(Value::as_object);
+    let choice = schema.and_then(|schema| Some((schema, says::choice_alone(schema)?)));
+    let Some((schema, (keyword, choices))) = choice else { return Some(BTreeSet::new()) };
+    if keyword == "anyOf" && !schema.contains_key("discriminator") {
+        let mut objects = 0;
+        for choice in choices {
+            objects += usize::from(finder.ask(|says| says.takes_objects(choice))?);
+        }
+        if objects > 1 {
+            return Some(BTreeSet::new());
+        }
     }
     let choice = pointer::join(place, keyword);
     let start = |number: usize| Start { pointer: format!("{choice}/{number}"), asks: false };

@@ -41,29 +41,32 @@ pub(super) fn choice_alone(schema: &Map<String, Value>) -> Option<(&'static str,
     })
 }
 
-/// Does the check refuse fields of each object that the schema takes, unless one of its parts knows them?
-pub(super) fn closes(document: &Value, schema: &Value) -> bool {
-    let mut says = Says { document, looks: LOOKS_MAX };
-    let closes = says.takes_objects(schema, 0) && says.names(schema, 0) && !says.takes_others(schema, 0);
-    closes && says.looks > 0
-}
-
-/// May a value that fits the schema be an object?
-pub(super) fn takes_objects(document: &Value, schema: &Value) -> bool {
-    Says { document, looks: LOOKS_MAX }.takes_objects(schema, 0)
-}
-
-/// One question, with how much may still be looked at.
-struct Says<'a> {
+/// One question, with how much was looked at for it.
+pub(super) struct Says<'a> {
     document: &'a Value,
-    looks: usize,
+    pub(super) looks: usize,
 }
 
 impl<'a> Says<'a> {
+    pub(super) fn new(document: &'a Value) -> Self {
+        Self { document, looks: 0 }
+    }
+
+    /// Does the check refuse fields of each object that the schema takes, unless one of its parts knows them?
+    pub(super) fn closes(&mut self, schema: &'a Value) -> bool {
+        let closes = self.is_object(schema, 0) && self.names(schema, 0) && !self.takes_others(schema, 0);
+        closes && self.looks < LOOKS_MAX
+    }
+
+    /// May a value that fits the schema be an object?
+    pub(super) fn takes_objects(&mut self, schema: &'a Value) -> bool {
+        self.is_object(schema, 0)
+    }
+
     /// Is there nothing left to look at?
     fn ends(&mut self, depth: usize) -> bool {
-        self.looks = self.looks.saturating_sub(1);
-        self.looks == 0 || depth > DEPTH_MAX
+        self.looks += 1;
+        self.looks >= LOOKS_MAX || depth > DEPTH_MAX
     }
 
     /// What holds whenever the schema holds: what it refers to, and the parts of `allOf`.
@@ -75,10 +78,10 @@ impl<'a> Says<'a> {
     /// The choices of a keyword that an object may fit.
     fn choices(&mut self, schema: &'a Value, keyword: &str, depth: usize) -> Vec<&'a Value> {
         let choices = list(schema, keyword).into_iter().flatten();
-        choices.filter(|choice| self.takes_objects(choice, depth + 1)).collect()
+        choices.filter(|choice| self.is_object(choice, depth + 1)).collect()
     }
 
-    fn takes_objects(&mut self, schema: &'a Value, depth: usize) -> bool {
+    fn is_object(&mut self, schema: &'a Value, depth: usize) -> bool {
         if self.ends(depth) || *schema == Value::Bool(false) {
             return false;
         }
@@ -94,7 +97,7 @@ impl<'a> Says<'a> {
         };
         by_type
             && by_value
-            && self.always(schema).into_iter().all(|part| self.takes_objects(part, depth + 1))
+            && self.always(schema).into_iter().all(|part| self.is_object(part, depth + 1))
             && by_choice(self, "anyOf")
             && by_choice(self, "oneOf")
     }

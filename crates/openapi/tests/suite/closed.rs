@@ -288,6 +288,18 @@ fn a_discriminator_that_means_the_heirs_leaves_its_schema_open() {
     assert_eq!(body(&published)["properties"]["pet"], reference("Pet"));
 }
 
+/// Compositions of compositions: whoever looks through all of them looks without end.
+#[test]
+fn what_takes_too_long_to_find_out_is_published_as_it_is() {
+    let mut schemas = json!({ "Level0": object(&json!({ "a": {} })) });
+    for level in 1..8 {
+        schemas[format!("Level{level}")] =
+            json!({ "allOf": vec![reference(&format!("Level{}", level - 1)); 12] });
+    }
+    let published = merged(&posting(&reference("Level7"), &schemas));
+    assert_eq!(published["components"]["schemas"], schemas);
+}
+
 /// The published schema of the body, as one that stands by itself.
 pub(crate) fn published(things: &Document, checks_requests: bool) -> Value {
     let merged = merged_as(things, checks_requests, &|_| true);
