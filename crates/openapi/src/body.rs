@@ -48,6 +48,11 @@ fn is_json(essence: &str) -> bool {
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
+/// Are bodies of this type checked, as the document names it?
+pub(crate) fn is_checked(media_type: &str) -> bool {
+    is_json(&essence(media_type))
+}
+
 impl RequestBody {
     /// Reads the body of an operation; `place` is where it stands.
     pub(crate) fn read(

@@ -1,10 +1,11 @@
 //! A whole document.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use crate::closed;
 use crate::event::{self, EventType};
 use crate::extensions;
 use crate::finding::{Finding, Findings, shown};
@@ -43,6 +44,8 @@ pub struct Document {
     pub events: Vec<EventType>,
     /// The document itself, as one of OpenAPI 3.1.
     pub(crate) source: Arc<Value>,
+    /// The same with its requests closed, once somebody has asked for it.
+    closed: OnceLock<Arc<Value>>,
 }
 
 impl Document {
@@ -55,6 +58,15 @@ impl Document {
             Some(document) => Ok(document),
             None => Err(findings.into_vec()),
         }
+    }
+
+    /// The document as callers are to see it: where requests are checked, they are closed.
+    pub(crate) fn published(&self, checks_requests: bool) -> &Value {
+        if !checks_requests {
+            return &self.source;
+        }
+        self.closed
+            .get_or_init(|| closed::closed(&self.source).map_or_else(|| Arc::clone(&self.source), Arc::new))
     }
 
     /// The operation of this `operationId`.
@@ -98,7 +110,16 @@ fn read(text: &[u8], findings: &mut Findings) -> Option<Document> {
         findings.add("/info/title", "The document has no title; it is what the service is called.");
     }
     let (description, version) = (info(&source, "description"), info(&source, "version"));
-    Some(Document { title, description, version, operations, scopes, events, source })
+    Some(Document {
+        title,
+        description,
+        version,
+        operations,
+        scopes,
+        events,
+        source,
+        closed: OnceLock::new(),
+    })
 }
 
 /// Is it a document of a known version? One of 3.0 becomes one of 3.1.

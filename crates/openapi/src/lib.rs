@@ -8,6 +8,7 @@
 
 mod body;
 mod bundle;
+mod closed;
 mod diff;
 mod document;
 mod event;

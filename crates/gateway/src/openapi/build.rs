@@ -90,8 +90,10 @@ fn add_services(document: &mut Value, catalog: &Catalog, cut: &Cut) {
             entry.is_some_and(|entry| cut.holds(entry))
         };
         let errors = if service.wraps_errors { Errors::Envelope } else { Errors::Pass };
-        service.document.merge_into(document, &Mount { service: name, errors, taken: &taken, keeps: &keeps });
-        taken.extend(service.document.schema_names().map(str::to_owned));
+        let checks_requests = service.checks_requests;
+        let mount = Mount { service: name, errors, checks_requests, taken: &taken, keeps: &keeps };
+        service.document.merge_into(document, &mount);
+        taken.extend(service.document.schema_names(checks_requests).map(str::to_owned));
     }
 }
 

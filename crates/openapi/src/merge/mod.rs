@@ -27,6 +27,8 @@ pub struct Mount<'a> {
     pub service: &'a str,
     /// What becomes of its errors.
     pub errors: Errors,
+    /// Are requests checked before they reach the service? Then the bodies that callers are told of are closed.
+    pub checks_requests: bool,
     /// Names of schemas that the platform or another service uses, in whichever cut: a schema of such a name gets the
     /// name of the service in front, in every cut alike.
     pub taken: &'a BTreeSet<String>,
@@ -82,9 +84,9 @@ impl Names for Schemas<'_> {
 }
 
 impl Document {
-    /// The names of the schemas in the document's components.
-    pub fn schema_names(&self) -> impl Iterator<Item = &str> {
-        self.source
+    /// The names of the schemas in the document's components, those included that are made where requests are checked.
+    pub fn schema_names(&self, checks_requests: bool) -> impl Iterator<Item = &str> {
+        self.published(checks_requests)
             .pointer(SCHEMAS)
             .and_then(Value::as_object)
             .into_iter()
@@ -96,15 +98,17 @@ impl Document {
     /// where it is and who may call it is replaced by the platform's own words, and what it says to Portico alone is
     /// left out; so are links and callbacks, which are about other addresses.
     pub fn merge_into(&self, platform: &mut Value, mount: &Mount<'_>) {
+        let source = self.published(mount.checks_requests);
+        let names = self.schema_names(mount.checks_requests);
         let own: BTreeSet<String> =
-            self.schema_names().filter(|name| !mount.taken.contains(*name)).map(str::to_owned).collect();
+            names.filter(|name| !mount.taken.contains(*name)).map(str::to_owned).collect();
         let mut schemas =
             Schemas { mount, names: BTreeMap::new(), used: BTreeSet::new(), waiting: Vec::new() };
         // Names are given in one order, whatever the cut holds: the own names first, then those that are made.
         for name in own {
             schemas.name(&pointer::join(SCHEMAS, &name));
         }
-        for target in self.schema_targets() {
+        for target in schema_targets(source) {
             schemas.reference(&target);
         }
         schemas.waiting.clear();
@@ -112,7 +116,7 @@ impl Document {
         let tags = self.tags(platform, mount.service);
         let mut used_tags = BTreeSet::new();
         for operation in self.operations.iter().filter(|operation| (mount.keeps)(operation)) {
-            let described = self.describe(operation, mount, &tags, &mut schemas);
+            let described = describe(source, operation, mount, &tags, &mut schemas);
             needed.note(&described);
             for tag in described["tags"].as_array().into_iter().flatten().filter_map(Value::as_str) {
                 used_tags.insert(tag.to_owned());
@@ -121,83 +125,7 @@ impl Document {
             path[operation.method.name().to_lowercase()] = described;
         }
         self.add_tags(platform, mount.service, &tags, &used_tags);
-        self.add_schemas(platform, &mut schemas, needed);
-    }
-
-    /// Every place that a schema is referred to at.
-    fn schema_targets(&self) -> BTreeSet<String> {
-        let mut targets = BTreeSet::new();
-        model::walk(&self.source, Kind::Document, &mut String::new(), &mut |kind, _, value| {
-            if kind == Kind::Schema {
-                targets.extend(pointer::target(&self.source, value).map(|(target, _)| target));
-            }
-            true
-        });
-        targets
-    }
-
-    /// Adds the schemas that are needed, and those that these need.
-    fn add_schemas(&self, platform: &mut Value, schemas: &mut Schemas<'_>, mut needed: Needed) {
-        let mut added = BTreeSet::new();
-        while let Some(name) = needed.0.pop() {
-            if !added.insert(name.clone()) {
-                continue;
-            }
-            let place =
-                schemas.names.iter().find(|(_, given)| **given == name).map(|(place, _)| place.clone());
-            let Some(mut schema) = place.and_then(|place| self.source.pointer(&place).cloned()) else {
-                continue;
-            };
-            bundle::rename(&self.source, &mut schema, Kind::Schema, schemas);
-            without_extensions(&mut schema, Kind::Schema);
-            needed.note(&schema);
-            member(member(platform, "components"), "schemas")[&name] = schema;
-        }
-    }
-
-    /// One operation in the platform's words.
-    fn describe(
-        &self,
-        operation: &Operation,
-        mount: &Mount<'_>,
-        tags: &BTreeMap<String, String>,
-        schemas: &mut Schemas<'_>,
-    ) -> Value {
-        let mut described = self.source.pointer(&operation.pointer).cloned().unwrap_or_default();
-        let item = operation.pointer.rsplit_once('/').and_then(|(item, _)| self.source.pointer(item));
-        let shared = item.and_then(|item| item.get("parameters")).and_then(Value::as_array).cloned();
-        let mut parameters: Vec<Value> = shared.unwrap_or_default();
-        parameters.extend(described.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default());
-        described["parameters"] = parameters.into();
-        inline(&self.source, &mut described, Kind::Operation, 0);
-        last_of_each(&mut described["parameters"]);
-        without_extensions(&mut described, Kind::Operation);
-        bundle::rename(&self.source, &mut described, Kind::Operation, schemas);
-        if let Value::Object(object) = &mut described {
-            object.retain(|name, _| !matches!(name.as_str(), "servers" | "callbacks" | "externalDocs"));
-        }
-        let name = format!("{}.{}", mount.service, operation.id);
-        if operation.summary.is_empty() {
-            described["summary"] = json!(operation.id);
-        }
-        if let (None, Value::Object(object)) = (&operation.body, &mut described) {
-            object.remove("requestBody");
-        }
-        described["operationId"] = json!(name);
-        described["x-platform-rpc"] = json!(name);
-        described["x-platform-public"] = json!(true);
-        described["security"] = security(&operation.security);
-        let named: Vec<_> = operation.tags.iter().filter_map(|tag| tags.get(tag)).collect();
-        described["tags"] = if named.is_empty() { json!([mount.service]) } else { json!(named) };
-        if operation.security != Security::Open {
-            let (category, units) = (operation.category.name(), operation.price().to_string());
-            described["x-platform-units"] = json!({ "category": category, "units": units });
-        }
-        if let Some(tool) = &operation.tool {
-            described["x-platform-tool"] = json!({ "name": tool.name, "scopes": [operation.tool_scope()] });
-        }
-        answers::responses(&mut described, operation, mount.errors);
-        described
+        add_schemas(source, platform, &mut schemas, needed);
     }
 
     /// The names that the document's tags have in the platform's.
@@ -239,6 +167,81 @@ impl Document {
             tags.append(&mut found);
         }
     }
+}
+
+/// Every place that a schema is referred to at.
+fn schema_targets(source: &Value) -> BTreeSet<String> {
+    let mut targets = BTreeSet::new();
+    model::walk(source, Kind::Document, &mut String::new(), &mut |kind, _, value| {
+        if kind == Kind::Schema {
+            targets.extend(pointer::target(source, value).map(|(target, _)| target));
+        }
+        true
+    });
+    targets
+}
+
+/// Adds the schemas that are needed, and those that these need.
+fn add_schemas(source: &Value, platform: &mut Value, schemas: &mut Schemas<'_>, mut needed: Needed) {
+    let mut added = BTreeSet::new();
+    while let Some(name) = needed.0.pop() {
+        if !added.insert(name.clone()) {
+            continue;
+        }
+        let place = schemas.names.iter().find(|(_, given)| **given == name).map(|(place, _)| place.clone());
+        let Some(mut schema) = place.and_then(|place| source.pointer(&place).cloned()) else {
+            continue;
+        };
+        bundle::rename(source, &mut schema, Kind::Schema, schemas);
+        without_extensions(&mut schema, Kind::Schema);
+        needed.note(&schema);
+        member(member(platform, "components"), "schemas")[&name] = schema;
+    }
+}
+
+/// One operation in the platform's words.
+fn describe(
+    source: &Value,
+    operation: &Operation,
+    mount: &Mount<'_>,
+    tags: &BTreeMap<String, String>,
+    schemas: &mut Schemas<'_>,
+) -> Value {
+    let mut described = source.pointer(&operation.pointer).cloned().unwrap_or_default();
+    let item = operation.pointer.rsplit_once('/').and_then(|(item, _)| source.pointer(item));
+    let shared = item.and_then(|item| item.get("parameters")).and_then(Value::as_array).cloned();
+    let mut parameters: Vec<Value> = shared.unwrap_or_default();
+    parameters.extend(described.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default());
+    described["parameters"] = parameters.into();
+    inline(source, &mut described, Kind::Operation, 0);
+    last_of_each(&mut described["parameters"]);
+    without_extensions(&mut described, Kind::Operation);
+    bundle::rename(source, &mut described, Kind::Operation, schemas);
+    if let Value::Object(object) = &mut described {
+        object.retain(|name, _| !matches!(name.as_str(), "servers" | "callbacks" | "externalDocs"));
+    }
+    let name = format!("{}.{}", mount.service, operation.id);
+    if operation.summary.is_empty() {
+        described["summary"] = json!(operation.id);
+    }
+    if let (None, Value::Object(object)) = (&operation.body, &mut described) {
+        object.remove("requestBody");
+    }
+    described["operationId"] = json!(name);
+    described["x-platform-rpc"] = json!(name);
+    described["x-platform-public"] = json!(true);
+    described["security"] = security(&operation.security);
+    let named: Vec<_> = operation.tags.iter().filter_map(|tag| tags.get(tag)).collect();
+    described["tags"] = if named.is_empty() { json!([mount.service]) } else { json!(named) };
+    if operation.security != Security::Open {
+        let (category, units) = (operation.category.name(), operation.price().to_string());
+        described["x-platform-units"] = json!({ "category": category, "units": units });
+    }
+    if let Some(tool) = &operation.tool {
+        described["x-platform-tool"] = json!({ "name": tool.name, "scopes": [operation.tool_scope()] });
+    }
+    answers::responses(&mut described, operation, mount.errors);
+    described
 }
 
 impl Operation {

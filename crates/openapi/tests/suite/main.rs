@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
+mod closed;
 mod diff;
 mod documents;
 mod hostile;

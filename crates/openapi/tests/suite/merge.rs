@@ -57,7 +57,8 @@ fn merged(errors: Errors, keeps: &dyn Fn(&portico_openapi::Operation) -> bool) -
     let document: Document = read(&service());
     let mut platform = platform();
     let taken: BTreeSet<String> = Mount::names_in(&platform);
-    document.merge_into(&mut platform, &Mount { service: "invoices", errors, taken: &taken, keeps });
+    let mount = Mount { service: "invoices", errors, checks_requests: true, taken: &taken, keeps };
+    document.merge_into(&mut platform, &mount);
     platform
 }
 
@@ -133,7 +134,10 @@ fn schemas_come_along_under_names_of_their_own() {
     assert_eq!(schemas["invoices.Account"]["discriminator"]["mapping"]["p"], "#/components/schemas/Person");
     let body =
         &all["paths"]["/v1/invoices/{id}"]["put"]["requestBody"]["content"]["application/json"]["schema"];
-    assert_eq!(*body, json!({ "$ref": "#/components/schemas/Invoice/properties/line" }));
+    assert_eq!(
+        *body,
+        json!({ "$ref": "#/components/schemas/Invoice/properties/line", "unevaluatedProperties": false })
+    );
 }
 
 #[test]

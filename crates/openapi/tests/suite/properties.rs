@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::{document, read};
+use crate::closed::{both_ways, published};
+use crate::{check, document, read};
 
 fn leaf() -> impl Strategy<Value = Value> {
     prop_oneof![
@@ -89,5 +90,20 @@ proptest! {
     #[test]
     fn no_text_makes_reading_fail_by_itself(text in "(openapi: 3\\.1\\.0\n)?[ a-z:&*\\[\\]{}\\-\n\"]{0,60}") {
         prop_assert!(portico_openapi::Document::read(text.as_bytes(), "x").is_err());
+    }
+
+    #[test]
+    fn the_published_schema_of_a_request_refuses_nothing_that_the_check_takes(schema in schema(), value in value(), is_shared in any::<bool>()) {
+        // How choices are taken is seen elsewhere: there, the check takes more than JSON Schema by itself.
+        let text = schema.to_string();
+        prop_assume!(!text.contains("anyOf") && !text.contains("oneOf"));
+        let again = json!({ "Again": { "type": ["object", "integer"], "properties": { "a": { "$ref": "#/components/schemas/Again" } } } });
+        let answer = if is_shared { json!({ "$ref": "#/components/schemas/Again" }) } else { json!(true) };
+        let things = read(&both_ways(&schema, &answer, &again));
+        let (open, closed) = (published(&things, false), published(&things, true));
+        let takes = jsonschema::draft202012::is_valid(&open, &value) && check(&things, &value).is_empty();
+        prop_assert!(!takes || jsonschema::draft202012::is_valid(&closed, &value), "{} {}", closed, value);
+        // Nor does it take more than before.
+        prop_assert!(jsonschema::draft202012::is_valid(&open, &value) || !jsonschema::draft202012::is_valid(&closed, &value), "{} {}", closed, value);
     }
 }
