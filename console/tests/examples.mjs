@@ -6,8 +6,7 @@ import { runnerImport } from "vite";
 export async function loadExamples(baseUrl) {
   // What the page says of its server stands in its `meta` elements.
   globalThis.document ??= { querySelector: (selector) => ({ content: selector.includes("base-url") ? baseUrl : "" }) };
-  const load = async (path) => (await runnerImport(resolve(import.meta.dirname, "../src", path), { logLevel: "error" })).module;
-  const { OPERATIONS } = await load("reference/document.ts");
-  const { callOf, example } = await load("reference/examples.ts");
-  return { OPERATIONS, callOf, example };
+  const { module } = await runnerImport(resolve(import.meta.dirname, "reference.ts"), { logLevel: "error" });
+  const { BUILT_IN, callOf, example, sample } = module;
+  return { OPERATIONS: BUILT_IN.operations, callOf, example, sample };
 }

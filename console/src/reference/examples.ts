@@ -1,7 +1,8 @@
 /** Programs that make a call, in four languages. They need nothing but what the language's people have at hand. */
 import { config } from "../config";
 import { curl, TOKEN } from "../ui/curl";
-import { alternatives, type Operation, resolve, type Schema, values } from "./document";
+import type { Operation } from "./document";
+import { alternatives, isList, origin, resolve, type Schema, values } from "./schema";
 
 const INDENT = 2;
 
@@ -37,20 +38,23 @@ function text(schema: Schema, name: string): string {
   return TEXTS.find(([names]) => names.test(name))?.[1] ?? "";
 }
 
-/** A value that fits the schema, as it could be for a field of that name. */
-export function sample(given: Schema, name = ""): unknown {
+/** A value that fits the schema, as it could be for a field of that name. A schema within itself has none. */
+export function sample(given: Schema, name = "", around: readonly Schema[] = []): unknown {
+  const self = origin(given);
+  if (around.includes(self)) return undefined;
+  const within = [...around, self];
   const schema = resolve(given);
   const only = alternatives(schema);
-  if (only.length === 1 && only[0]!.properties) return sample(only[0]!, name);
+  if (only.length === 1 && only[0]!.properties) return sample(only[0]!, name, within);
   if (schema.examples?.length) return schema.examples[0];
   if (schema.const !== undefined) return schema.const;
   const [first] = values(schema);
   if (first) return schema.enum ? schema.enum[0] : first.value;
   if (schema.properties) {
-    return Object.fromEntries(Object.entries(schema.properties).map(([name, field]) => [name, sample(field, name)]));
+    return Object.fromEntries(Object.entries(schema.properties).map(([name, field]) => [name, sample(field, name, within)]));
   }
   const type = [schema.type ?? "string"].flat()[0];
-  if (type === "array") return schema.items ? [sample(schema.items, name)] : [];
+  if (type === "array") return [schema.items && sample(schema.items, name, within)].filter((item) => item !== undefined);
   if (type === "boolean") return true;
   if (type === "integer" || type === "number") return schema.minimum ?? 0;
   if (type === "object") return {};
@@ -65,14 +69,17 @@ export interface Call {
 
 /** The call with what the reader has filled in; what is missing of the path stays as it is named. */
 export function callOf(operation: Operation, filled: Record<string, string>, org: string): Call {
-  const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => {
+  const path = operation.path.replace(/\{([^}]+)\}/g, (_, name: string) => {
     const value = filled[name] || (name === "org_id" && org);
     return value ? encodeURIComponent(value) : `{${name}}`;
   });
   const query = operation.parameters
     .filter(({ in: where, name }) => where === "query" && filled[name])
-    .flatMap(({ name }) => filled[name]!.split(",").map((value): [string, string] => [name, value.trim()]));
-  return { path, query, body: operation.body ? operation.body.example : operation.method === "POST" ? {} : undefined };
+    .flatMap(({ name, schema }) => {
+      const given = isList(schema) ? filled[name]!.split(",") : [filled[name]!];
+      return given.map((value): [string, string] => [name, value.trim()]);
+    });
+  return { path, query, body: operation.body && (operation.body.example ?? sample(operation.body.schema)) };
 }
 
 export const address = ({ path, query }: Call) => path + (query.length > 0 ? `?${new URLSearchParams(query)}` : "");

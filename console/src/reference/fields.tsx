@@ -1,5 +1,5 @@
 import { type ReactNode } from "react";
-import { fieldsOf, resolve, type Schema, typeWords, values } from "./document";
+import { fieldsOf, recordOf, resolve, type Schema, typeWords, values } from "./schema";
 
 const DEPTH_MAX = 5;
 
@@ -24,17 +24,19 @@ export function FieldRow({
   schema,
   required,
   description,
-  depth = 0,
+  around = [],
 }: {
   name: string;
   schema: Schema;
   required?: boolean;
   description?: string | undefined;
-  depth?: number;
+  /** The records that it is a field of. */
+  around?: readonly Schema[];
 }) {
   const resolved = resolve(schema);
   const given = values(schema);
-  const inner = depth < DEPTH_MAX ? fieldsOf(schema) : [];
+  const record = recordOf(schema);
+  const inner = around.length < DEPTH_MAX && !around.includes(record) ? fieldsOf(schema) : [];
   const more = limits(resolved);
   return (
     <li className="ref-field">
@@ -62,7 +64,7 @@ export function FieldRow({
           </summary>
           <ul className="ref-fields">
             {inner.map(([field, of, needed]) => (
-              <FieldRow key={field} name={field} schema={of} required={needed} depth={depth + 1} />
+              <FieldRow key={field} name={field} schema={of} required={needed} around={[...around, record]} />
             ))}
           </ul>
         </details>
