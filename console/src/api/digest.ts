@@ -47,15 +47,6 @@ export function serviceOf(rpc: string, areas: readonly string[]): string {
   return areas.includes(first) ? "" : first;
 }
 
-/**
- * The operations of the open document, and those that it leaves out since only people may call them: these are as they were
- * built in. What is for services alone is not for readers of the console.
- */
-export function completed<O extends { rpc: string; service: string }>(open: readonly O[], builtIn: readonly O[]): O[] {
-  const byRpc = new Map(open.map((each) => [each.rpc, each]));
-  return [...builtIn.map((each) => byRpc.get(each.rpc) ?? each), ...open.filter(({ service }) => service !== "")];
-}
-
 /** The scopes as the document words them: a name in backticks with a colon, and what it lets a token do. */
 function described(document: ApiDocument): Map<string, string> {
   const [, ...parts] = document.components.securitySchemes.bearer.description.split(/`([a-z][\w-]*:[a-z][\w-]*)`: /);
@@ -86,9 +77,8 @@ function servicesOf(document: ApiDocument, operations: readonly Operation[]): Re
   return Object.fromEntries([...named].map((name) => [name, document.info["x-platform-services"]?.[name]?.title ?? plain(name)]));
 }
 
-/** The digest of a document; of the open one together with the operations that were built in. */
-export function digest(document: ApiDocument, areas: readonly string[], builtIn?: readonly Operation[]): Digest {
-  const found = eachOperation(document, (raw, method, path): Operation => ({
+export function digest(document: ApiDocument, areas: readonly string[]): Digest {
+  const operations = eachOperation(document, (raw, method, path): Operation => ({
     rpc: raw.operationId,
     method,
     path,
@@ -96,7 +86,6 @@ export function digest(document: ApiDocument, areas: readonly string[], builtIn?
     scopes: raw.security.map(({ bearer = [] }) => bearer),
     service: serviceOf(raw.operationId, areas),
   }));
-  const operations = builtIn ? completed(found, builtIn) : found;
   return { operations, scopes: scopesOf(document, operations), services: servicesOf(document, operations) };
 }
 

@@ -1,12 +1,14 @@
 /**
- * The open documents of the running server. They know the services behind it, which those that were built in cannot. The
+ * The documents of the running server. They know the services behind it, which those that were built in cannot. The
  * built-in ones are shown at once, and stay where the server's cannot be had.
  */
 import { queryOptions, useQuery } from "@tanstack/react-query";
+import { useOrg } from "../app/account";
 import { config } from "../config";
+import type { StreamsDocument } from "./asyncapi";
+import { authorized } from "./client";
 import { digest } from "./digest";
 import { AREAS, BUILT_IN } from "./document.gen";
-import type { StreamsDocument } from "./asyncapi";
 import type { ApiDocument } from "./openapi";
 import { Refusal } from "./problem";
 import { queries } from "./queries";
@@ -19,8 +21,8 @@ interface Versioned<D> {
   document: D;
 }
 
-function openDocument<D>(name: string) {
-  const queryKey = ["document", name];
+function documentAt<D>(path: string, send: (request: Request) => Promise<Response>) {
+  const queryKey = ["document", path];
   return queryOptions({
     queryKey,
     staleTime: STALE_MS,
@@ -28,13 +30,23 @@ function openDocument<D>(name: string) {
     structuralSharing: false,
     queryFn: async (): Promise<Versioned<D>> => {
       const known = queries.getQueryData<Versioned<D>>(queryKey);
-      const response = await fetch(`${config.baseUrl}/${name}`, known?.etag ? { headers: { "if-none-match": known.etag } } : {});
+      const headers = known?.etag ? { "if-none-match": known.etag } : undefined;
+      const response = await send(new Request(config.baseUrl + path, { headers }));
       if (response.status === 304 && known) return known;
       if (!response.ok) throw new Refusal(null, response.status);
       return { etag: response.headers.get("etag"), document: (await response.json()) as D };
     },
   });
 }
+
+/** What everybody may read: every route of every plan that a token opens. */
+export const openApi = documentAt<ApiDocument>("/openapi.json", fetch);
+
+/** The streams and the events on them, which everybody may read. */
+export const openAsyncApi = documentAt<StreamsDocument>("/asyncapi.json", fetch);
+
+/** What the person may call in an account: the routes of its plan, and those for people alone. */
+const ofAccount = (org: string) => documentAt<ApiDocument>(`/v1/openapi.json?account=${org}`, authorized);
 
 /** What is made of a document, made once. A document that nothing can be made of counts as one that could not be had. */
 export function made<D extends object, T>(make: (document: D) => T): (of: Versioned<D>) => T {
@@ -46,14 +58,10 @@ export function made<D extends object, T>(make: (document: D) => T): (of: Versio
   };
 }
 
-export const openApi = openDocument<ApiDocument>("openapi.json");
+const digestOf = made((document: ApiDocument) => digest(document, AREAS));
 
-export const openAsyncApi = openDocument<StreamsDocument>("asyncapi.json");
+/** The operations, scopes and services of the account that is shown. */
+export const useDigest = () => useQuery({ ...ofAccount(useOrg()), select: digestOf }).data ?? BUILT_IN;
 
-/** Fetches the document while nobody waits for it. */
-export const prefetchOpenApi = () => queries.prefetchQuery(openApi);
-
-const digestOf = made((document: ApiDocument) => digest(document, AREAS, BUILT_IN.operations));
-
-/** The operations, scopes and services of the running server. */
-export const useDigest = () => useQuery({ ...openApi, select: digestOf }).data ?? BUILT_IN;
+/** Fetches them while nobody waits. */
+export const prefetchDigest = (org: string) => queries.prefetchQuery(ofAccount(org));

@@ -46,7 +46,7 @@ export interface RawOperation {
   tags?: string[];
   parameters?: RawParameter[];
   requestBody?: { required?: boolean; content: Record<string, Media> };
-  responses: Record<string, { content?: Record<string, Media> }>;
+  responses: Record<string, { description?: string; content?: Record<string, Media> }>;
   /** The scopes of each are needed together; any of them is enough. */
   security: { bearer?: string[] }[];
   "x-platform-public": boolean;

@@ -22,7 +22,7 @@ const PREFETCH_AFTER_MS = 1500;
 const loadPalette = () => import("./palette");
 const Palette = lazy(loadPalette);
 /** So that dialogs open with what services bring. */
-const loadDocument = () => import("../api/live").then(({ prefetchOpenApi }) => prefetchOpenApi());
+const loadDigest = (org: string) => import("../api/live").then(({ prefetchDigest }) => prefetchDigest(org));
 const NewTeam = lazy(() => import("./new-team"));
 
 export function visiblePages(place: Workplace) {
@@ -188,7 +188,7 @@ function Frame() {
     const fetchAll = async () => {
       const loads = PAGES.flatMap(({ load, below = [] }) => [load, ...below.map((page) => page.load)]);
       // One after another, each when there is nothing else to do.
-      for (const load of [loadDocument, loadPalette, ...loads, loadChart]) {
+      for (const load of [() => loadDigest(id), loadPalette, ...loads, loadChart]) {
         await new Promise((idle) => requestIdleCallback(idle, { timeout: PREFETCH_AFTER_MS }));
         if (isOver) return;
         await load().catch(() => undefined);
@@ -199,7 +199,7 @@ function Frame() {
       isOver = true;
       clearTimeout(timer);
     };
-  }, []);
+  }, [id]);
 
   useHeadingFocus(main, pathname);
   useEffect(() => {

@@ -1,7 +1,7 @@
 /** The API as the reference tells it: made of what was built in, and of what the running server says. */
 import openapi from "../../../docs/api/openapi-persons.json";
-import { completed, digest, type Digest, eachOperation, type Operation as Summary } from "../api/digest";
-import { AREAS, BUILT_IN as DIGEST } from "../api/document.gen";
+import { digest, type Digest, eachOperation, type Operation as Summary } from "../api/digest";
+import { AREAS } from "../api/document.gen";
 import type { ApiDocument, Media, RawOperation } from "../api/openapi";
 import { fieldsOf, link, type Schema } from "./schema";
 
@@ -27,7 +27,8 @@ export interface Operation extends Omit<Summary, "summary"> {
   body: { schema: Schema; example: unknown } | undefined;
   answer: Schema | undefined;
   contentType: string;
-  statuses: string[];
+  /** The statuses of refusals, with what is said of them here beside what they mean everywhere. */
+  statuses: [string, string | undefined][];
   list: boolean;
 }
 
@@ -86,7 +87,7 @@ function describe(summary: Summary, raw: RawOperation): Operation {
     body: bodyOf(raw),
     answer: answer?.schema,
     contentType: JSON_TYPE.test(contentType) ? "application/json" : contentType,
-    statuses: Object.keys(raw.responses).filter((status) => /^[45]/.test(status)),
+    statuses: Object.entries(raw.responses).flatMap(([status, { description }]) => (/^[45]/.test(status) ? [[status, description]] : [])),
     list: raw["x-platform-list"] !== undefined,
   };
 }
@@ -118,24 +119,26 @@ function groupsOf(operations: readonly Operation[], services: Digest["services"]
   return groups.filter(({ operations }) => operations.length > 0);
 }
 
-/** Tells of a document; of the open one, together with what was built in. */
-function referenceOf(document: ApiDocument, builtIn?: Reference): Reference {
+function referenceOf(document: ApiDocument, complete = (found: Operation[]): readonly Operation[] => found): Reference {
   link(document);
-  const { operations: summaries, scopes, services } = digest(document, AREAS, builtIn && DIGEST.operations);
+  const { operations: summaries, scopes, services } = digest(document, AREAS);
   const byRpc = new Map(summaries.map((summary) => [summary.rpc, summary]));
-  const found = eachOperation(document, (raw) => {
-    const summary = byRpc.get(raw.operationId);
-    return summary ? [describe(summary, raw)] : [];
-  }).flat();
-  const operations = builtIn ? completed(found, builtIn.operations) : found;
+  const operations = complete(eachOperation(document, (raw) => describe(byRpc.get(raw.operationId)!, raw)));
   return { version: document.info.version, operations, groups: groupsOf(operations, services), scopes, services };
 }
 
 /** The platform alone, as it was when this console was built, which is when the server was. */
 export const BUILT_IN = referenceOf(openapi as unknown as ApiDocument);
 
-/** The platform with the services behind the running server. */
-export const withServices = (document: ApiDocument) => referenceOf(document, BUILT_IN);
+/**
+ * The platform with the services behind the running server. Its open document leaves out what only people may call, which
+ * stays as it was built in; and what only services may call is not for readers of the console.
+ */
+export const withServices = (open: ApiDocument) =>
+  referenceOf(open, (found) => {
+    const byRpc = new Map(found.map((each) => [each.rpc, each]));
+    return [...BUILT_IN.operations.map((each) => byRpc.get(each.rpc) ?? each), ...found.filter(({ service }) => service !== "")];
+  });
 
 /** Has the body fields that are worth a list? */
 export const hasFields = ({ body }: Operation) => body !== undefined && fieldsOf(body.schema).length > 0;

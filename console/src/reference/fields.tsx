@@ -1,7 +1,7 @@
 import { type ReactNode } from "react";
 import { fieldsOf, recordOf, resolve, type Schema, typeWords, values } from "./schema";
 
-const DEPTH_MAX = 5;
+const DEPTH_MAX = 6;
 
 /** Texts of the documents mark code with backticks. */
 export function Words({ text }: { text: string }): ReactNode {
@@ -74,10 +74,11 @@ export function FieldRow({
 }
 
 export function Fields({ schema, marksRequired = false }: { schema: Schema; marksRequired?: boolean }) {
+  const around = [recordOf(schema)];
   return (
     <ul className="ref-fields">
       {fieldsOf(schema).map(([name, field, required]) => (
-        <FieldRow key={name} name={name} schema={field} required={marksRequired && required} />
+        <FieldRow key={name} name={name} schema={field} required={marksRequired && required} around={around} />
       ))}
     </ul>
   );

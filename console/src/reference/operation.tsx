@@ -24,6 +24,7 @@ const STATUSES: Record<string, string> = {
   "429": "Too many calls in a minute, or the month's units are spent. Retry-After tells how long.",
   "500": "Our fault. The request id helps us to find it.",
   "503": "Not now. Retry-After tells when.",
+  "504": "The service behind the gateway took too long.",
 };
 
 interface Tried {
@@ -35,8 +36,8 @@ interface Tried {
 
 async function send(operation: Operation, call: Call, token: string): Promise<Tried> {
   const began = performance.now();
-  const headers = token && operation.access !== "open" ? { authorization: `Bearer ${token}` } : undefined;
-  const response = await fetch(config.baseUrl + address(call), { method: operation.method, ...(headers && { headers }) });
+  const headers = [...call.headers, ...(token && operation.access !== "open" ? [["authorization", `Bearer ${token}`] as [string, string]] : [])];
+  const response = await fetch(config.baseUrl + address(call), { method: operation.method, headers });
   const text = await response.text();
   let body: unknown = text;
   try {
@@ -51,7 +52,7 @@ function Try({ operation, call, token, filled, onFill }: { operation: Operation;
   const run = useMutation({ mutationFn: () => send(operation, call, token?.token ?? "") });
   const needsToken = operation.access !== "open" && token === null;
   const missing = call.path.includes("{");
-  const fields = operation.parameters.filter(({ in: where }) => where !== "header");
+  const fields = operation.parameters.filter(({ in: where, required }) => where !== "header" || required);
   return (
     <form
       className="try"
@@ -176,10 +177,10 @@ function Page({ operation, scopes, services }: { operation: Operation } & Pick<R
         <section>
           <h2>Refusals</h2>
           <ul className="ref-fields">
-            {operation.statuses.map((status) => (
+            {operation.statuses.map(([status, description = STATUSES[status]]) => (
               <li key={status} className="ref-field">
                 <p>
-                  <code className="ref-name">{status}</code> <span className="quiet">{STATUSES[status]}</span>
+                  <code className="ref-name">{status}</code> <span className="quiet">{description && <Words text={description} />}</span>
                 </p>
               </li>
             ))}
