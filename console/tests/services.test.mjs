@@ -24,7 +24,7 @@ after(async () => {
 test("its scopes are offered by their words, under the name of the service", async () => {
   const ada = await Visitor.open();
   const { page } = ada;
-  await ada.signIn(server, "/keys?new=token");
+  await ada.signIn(server, "/keys?tab=tokens&new=token");
   const scopes = page.getByRole("list", { name: "Parcels" });
   assert.equal(await scopes.getByLabel(/Look at parcels.*parcels:read, 2 operations/).isChecked(), true, "to read everything is to read these too");
   assert.equal(await scopes.getByLabel(/Send parcels on their way/).isChecked(), false);
@@ -36,7 +36,7 @@ test("its scopes are offered by their words, under the name of the service", asy
   await page.getByRole("heading", { name: "The token sender" }).waitFor();
   await page.getByRole("button", { name: "I have kept it" }).click();
   await page.getByRole("row", { name: /sender/ }).click();
-  await page.getByRole("dialog").getByText("parcels:send").waitFor();
+  await page.getByRole("dialog").getByText("parcels:send", { exact: true }).waitFor();
   await ada.leave();
 });
 
@@ -96,9 +96,10 @@ test("its events can be subscribed, its routes found and looked for in the log",
   await ada.go("/events?tab=types");
   await page.getByRole("row", { name: /parcel\.delivered/ }).waitFor();
   await page.keyboard.press("Control+k");
+  await page.locator(".finder input:focus").waitFor();
   await page.keyboard.type("send a parcel");
-  await page.getByRole("option", { name: /Send a parcel Parcels/ }).waitFor();
-  await page.keyboard.press("Escape");
+  await page.getByRole("option", { name: /Send a parcel Parcels/ }).click();
+  await ada.heading("Send a parcel").waitFor();
   await ada.go("/requests");
   await page.locator("optgroup[label=Parcels] option", { hasText: "parcels.getParcel" }).waitFor({ state: "attached" });
   await page.getByLabel("Operation").selectOption("parcels.getParcel");
