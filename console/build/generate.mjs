@@ -6,11 +6,12 @@ import { runnerImport } from "vite";
 
 const documents = new URL("../../docs/api/", import.meta.url);
 const into = new URL("../src/api/", import.meta.url);
-const note = "// Generated from docs/api/openapi-persons.json by `npm run api`. Do not edit.\n\n";
+const note = "// Generated from docs/api by `npm run api`. Do not edit.\n\n";
+const write = (name, text) => writeFileSync(new URL(name, into), note + text);
 const read = (name) => JSON.parse(readFileSync(new URL(name, documents), "utf8"));
 
 const types = await openapi(new URL("openapi-persons.json", documents), { defaultNonNullable: false });
-writeFileSync(new URL("schema.gen.ts", into), note + astToString(types));
+write("schema.gen.ts", astToString(types));
 
 const streams = read("asyncapi.json");
 for (const [name, message] of Object.entries(streams.components.messages)) {
@@ -25,13 +26,17 @@ const persons = read("openapi-persons.json");
 const areas = [...new Set([persons, read("openapi.json")].flatMap(({ tags }) => tags.map(({ name }) => name)))];
 // The same code that reads the running server's document in the browser.
 const { digest } = (await runnerImport(fileURLToPath(new URL("digest.ts", into)), { logLevel: "error" })).module;
-writeFileSync(
-  new URL("document.gen.ts", into),
-  `${note}import type { Digest } from "./digest";
-
-/** The areas of the platform. The name of any other operation begins with its service. */
+write(
+  "areas.gen.ts",
+  `/** The areas of the platform. The name of any other operation begins with its service. */
 export const AREAS: readonly string[] = ${JSON.stringify(areas)};
+`,
+);
+write(
+  "digest.gen.ts",
+  `import type { Digest } from "./digest";
 
+/** The platform alone, as it was when this console was built. */
 export const BUILT_IN: Digest = ${JSON.stringify(digest(persons, areas), null, 2)};
 `,
 );

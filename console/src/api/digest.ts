@@ -17,7 +17,7 @@ export interface Scope {
   description: string;
   /** How many operations ask for it. */
   operations: number;
-  /** Does it let a token read, and nothing else? */
+  /** Does it let a token read, and nothing else, by its name or by what it opens? */
   isRead: boolean;
   /** The service that it belongs to; empty for the platform's own. */
   service: string;
@@ -42,7 +42,7 @@ export function eachOperation<T>(document: ApiDocument, make: (raw: RawOperation
 }
 
 /** The service whose operation is called so: a name begins with its area or with its service. */
-export function serviceOf(rpc: string, areas: readonly string[]): string {
+function serviceOf(rpc: string, areas: readonly string[]): string {
   const first = rpc.split(".")[0] ?? "";
   return areas.includes(first) ? "" : first;
 }

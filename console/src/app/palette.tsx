@@ -5,10 +5,10 @@ import { useNavigate } from "@tanstack/react-router";
 import { useMemo } from "react";
 import type { Schemas } from "../api/client";
 import { operationPath } from "../api/digest";
-import { useDigest } from "../api/live";
 import { Finder, type Found, holds } from "../ui/kit";
 import type { Search } from "../ui/url";
 import { useWorkplace } from "./account";
+import { useDigest } from "./digest";
 import { visiblePages } from "./shell";
 
 interface Place extends Found {

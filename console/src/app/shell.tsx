@@ -22,7 +22,7 @@ const PREFETCH_AFTER_MS = 1500;
 const loadPalette = () => import("./palette");
 const Palette = lazy(loadPalette);
 /** So that dialogs open with what services bring. */
-const loadDigest = (org: string) => import("../api/live").then(({ prefetchDigest }) => prefetchDigest(org));
+const loadDigest = (org: string) => import("./digest").then(({ prefetchDigest }) => prefetchDigest(org));
 const NewTeam = lazy(() => import("./new-team"));
 
 export function visiblePages(place: Workplace) {

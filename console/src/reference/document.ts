@@ -1,7 +1,7 @@
 /** The API as the reference tells it: made of what was built in, and of what the running server says. */
 import openapi from "../../../docs/api/openapi-persons.json";
+import { AREAS } from "../api/areas.gen";
 import { digest, type Digest, eachOperation, type Operation as Summary } from "../api/digest";
-import { AREAS } from "../api/document.gen";
 import type { ApiDocument, Media, RawOperation } from "../api/openapi";
 import { fieldsOf, link, type Schema } from "./schema";
 
@@ -110,7 +110,7 @@ function groupsOf(operations: readonly Operation[], services: Digest["services"]
     const all = operations.filter((each) => each.service === service);
     const words = [...new Set(all.map(({ area }) => area))];
     if (words.length === 1) return [{ title, operations: all }];
-    return words.map((word) => ({ title: `${title}: ${word}`, operations: all.filter(({ area }) => area === word) }));
+    return words.map((word) => ({ title: word === service ? title : `${title}: ${word}`, operations: all.filter(({ area }) => area === word) }));
   };
   const groups = [
     ...[...areas].map((name) => ({ title: TITLES[name] ?? capital(name), operations: own.filter(({ area }) => area === name) })),
@@ -119,6 +119,7 @@ function groupsOf(operations: readonly Operation[], services: Digest["services"]
   return groups.filter(({ operations }) => operations.length > 0);
 }
 
+/** Tells of what `complete` makes of the operations that are found in the document. */
 function referenceOf(document: ApiDocument, complete = (found: Operation[]): readonly Operation[] => found): Reference {
   link(document);
   const { operations: summaries, scopes, services } = digest(document, AREAS);

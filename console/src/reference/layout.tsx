@@ -3,10 +3,10 @@ import { Dialog } from "@base-ui/react/dialog";
 import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { type MouseEvent, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { operationPath } from "../api/digest";
 import { useMe } from "../app/account";
 import { useHeadingFocus } from "../app/heading-focus";
 import { Notices } from "../app/notices";
-import { operationPath } from "../api/digest";
 import { session, useSession } from "../auth/session";
 import { config } from "../config";
 import "../styles/reference.css";
@@ -92,7 +92,8 @@ function Contents({ onGo }: { onGo: () => void }) {
       <h2>Guides</h2>
       {GUIDES.map(({ slug, title }) => entry(`/reference/guides/${slug}`, title))}
       {groups.map(({ title, operations }) => (
-        <div key={title}>
+        // Two services may have one title.
+        <div key={operations[0]?.rpc}>
           <h2>{title}</h2>
           {operations.map(({ rpc, title: name, method }) =>
             entry(

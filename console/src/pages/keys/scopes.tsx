@@ -1,5 +1,5 @@
 import { isOffered } from "../../api/digest";
-import { useDigest } from "../../api/live";
+import { useDigest } from "../../app/digest";
 import { plural } from "../../ui/format";
 import { Choice, Ticks } from "../../ui/kit";
 import { type Chosen, chosenScopes, PRESETS } from "./presets";
