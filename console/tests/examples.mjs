@@ -2,11 +2,12 @@
 import { resolve } from "node:path";
 import { runnerImport } from "vite";
 
-/** The programs' makers, for a server at that address. */
+/** The operations of the server at that address, and the makers of their programs. */
 export async function loadExamples(baseUrl) {
   // What the page says of its server stands in its `meta` elements.
   globalThis.document ??= { querySelector: (selector) => ({ content: selector.includes("base-url") ? baseUrl : "" }) };
   const { module } = await runnerImport(resolve(import.meta.dirname, "reference.ts"), { logLevel: "error" });
-  const { BUILT_IN, callOf, example, sample } = module;
-  return { OPERATIONS: BUILT_IN.operations, callOf, example, sample };
+  const { withServices, callOf, example } = module;
+  const { operations } = withServices(await (await fetch(`${baseUrl}/openapi.json`)).json());
+  return { operations, callOf, example };
 }

@@ -35,6 +35,17 @@ const DOCUMENT = {
         parameters: [{ name: "parcel-id", in: "path", required: true, description: "The parcel.", schema: { type: "string" } }],
         responses: { 200: answer(parcel), 404: { description: "There is none." } },
       },
+      delete: {
+        operationId: "dropParcel",
+        summary: "Drop a parcel",
+        security: [{ portico: ["parcels:send"] }],
+        parameters: [
+          { name: "parcel-id", in: "path", required: true, schema: { type: "string" } },
+          { name: "parcel-state", in: "header", required: true, schema: { $ref: "#/components/schemas/State" } },
+          { name: "reason", in: "query", required: true, schema: { type: "string", examples: ["wet, and \"torn\""] } },
+        ],
+        responses: { 204: { description: "It is gone." } },
+      },
     },
   },
   webhooks: {
@@ -76,7 +87,11 @@ const DOCUMENT = {
 export async function startParcels() {
   const calls = [];
   const target = createServer((request, response) => {
-    calls.push({ call: `${request.method} ${request.url}`, account: request.headers["portico-account"] });
+    calls.push({ call: `${request.method} ${request.url}`, headers: request.headers });
+    if (request.method === "DELETE") {
+      response.writeHead(204).end();
+      return;
+    }
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify({ grams: 250, state: "packed", inner: [] }));
   });

@@ -58,7 +58,7 @@ test("its routes stand in the reference, and a try reaches it", async () => {
   await page.locator(".tried").getByText("200").waitFor();
   assert.equal(parcels.calls.length, 1);
   assert.equal(parcels.calls[0].call, "GET /v1/parcels/p%201");
-  assert.match(parcels.calls[0].account, /^acc_/);
+  assert.match(parcels.calls[0].headers["portico-account"], /^acc_/);
   // The program is one in every language, and does the same.
   for (const [language, program, ...words] of [["curl", "bash", "-c"], ["TypeScript", "node", "--input-type=module", "-e"], ["Python", "python3", "-c"]]) {
     await page.getByRole("button", { name: language, exact: true }).click();
