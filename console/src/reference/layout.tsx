@@ -201,13 +201,14 @@ function TokenBar() {
 
 export default function ReferenceLayout() {
   const { pathname } = useLocation();
+  const { groups } = useReference();
   const [drawer, setDrawer] = useState(false);
   const main = useRef<HTMLElement>(null);
   useHeadingFocus(main, pathname);
   useEffect(() => {
-    // Whoever came by a link sees where in the contents they are.
+    // Whoever came by a link sees where in the contents they are, also when that came later.
     document.querySelector(".ref-side [aria-current]")?.scrollIntoView({ block: "nearest" });
-  }, [pathname]);
+  }, [pathname, groups]);
   const close = () => setDrawer(false);
   return (
     <div className="ref">
