@@ -2,12 +2,10 @@
 import { resolve } from "node:path";
 import { runnerImport } from "vite";
 
-/** The operations of the server at that address, and the makers of their programs. */
+/** What the reference tells, and the makers of its programs, which call the server at that address. */
 export async function loadExamples(baseUrl) {
   // What the page says of its server stands in its `meta` elements.
   globalThis.document ??= { querySelector: (selector) => ({ content: selector.includes("base-url") ? baseUrl : "" }) };
   const { module } = await runnerImport(resolve(import.meta.dirname, "reference.ts"), { logLevel: "error" });
-  const { withServices, callOf, example } = module;
-  const { operations } = withServices(await (await fetch(`${baseUrl}/openapi.json`)).json());
-  return { operations, callOf, example };
+  return module;
 }

@@ -24,7 +24,9 @@ before(async () => {
   const { account_id } = await server.admin("account", "create", "--name", "Acme");
   const scopes = "events:read identity:read parcels:read parcels:send webhooks:read webhooks:write";
   ({ token } = await server.admin("token", "create", "--account", account_id, "--scopes", scopes));
-  reference = await loadExamples(server.api);
+  const { withServices, ...makers } = await loadExamples(server.api);
+  const { operations } = withServices(await (await fetch(`${server.api}/openapi.json`)).json());
+  reference = { operations, ...makers };
 });
 after(async () => {
   await server?.end();
