@@ -31,8 +31,8 @@ function write(path, text) {
 const PLACE = "http://portico.invalid";
 
 async function programs() {
-  const { OPERATIONS, callOf, example } = await loadExamples(PLACE);
-  return OPERATIONS.map((operation) => [operation.rpc, example("rust", operation, callOf(operation, {}, ""), "")]);
+  const { BUILT_IN, callOf, example } = await loadExamples(PLACE);
+  return BUILT_IN.operations.map((operation) => [operation.rpc, example("rust", operation, callOf(operation, {}, ""), "")]);
 }
 
 if (command === undefined) {

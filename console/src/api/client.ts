@@ -20,7 +20,7 @@ async function send(request: Request): Promise<Response> {
 }
 
 /** Sends the request with the person's token. One that was refused only now is exchanged for a new one, once. */
-async function authorized(request: Request): Promise<Response> {
+export async function authorized(request: Request): Promise<Response> {
   const again = request.clone();
   request.headers.set("authorization", `Bearer ${await session.token()}`);
   const response = await send(request);

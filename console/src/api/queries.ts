@@ -1,7 +1,7 @@
 /** What pages ask for more than once. A key begins with the kind of thing and its account, so that events can refresh it. */
 import { QueryClient, keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useOrg } from "../app/account";
-import { api, ask } from "./client";
+import { api, ask, type Schemas } from "./client";
 import { onReachable, isReachable } from "./connectivity";
 import { asRefusal } from "./problem";
 
@@ -116,7 +116,17 @@ export function useEventTypes() {
   return useQuery({
     queryKey: ["event-types"],
     staleTime: Number.POSITIVE_INFINITY,
-    queryFn: async () => (await ask(api.GET("/v1/events/types", { params: { query: { page_size: 200 } } }))).types,
+    queryFn: async () => {
+      const types: Schemas["EventType"][] = [];
+      let page_token: string | undefined;
+      // Services may bring many.
+      do {
+        const page = await ask(api.GET("/v1/events/types", { params: { query: { page_size: 200, page_token } } }));
+        types.push(...page.types);
+        page_token = page.next_page_token || undefined;
+      } while (page_token !== undefined);
+      return types;
+    },
   });
 }
 

@@ -4,10 +4,11 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo } from "react";
 import type { Schemas } from "../api/client";
-import { OPERATIONS } from "../api/document.gen";
+import { operationPath } from "../api/digest";
 import { Finder, type Found, holds } from "../ui/kit";
 import type { Search } from "../ui/url";
 import { useWorkplace } from "./account";
+import { useDigest } from "./digest";
 import { visiblePages } from "./shell";
 
 interface Place extends Found {
@@ -38,6 +39,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const place = useWorkplace();
   const client = useQueryClient();
   const navigate = useNavigate();
+  const { operations, services } = useDigest();
 
   const all = useMemo<Place[]>(() => {
     const org = place.account.id;
@@ -49,9 +51,9 @@ export default function Palette({ onClose }: { onClose: () => void }) {
       ...endpoints.map(({ id, url, description }) => ({ id, title: description || url, kind: "Endpoint", to: `/webhooks/${id}` })),
       ...keys.map(({ id, name }) => ({ id, title: name || id, kind: "Key", to: "/keys", search: { open: id } })),
       ...tokens.map(({ id, name }) => ({ id, title: name || id, kind: "Token", to: "/keys", search: { tab: "tokens", open: id } })),
-      ...OPERATIONS.map(({ summary, rpc }) => ({ id: rpc, title: summary, kind: "Reference", to: `/reference/${rpc}` })),
+      ...operations.map(({ summary, rpc, service }) => ({ id: rpc, title: summary, kind: services[service] ?? "Reference", to: operationPath(rpc) })),
     ];
-  }, [client, place]);
+  }, [client, place, operations, services]);
 
   const find = (words: readonly string[]) =>
     [...byId(words.join(" ")), ...all.filter(({ title, kind }) => holds(`${title} ${kind}`, words))].slice(0, SHOWN_MAX);

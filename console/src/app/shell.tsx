@@ -21,6 +21,8 @@ const PREFETCH_AFTER_MS = 1500;
 
 const loadPalette = () => import("./palette");
 const Palette = lazy(loadPalette);
+/** So that dialogs open with what services bring. */
+const loadDigest = (org: string) => import("./digest").then(({ prefetchDigest }) => prefetchDigest(org));
 const NewTeam = lazy(() => import("./new-team"));
 
 export function visiblePages(place: Workplace) {
@@ -186,7 +188,7 @@ function Frame() {
     const fetchAll = async () => {
       const loads = PAGES.flatMap(({ load, below = [] }) => [load, ...below.map((page) => page.load)]);
       // One after another, each when there is nothing else to do.
-      for (const load of [loadPalette, ...loads, loadChart]) {
+      for (const load of [() => loadDigest(id), loadPalette, ...loads, loadChart]) {
         await new Promise((idle) => requestIdleCallback(idle, { timeout: PREFETCH_AFTER_MS }));
         if (isOver) return;
         await load().catch(() => undefined);
@@ -197,7 +199,7 @@ function Frame() {
       isOver = true;
       clearTimeout(timer);
     };
-  }, []);
+  }, [id]);
 
   useHeadingFocus(main, pathname);
   useEffect(() => {

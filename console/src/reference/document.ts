@@ -1,179 +1,145 @@
-/** The platform's documents, as they were when this console was built, which is when the server was. */
+/** The API as the reference tells it: made of what was built in, and of what the running server says. */
 import openapi from "../../../docs/api/openapi-persons.json";
-import catalogue from "../../../docs/api/events.json";
-
-export interface Schema {
-  type?: string | string[];
-  description?: string;
-  properties?: Record<string, Schema>;
-  required?: string[];
-  items?: Schema;
-  enum?: unknown[];
-  const?: unknown;
-  oneOf?: Schema[];
-  anyOf?: Schema[];
-  allOf?: Schema[];
-  $ref?: string;
-  examples?: unknown[];
-  default?: unknown;
-  format?: string;
-  pattern?: string;
-  minLength?: number;
-  maxLength?: number;
-  minimum?: number;
-  maximum?: number;
-  minItems?: number;
-  maxItems?: number;
-  additionalProperties?: boolean | Schema;
-}
+import { AREAS } from "../api/areas.gen";
+import { digest, type Digest, eachOperation, type Operation as Summary } from "../api/digest";
+import type { ApiDocument, Media, RawOperation } from "../api/openapi";
+import { fieldsOf, link, type Schema } from "./schema";
 
 export interface Parameter {
   name: string;
   in: "path" | "query" | "header";
   required: boolean;
-  description?: string;
+  description?: string | undefined;
   schema: Schema;
 }
 
-export interface Operation {
-  rpc: string;
-  method: string;
-  path: string;
+export interface Operation extends Omit<Summary, "summary"> {
+  /** The area of the platform, or the service's own word for what belongs together. */
   area: string;
   /** What it does, in a few words. */
   title: string;
   description: string;
-  scope: string;
   access: "open" | "token" | "person";
   units: { category: string; units: string } | undefined;
   tool: { name: string; scopes: string[] } | undefined;
   parameters: Parameter[];
-  body: { schema: Schema; example: unknown; required: boolean } | undefined;
+  /** What is sent as JSON. */
+  body: { schema: Schema; example: unknown } | undefined;
   answer: Schema | undefined;
   contentType: string;
-  statuses: string[];
+  /** The statuses of refusals, with what is said of them here beside what they mean everywhere. */
+  statuses: [string, string | undefined][];
   list: boolean;
 }
 
-interface RawOperation {
-  operationId: string;
-  summary: string;
-  description: string;
-  tags: string[];
-  parameters: Parameter[];
-  requestBody?: { required?: boolean; content: Record<string, { schema: Schema; example?: unknown }> };
-  responses: Record<string, { content?: Record<string, { schema: Schema }> }>;
-  security: { bearer: string[] }[];
-  "x-platform-public": boolean;
-  "x-platform-units"?: { category: string; units: string };
-  "x-platform-tool"?: { name: string; scopes: string[] };
-  "x-platform-list"?: unknown;
+export interface Reference extends Pick<Digest, "scopes" | "services"> {
+  version: string;
+  operations: readonly Operation[];
+  /** The operations under the headings that they stand under. */
+  groups: readonly { title: string; operations: readonly Operation[] }[];
 }
 
-const schemas: Record<string, Schema> = {};
+const JSON_TYPE = /^application\/([\w.-]+\+)?json\b/;
 
-/** Makes schemas of another document known by their names; what is there already is the same in both. */
-export function know(more: Record<string, Schema>) {
-  for (const [name, schema] of Object.entries(more)) schemas[name] ??= schema;
-}
-
-const document = openapi as unknown as {
-  paths: Record<string, Record<string, RawOperation>>;
-  components: { schemas: Record<string, Schema> };
-  info: { version: string };
+/** What is sent or answered: as JSON, where there is a choice. */
+const media = (content: Record<string, Media> = {}): [string, Media | undefined] => {
+  const all = Object.entries(content);
+  return all.find(([type]) => JSON_TYPE.test(type)) ?? all[0] ?? ["", undefined];
 };
 
-know(document.components.schemas);
+const firstExample = ({ example, examples = {} }: Media) => example ?? Object.values(examples)[0]?.value;
 
-export const VERSION = document.info.version;
-
-export const OPERATIONS: readonly Operation[] = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, raw]) => {
-    const body = raw.requestBody?.content["application/json"];
-    const [contentType, answer] = Object.entries(raw.responses["200"]?.content ?? {})[0] ?? ["", undefined];
-    return {
-      rpc: raw.operationId,
-      method: method.toUpperCase(),
-      path,
-      area: raw.tags[0] ?? "",
-      // A summary may go on after its first clause, which is enough for a heading.
-      title: raw.summary.split(/[,;:] /)[0] ?? raw.summary,
-      description: raw.description,
-      scope: raw.security[0]?.bearer[0] ?? "",
-      access: raw.security.length === 0 ? "open" : raw["x-platform-public"] ? "token" : "person",
-      units: raw["x-platform-units"],
-      tool: raw["x-platform-tool"],
-      parameters: raw.parameters,
-      body: body && Object.keys(body.schema.properties ?? {}).length > 0
-        ? { schema: body.schema, example: body.example, required: raw.requestBody?.required ?? false }
-        : undefined,
-      answer: answer?.schema,
-      contentType,
-      statuses: Object.keys(raw.responses).filter((status) => /^[45]/.test(status)),
-      list: raw["x-platform-list"] !== undefined,
-    };
-  }),
-);
-
-export const AREAS: readonly { name: string; title: string }[] = [
-  { name: "identity", title: "Identity and keys" },
-  { name: "accounts", title: "Accounts and teams" },
-  { name: "metering", title: "Units and usage" },
-  { name: "webhooks", title: "Webhooks" },
-  { name: "events", title: "Events" },
-  { name: "platform", title: "Platform" },
-  ...[...new Set(OPERATIONS.map(({ area }) => area))]
-    .filter((area) => !["identity", "accounts", "metering", "webhooks", "events", "platform"].includes(area))
-    .map((name) => ({ name, title: name.charAt(0).toUpperCase() + name.slice(1) })),
-];
-
-export const EVENTS = catalogue as unknown as readonly {
-  type: string;
-  description: string;
-  schema: Schema;
-  example: unknown;
-}[];
-
-export function resolve(schema: Schema): Schema {
-  const name = schema.$ref?.split("/").at(-1);
-  if (name === undefined) return schema;
-  const found = schemas[name] ?? {};
-  return { ...found, ...(schema.description !== undefined && { description: schema.description }) };
+function bodyOf({ requestBody }: RawOperation): Operation["body"] {
+  const [type, sent] = media(requestBody?.content);
+  // Anything is taken there, an empty object too.
+  if (type === "*/*") return { schema: {}, example: {} };
+  return sent?.schema && JSON_TYPE.test(type) ? { schema: sent.schema, example: firstExample(sent) } : undefined;
 }
 
-/** The alternatives of a schema, without "or nothing". */
-export function alternatives(schema: Schema): Schema[] {
-  return (schema.oneOf ?? schema.anyOf ?? []).filter((each) => each.type !== "null").map(resolve);
+function parametersOf({ parameters = [] }: RawOperation): Parameter[] {
+  // The gateway forwards no cookies.
+  const told = parameters.flatMap((each) => (each.in === "cookie" ? [] : [{ ...each, in: each.in }]));
+  return told.map(({ name, in: where, required = false, description, schema, content }) => ({
+    name,
+    in: where,
+    required,
+    description,
+    schema: schema ?? media(content)[1]?.schema ?? {},
+  }));
 }
 
-/** What a value of the schema is, in a word or two. */
-export function typeWords(given: Schema): string {
-  const schema = resolve(given);
-  const others = alternatives(schema);
-  if (schema.const !== undefined) return "always";
-  if (schema.enum ?? others.some((each) => each.const !== undefined || each.enum)) return "one of";
-  if (others.length === 1) return typeWords(others[0]!);
-  const types = [schema.type ?? []].flat().filter((type) => type !== "null");
-  if (types[0] === "array") return `list of ${schema.items ? typeWords(schema.items) : "anything"}`;
-  if (schema.format === "date-time") return "time";
-  return types.join(" or ") || (schema.properties ? "object" : "anything");
+function describe(summary: Summary, raw: RawOperation): Operation {
+  const { summary: words, ...rest } = summary;
+  const success = Object.keys(raw.responses).find((status) => status.startsWith("2"));
+  const [contentType, answer] = media(raw.responses[success ?? ""]?.content);
+  const area = raw.tags?.[0] ?? "";
+  return {
+    ...rest,
+    // Where two services have the same word, the document tells them apart by their names.
+    area: area.startsWith(`${rest.service}.`) ? area.slice(rest.service.length + 1) : area,
+    // A summary may go on after its first clause, which is enough for a heading.
+    title: words.split(/[,;:] /)[0] ?? words,
+    description: raw.description ?? "",
+    access: raw.security.length === 0 ? "open" : raw["x-platform-public"] ? "token" : "person",
+    units: raw["x-platform-units"],
+    tool: raw["x-platform-tool"],
+    parameters: parametersOf(raw),
+    body: bodyOf(raw),
+    answer: answer?.schema,
+    contentType: JSON_TYPE.test(contentType) ? "application/json" : contentType,
+    statuses: Object.entries(raw.responses).flatMap(([status, { description }]) => (/^[45]/.test(status) ? [[status, description]] : [])),
+    list: raw["x-platform-list"] !== undefined,
+  };
 }
 
-/** The values that there are, if they are few and fixed. */
-export function values(given: Schema): { value: string; description: string }[] {
-  const schema = resolve(given);
-  if (schema.const !== undefined) return [{ value: String(schema.const), description: "" }];
-  if (schema.enum) return schema.enum.filter((value) => value !== null).map((value) => ({ value: String(value), description: "" }));
-  return alternatives(schema).flatMap((each) =>
-    each.const !== undefined
-      ? [{ value: String(each.const), description: each.description ?? "" }]
-      : (each.enum ?? []).map((value) => ({ value: String(value), description: each.description ?? "" })),
-  );
+const TITLES: Record<string, string> = {
+  identity: "Identity and keys",
+  accounts: "Accounts and teams",
+  metering: "Units and usage",
+  webhooks: "Webhooks",
+  events: "Events",
+  platform: "Platform",
+};
+
+/** The platform's operations by their areas, in the order in which they are best read, then each service's by its words. */
+function groupsOf(operations: readonly Operation[], services: Digest["services"]): Reference["groups"] {
+  const own = operations.filter(({ service }) => service === "");
+  const areas = new Set([...Object.keys(TITLES), ...own.map(({ area }) => area)]);
+  const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1);
+  const ofService = ([service, title]: [string, string]) => {
+    const all = operations.filter((each) => each.service === service);
+    const words = [...new Set(all.map(({ area }) => area))];
+    if (words.length === 1) return [{ title, operations: all }];
+    return words.map((word) => ({ title: word === service ? title : `${title}: ${word}`, operations: all.filter(({ area }) => area === word) }));
+  };
+  const groups = [
+    ...[...areas].map((name) => ({ title: TITLES[name] ?? capital(name), operations: own.filter(({ area }) => area === name) })),
+    ...Object.entries(services).flatMap(ofService),
+  ];
+  return groups.filter(({ operations }) => operations.length > 0);
 }
 
-/** The fields of an object or of the objects in a list. */
-export function fieldsOf(given: Schema): [string, Schema, boolean][] {
-  const schema = resolve(given);
-  const inner = schema.items ? resolve(schema.items) : alternatives(schema).length === 1 ? alternatives(schema)[0]! : schema;
-  return Object.entries(inner.properties ?? {}).map(([name, field]) => [name, field, inner.required?.includes(name) ?? false]);
+/** Tells of what `complete` makes of the operations that are found in the document. */
+function referenceOf(document: ApiDocument, complete = (found: Operation[]): readonly Operation[] => found): Reference {
+  link(document);
+  const { operations: summaries, scopes, services } = digest(document, AREAS);
+  const byRpc = new Map(summaries.map((summary) => [summary.rpc, summary]));
+  const operations = complete(eachOperation(document, (raw) => describe(byRpc.get(raw.operationId)!, raw)));
+  return { version: document.info.version, operations, groups: groupsOf(operations, services), scopes, services };
 }
+
+/** The platform alone, as it was when this console was built, which is when the server was. */
+export const BUILT_IN = referenceOf(openapi as unknown as ApiDocument);
+
+/**
+ * The platform with the services behind the running server. Its open document leaves out what only people may call, which
+ * stays as it was built in; and what only services may call is not for readers of the console.
+ */
+export const withServices = (open: ApiDocument) =>
+  referenceOf(open, (found) => {
+    const byRpc = new Map(found.map((each) => [each.rpc, each]));
+    return [...BUILT_IN.operations.map((each) => byRpc.get(each.rpc) ?? each), ...found.filter(({ service }) => service !== "")];
+  });
+
+/** Has the body fields that are worth a list? */
+export const hasFields = ({ body }: Operation) => body !== undefined && fieldsOf(body.schema).length > 0;

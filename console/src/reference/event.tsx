@@ -2,18 +2,19 @@ import { useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { NotFound } from "../app/fallbacks";
 import { entitle } from "../config";
-import { Code, Json } from "../ui/kit";
+import { Code, Json, Waiting } from "../ui/kit";
 import { curl, TOKEN } from "../ui/curl";
-import { EVENTS } from "./document";
 import { Fields } from "./fields";
+import { useEvents } from "./live";
 
 export default function EventPage() {
   const { type = "" } = useParams({ strict: false }) as { type?: string };
-  const event = EVENTS.find((each) => each.type === type);
+  const { events, isPending } = useEvents();
+  const event = events.find((each) => each.type === type);
   useEffect(() => {
     entitle(type);
   }, [type]);
-  if (!event) return <NotFound />;
+  if (!event) return isPending ? <Waiting rows={6} /> : <NotFound />;
   return (
     <div className="ref-page">
       <article className="prose">

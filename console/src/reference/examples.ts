@@ -1,7 +1,8 @@
 /** Programs that make a call, in four languages. They need nothing but what the language's people have at hand. */
 import { config } from "../config";
 import { curl, TOKEN } from "../ui/curl";
-import { alternatives, type Operation, resolve, type Schema, values } from "./document";
+import type { Operation, Parameter } from "./document";
+import { alternatives, isList, origin, resolve, type Schema, values } from "./schema";
 
 const INDENT = 2;
 
@@ -37,20 +38,23 @@ function text(schema: Schema, name: string): string {
   return TEXTS.find(([names]) => names.test(name))?.[1] ?? "";
 }
 
-/** A value that fits the schema, as it could be for a field of that name. */
-export function sample(given: Schema, name = ""): unknown {
+/** A value that fits the schema, as it could be for a field of that name. A schema within itself has none. */
+export function sample(given: Schema, name = "", around: readonly Schema[] = []): unknown {
+  const self = origin(given);
+  if (around.includes(self)) return undefined;
+  const within = [...around, self];
   const schema = resolve(given);
   const only = alternatives(schema);
-  if (only.length === 1 && only[0]!.properties) return sample(only[0]!, name);
+  if (only.length === 1 && only[0]!.properties) return sample(only[0]!, name, within);
   if (schema.examples?.length) return schema.examples[0];
   if (schema.const !== undefined) return schema.const;
   const [first] = values(schema);
   if (first) return schema.enum ? schema.enum[0] : first.value;
   if (schema.properties) {
-    return Object.fromEntries(Object.entries(schema.properties).map(([name, field]) => [name, sample(field, name)]));
+    return Object.fromEntries(Object.entries(schema.properties).map(([name, field]) => [name, sample(field, name, within)]));
   }
   const type = [schema.type ?? "string"].flat()[0];
-  if (type === "array") return schema.items ? [sample(schema.items, name)] : [];
+  if (type === "array") return [schema.items && sample(schema.items, name, within)].filter((item) => item !== undefined);
   if (type === "boolean") return true;
   if (type === "integer" || type === "number") return schema.minimum ?? 0;
   if (type === "object") return {};
@@ -60,44 +64,55 @@ export function sample(given: Schema, name = ""): unknown {
 export interface Call {
   path: string;
   query: [string, string][];
+  /** Beside the token and the type of the body. */
+  headers: [string, string][];
   body: unknown;
 }
 
 /** The call with what the reader has filled in; what is missing of the path stays as it is named. */
 export function callOf(operation: Operation, filled: Record<string, string>, org: string): Call {
-  const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => {
+  const path = operation.path.replace(/\{([^}]+)\}/g, (_, name: string) => {
     const value = filled[name] || (name === "org_id" && org);
     return value ? encodeURIComponent(value) : `{${name}}`;
   });
-  const query = operation.parameters
-    .filter(({ in: where, name }) => where === "query" && filled[name])
-    .flatMap(({ name }) => filled[name]!.split(",").map((value): [string, string] => [name, value.trim()]));
-  return { path, query, body: operation.body ? operation.body.example : operation.method === "POST" ? {} : undefined };
+  const given = (place: Parameter["in"]) =>
+    operation.parameters.flatMap(({ in: where, name, schema, required }): [string, string][] => {
+      const value = filled[name] || (required ? String(sample(schema, name) ?? "") : "");
+      if (where !== place || value === "") return [];
+      return (where === "query" && isList(schema) ? value.split(",") : [value]).map((each) => [name, each.trim()]);
+    });
+  return { path, query: given("query"), headers: given("header"), body: operation.body && (operation.body.example ?? sample(operation.body.schema)) };
 }
 
 export const address = ({ path, query }: Call) => path + (query.length > 0 ? `?${new URLSearchParams(query)}` : "");
 
-/** What is answered: a document, or events for as long as somebody listens. */
+/** Is it events that are answered, for as long as somebody listens? */
 const isStream = ({ contentType }: Operation) => contentType === "text/event-stream";
+
+/** Is it a document that is answered? What is no stream either is some text, or nothing. */
+const isJson = ({ contentType }: Operation) => contentType === "application/json";
 
 function python(operation: Operation, call: Call, token: string | null): string {
   const bearer = token ? JSON.stringify(`Bearer ${token}`) : '"Bearer " + os.environ["PORTICO_TOKEN"]';
   const headers = [
     ...(token === null ? [] : [`"Authorization": ${bearer}`]),
+    ...call.headers.map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`),
     ...(call.body === undefined ? [] : [`"Content-Type": "application/json"`]),
   ];
-  const imports = [...(isStream(operation) && call.body === undefined ? [] : ["json"]), ...(token === "" ? ["os"] : []), "urllib.request"];
+  const imports = [...(isJson(operation) || call.body !== undefined ? ["json"] : []), ...(token === "" ? ["os"] : []), "urllib.request"];
   return [
     `import ${imports.join(", ")}`,
     "",
     "request = urllib.request.Request(",
-    `    "${config.baseUrl}${address(call)}",`,
+    `    ${JSON.stringify(config.baseUrl + address(call))},`,
     `    method="${operation.method}",`,
     ...(call.body === undefined ? [] : [`    data=json.dumps(${pythonValue(call.body)}).encode(),`]),
     ...(headers.length === 0 ? [] : [`    headers={${headers.join(", ")}},`]),
     ")",
     "with urllib.request.urlopen(request) as answer:",
-    ...(isStream(operation) ? ["    for line in answer:", '        print(line.decode(), end="")'] : ["    print(json.load(answer))"]),
+    ...(isStream(operation)
+      ? ["    for line in answer:", '        print(line.decode(), end="")']
+      : [`    print(${isJson(operation) ? "json.load(answer)" : "answer.read().decode()"})`]),
   ].join("\n");
 }
 
@@ -113,6 +128,7 @@ function pythonValue(value: unknown): string {
 function typescript(operation: Operation, call: Call, token: string | null): string {
   const headers = [
     ...(token === null ? [] : [`Authorization: \`Bearer ${token || "${process.env.PORTICO_TOKEN}"}\``]),
+    ...call.headers.map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`),
     ...(call.body === undefined ? [] : [`"Content-Type": "application/json"`]),
   ];
   const options = [
@@ -122,8 +138,8 @@ function typescript(operation: Operation, call: Call, token: string | null): str
   ];
   const use = isStream(operation)
     ? "for await (const text of answer.body!.pipeThrough(new TextDecoderStream())) process.stdout.write(text);"
-    : "console.log(await answer.json());";
-  return `const answer = await fetch("${config.baseUrl}${address(call)}", {
+    : `console.log(await answer.${isJson(operation) ? "json" : "text"}());`;
+  return `const answer = await fetch(${JSON.stringify(config.baseUrl + address(call))}, {
 ${options.join("\n")}
 });
 if (!answer.ok) throw new Error((await answer.json()).error);
@@ -133,14 +149,17 @@ ${use}`;
 function rust(operation: Operation, call: Call, token: string | null): string {
   const body = call.body === undefined ? "" : `\n        .json(&serde_json::json!(${JSON.stringify(call.body)}))`;
   const bearer = token === null ? "" : `\n        .bearer_auth(${token ? `"${token}"` : 'std::env::var("PORTICO_TOKEN")?'})`;
+  const headers = call.headers.map(([name, value]) => `\n        .header(${JSON.stringify(name)}, ${JSON.stringify(value)})`).join("");
   const [binding, last, use] = isStream(operation)
     ? ["let mut answer", "", "std::io::copy(&mut answer, &mut std::io::stdout())?;"]
-    : ["let answer: serde_json::Value", "\n        .json()?", 'println!("{answer:#}");'];
+    : isJson(operation)
+      ? ["let answer: serde_json::Value", "\n        .json()?", 'println!("{answer:#}");']
+      : ["let answer", "\n        .text()?", 'println!("{answer}");'];
   const timeout = isStream(operation) ? "builder().timeout(None).build()?" : "new()";
   return `// reqwest with the features "blocking" and "json", and serde_json
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     ${binding} = reqwest::blocking::Client::${timeout}
-        .request(reqwest::Method::${operation.method}, "${config.baseUrl}${address(call)}")${bearer}${body}
+        .request(reqwest::Method::${operation.method}, ${JSON.stringify(config.baseUrl + address(call))})${bearer}${headers}${body}
         .send()?
         .error_for_status()?${last};
     ${use}
@@ -162,7 +181,7 @@ export function example(language: Language, operation: Operation, call: Call, to
   const needed = operation.access === "open" ? null : token;
   switch (language) {
     case "curl": {
-      const command = curl(operation.method, address(call), needed === "" ? TOKEN : needed, call.body);
+      const command = curl(operation.method, address(call), needed === "" ? TOKEN : needed, call.body, call.headers);
       return isStream(operation) ? command.replace("curl -s", "curl -sN") : command;
     }
     case "typescript":

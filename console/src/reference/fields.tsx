@@ -1,7 +1,7 @@
 import { type ReactNode } from "react";
-import { fieldsOf, resolve, type Schema, typeWords, values } from "./document";
+import { fieldsOf, recordOf, resolve, type Schema, typeWords, values } from "./schema";
 
-const DEPTH_MAX = 5;
+const DEPTH_MAX = 6;
 
 /** Texts of the documents mark code with backticks. */
 export function Words({ text }: { text: string }): ReactNode {
@@ -24,17 +24,19 @@ export function FieldRow({
   schema,
   required,
   description,
-  depth = 0,
+  around = [],
 }: {
   name: string;
   schema: Schema;
   required?: boolean;
   description?: string | undefined;
-  depth?: number;
+  /** The records that it is a field of. */
+  around?: readonly Schema[];
 }) {
   const resolved = resolve(schema);
   const given = values(schema);
-  const inner = depth < DEPTH_MAX ? fieldsOf(schema) : [];
+  const record = recordOf(schema);
+  const inner = around.length < DEPTH_MAX && !around.includes(record) ? fieldsOf(schema) : [];
   const more = limits(resolved);
   return (
     <li className="ref-field">
@@ -62,7 +64,7 @@ export function FieldRow({
           </summary>
           <ul className="ref-fields">
             {inner.map(([field, of, needed]) => (
-              <FieldRow key={field} name={field} schema={of} required={needed} depth={depth + 1} />
+              <FieldRow key={field} name={field} schema={of} required={needed} around={[...around, record]} />
             ))}
           </ul>
         </details>
@@ -72,10 +74,11 @@ export function FieldRow({
 }
 
 export function Fields({ schema, marksRequired = false }: { schema: Schema; marksRequired?: boolean }) {
+  const around = [recordOf(schema)];
   return (
     <ul className="ref-fields">
       {fieldsOf(schema).map(([name, field, required]) => (
-        <FieldRow key={name} name={name} schema={field} required={marksRequired && required} />
+        <FieldRow key={name} name={name} schema={field} required={marksRequired && required} around={around} />
       ))}
     </ul>
   );

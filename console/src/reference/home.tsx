@@ -2,10 +2,12 @@ import { Link } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { config, entitle } from "../config";
 import { Code, Facts } from "../ui/kit";
-import { EVENTS, OPERATIONS, VERSION } from "./document";
 import { GUIDES } from "./guides";
+import { useEvents, useReference } from "./live";
 
 export default function Home() {
+  const { operations, version } = useReference();
+  const { events } = useEvents();
   useEffect(() => {
     entitle("Reference");
   }, []);
@@ -13,14 +15,14 @@ export default function Home() {
     <article className="prose">
       <h1 tabIndex={-1}>Reference and guides</h1>
       <p>
-        {OPERATIONS.length} operations and {EVENTS.length} event types. Every operation can be called over HTTP, over a WebSocket and over
+        {operations.length} operations and {events.length} event types. Every operation can be called over HTTP, over a WebSocket and over
         MQTT; many are tools for assistants, too. Names, fields and errors are the same everywhere.
       </p>
       <Facts
         items={[
           ["API", <code key="api">{config.baseUrl}</code>],
           ["Tokens", <code key="auth">{config.authUrl}/oauth2/token</code>],
-          ["Version", VERSION],
+          ["Version", version],
           [
             "Documents",
             <span key="documents">

@@ -2,7 +2,8 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { type MouseEvent, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
+import { type MouseEvent, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { operationPath } from "../api/digest";
 import { useMe } from "../app/account";
 import { useHeadingFocus } from "../app/heading-focus";
 import { Notices } from "../app/notices";
@@ -11,17 +12,22 @@ import { config } from "../config";
 import "../styles/reference.css";
 import { Icon, Mark } from "../ui/icons";
 import { Button, ErrorNote, Field, Finder, Form, holds, Waiting } from "../ui/kit";
-import { AREAS, EVENTS, OPERATIONS } from "./document";
 import { GUIDES } from "./guides";
-import { CHANNELS } from "./streams";
+import { useEvents, useReference, useStreams } from "./live";
 import { type Entry, entries } from "./search";
 import { forgetToken, makeTestToken, takeToken, useTestToken } from "./test-token";
 
 const FOUND_MAX = 30;
 
 function Search({ onGo }: { onGo: () => void }) {
+  const { operations, services } = useReference();
+  const { events } = useEvents();
+  const streams = useStreams();
   // Made when somebody begins to type.
-  const all = useRef<Entry[] | null>(null);
+  const all = useMemo(() => {
+    let made: Entry[] | undefined;
+    return () => (made ??= entries({ guides: GUIDES, reference: { operations, services }, events, streams }));
+  }, [operations, services, events, streams]);
   const navigate = useNavigate();
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -40,8 +46,7 @@ function Search({ onGo }: { onGo: () => void }) {
     const [first] = words;
     if (first === undefined) return [];
     const score = (title: string) => (title.toLowerCase().startsWith(first) ? 0 : title.toLowerCase().includes(first) ? 1 : 2);
-    all.current ??= entries(GUIDES);
-    return all.current
+    return all()
       .filter(({ title, detail, kind }) => holds(`${title} ${detail} ${kind}`, words))
       .sort((a, b) => score(a.title) - score(b.title))
       .slice(0, FOUND_MAX);
@@ -64,6 +69,9 @@ function Search({ onGo }: { onGo: () => void }) {
 function Contents({ onGo }: { onGo: () => void }) {
   const { pathname } = useLocation();
   const navigate = useNavigate();
+  const { groups } = useReference();
+  const { events } = useEvents();
+  const { channels } = useStreams();
   const entry = (to: string, name: ReactNode) => (
     <a key={to} href={to} aria-current={pathname === to ? "page" : undefined}>
       {name}
@@ -83,29 +91,25 @@ function Contents({ onGo }: { onGo: () => void }) {
       </Link>
       <h2>Guides</h2>
       {GUIDES.map(({ slug, title }) => entry(`/reference/guides/${slug}`, title))}
-      {AREAS.map(({ name, title }) => {
-        const operations = OPERATIONS.filter(({ area }) => area === name);
-        return (
-          operations.length > 0 && (
-            <div key={name}>
-              <h2>{title}</h2>
-              {operations.map(({ rpc, title: name, method }) =>
-                entry(
-                  `/reference/${rpc}`,
-                  <>
-                    <span className={`method ${method.toLowerCase()}`}>{method === "DELETE" ? "DEL" : method}</span>
-                    {name}
-                  </>,
-                ),
-              )}
-            </div>
-          )
-        );
-      })}
+      {groups.map(({ title, operations }) => (
+        // Two services may have one title.
+        <div key={operations[0]?.rpc}>
+          <h2>{title}</h2>
+          {operations.map(({ rpc, title: name, method }) =>
+            entry(
+              operationPath(rpc),
+              <>
+                <span className={`method ${method.toLowerCase()}`}>{method === "DELETE" ? "DEL" : method}</span>
+                {name}
+              </>,
+            ),
+          )}
+        </div>
+      ))}
       <h2>Streams</h2>
-      {CHANNELS.map(({ id, title }) => entry(`/reference/streams/${id}`, title))}
+      {channels.map(({ id, title }) => entry(`/reference/streams/${id}`, title))}
       <h2>Event types</h2>
-      {EVENTS.map(({ type }) => entry(`/reference/events/${type}`, <code>{type}</code>))}
+      {events.map(({ type }) => entry(`/reference/events/${type}`, <code>{type}</code>))}
     </nav>
   );
 }
@@ -115,7 +119,8 @@ function SignedInToken() {
   const accounts = me.data ? [...(me.data.account ? [me.data.account] : []), ...me.data.teams] : [];
   const [chosen, setChosen] = useState("");
   const org = chosen || accounts[0]?.id || "";
-  const make = useMutation({ mutationFn: () => makeTestToken(org) });
+  const { scopes } = useReference();
+  const make = useMutation({ mutationFn: () => makeTestToken(org, scopes) });
   return (
     <>
       {accounts.length > 1 && (
@@ -196,13 +201,14 @@ function TokenBar() {
 
 export default function ReferenceLayout() {
   const { pathname } = useLocation();
+  const { groups } = useReference();
   const [drawer, setDrawer] = useState(false);
   const main = useRef<HTMLElement>(null);
   useHeadingFocus(main, pathname);
   useEffect(() => {
-    // Whoever came by a link sees where in the contents they are.
+    // Whoever came by a link sees where in the contents they are, also when that came later.
     document.querySelector(".ref-side [aria-current]")?.scrollIntoView({ block: "nearest" });
-  }, [pathname]);
+  }, [pathname, groups]);
   const close = () => setDrawer(false);
   return (
     <div className="ref">

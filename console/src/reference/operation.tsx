@@ -1,14 +1,14 @@
 import { useMutation } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { SCOPES } from "../api/document.gen";
 import { NotFound } from "../app/fallbacks";
 import { config, entitle } from "../config";
 import { milliseconds } from "../ui/format";
-import { Badge, Button, Choice, Code, ErrorNote, Facts, Field, Json } from "../ui/kit";
-import { type Operation, OPERATIONS } from "./document";
+import { Badge, Button, Choice, Code, ErrorNote, Facts, Field, Json, Waiting } from "../ui/kit";
+import { hasFields, type Operation, type Reference } from "./document";
 import { address, type Call, callOf, example, type Language, LANGUAGES, sample } from "./examples";
 import { FieldRow, Fields, Words } from "./fields";
+import { useReference } from "./live";
 import { type TestToken, useTestToken } from "./test-token";
 
 /** What the codes of refusals mean, as far as an operation's statuses tell them apart. */
@@ -24,6 +24,7 @@ const STATUSES: Record<string, string> = {
   "429": "Too many calls in a minute, or the month's units are spent. Retry-After tells how long.",
   "500": "Our fault. The request id helps us to find it.",
   "503": "Not now. Retry-After tells when.",
+  "504": "The service behind the gateway took too long.",
 };
 
 interface Tried {
@@ -35,8 +36,8 @@ interface Tried {
 
 async function send(operation: Operation, call: Call, token: string): Promise<Tried> {
   const began = performance.now();
-  const headers = token && operation.access !== "open" ? { authorization: `Bearer ${token}` } : undefined;
-  const response = await fetch(config.baseUrl + address(call), { method: operation.method, ...(headers && { headers }) });
+  const headers = [...call.headers, ...(token && operation.access !== "open" ? [["authorization", `Bearer ${token}`] as [string, string]] : [])];
+  const response = await fetch(config.baseUrl + address(call), { method: operation.method, headers });
   const text = await response.text();
   let body: unknown = text;
   try {
@@ -51,7 +52,7 @@ function Try({ operation, call, token, filled, onFill }: { operation: Operation;
   const run = useMutation({ mutationFn: () => send(operation, call, token?.token ?? "") });
   const needsToken = operation.access !== "open" && token === null;
   const missing = call.path.includes("{");
-  const fields = operation.parameters.filter(({ in: where }) => where !== "header");
+  const fields = operation.parameters.filter(({ in: where, required }) => where !== "header" || required);
   return (
     <form
       className="try"
@@ -97,7 +98,25 @@ function Try({ operation, call, token, filled, onFill }: { operation: Operation;
   );
 }
 
-function Page({ operation }: { operation: Operation }) {
+/** Who may call it: every one of the scopes of one list is needed. */
+function Who({ operation: { access, scopes: lists }, scopes }: { operation: Operation; scopes: Reference["scopes"] }) {
+  if (access === "open") return "Everybody, without a token";
+  if (access === "person") return "A person, signed in to the console";
+  if (lists.every((list) => list.length === 0)) return "Any token";
+  return lists.map((list, index) => (
+    <span key={list.join(" ")}>
+      {index > 0 && " or "}
+      {list.map((name, place) => (
+        <span key={name}>
+          {place > 0 && " and "}
+          <code>{name}</code> <span className="quiet">{scopes.find((scope) => scope.name === name)?.description}</span>
+        </span>
+      ))}
+    </span>
+  ));
+}
+
+function Page({ operation, scopes, services }: { operation: Operation } & Pick<Reference, "scopes" | "services">) {
   const token = useTestToken();
   const [language, setLanguage] = useState<Language>("curl");
   const [filled, setFilled] = useState<Record<string, string>>({});
@@ -115,23 +134,15 @@ function Page({ operation }: { operation: Operation }) {
         <p className="ref-path">
           <span className={`method ${operation.method.toLowerCase()}`}>{operation.method}</span> <code>{operation.path}</code>
         </p>
-        {operation.description.split("\n\n").map((paragraph) => (
-          <p key={paragraph}>
+        {operation.description.split("\n\n").map((paragraph, index) => (
+          <p key={index}>
             <Words text={paragraph} />
           </p>
         ))}
         <Facts
           items={[
-            [
-              "Who may",
-              operation.access === "open"
-                ? "Everybody, without a token"
-                : operation.access === "person"
-                  ? "A person, signed in to the console"
-                  : operation.scope
-                    ? <span key="scope"><code>{operation.scope}</code> <span className="quiet">{SCOPES.find(({ name }) => name === operation.scope)?.description}</span></span>
-                    : "Any token",
-            ],
+            ...(operation.service ? [["Service", services[operation.service]] as [string, React.ReactNode]] : []),
+            ["Who may", <Who key="who" operation={operation} scopes={scopes} />],
             ["Price", operation.units ? `${operation.units.units} ${operation.units.units === "1" ? "unit" : "units"} (${operation.units.category})` : "free"],
             ["Socket and MQTT", <code key="rpc">{operation.rpc}</code>],
             ...(operation.tool ? [["Tool", <code key="tool">{operation.tool.name}</code>] as [string, React.ReactNode]] : []),
@@ -150,7 +161,7 @@ function Page({ operation }: { operation: Operation }) {
               </section>
             ),
         )}
-        {operation.body && (
+        {operation.body && hasFields(operation) && (
           <section>
             <h2>Body</h2>
             <Fields schema={operation.body.schema} marksRequired />
@@ -166,10 +177,10 @@ function Page({ operation }: { operation: Operation }) {
         <section>
           <h2>Refusals</h2>
           <ul className="ref-fields">
-            {operation.statuses.map((status) => (
+            {operation.statuses.map(([status, description = STATUSES[status]]) => (
               <li key={status} className="ref-field">
                 <p>
-                  <code className="ref-name">{status}</code> <span className="quiet">{STATUSES[status]}</span>
+                  <code className="ref-name">{status}</code> <span className="quiet">{description && <Words text={description} />}</span>
                 </p>
               </li>
             ))}
@@ -195,9 +206,11 @@ function Page({ operation }: { operation: Operation }) {
 
 export default function OperationPage() {
   const { operation: rpc = "" } = useParams({ strict: false }) as { operation?: string };
-  const operation = OPERATIONS.find((each) => each.rpc === rpc);
+  const { operations, scopes, services, isPending } = useReference();
+  const operation = operations.find((each) => each.rpc === rpc);
   useEffect(() => {
     if (operation) entitle(operation.title);
   }, [operation]);
-  return operation ? <Page key={rpc} operation={operation} /> : <NotFound />;
+  if (!operation) return isPending ? <Waiting rows={6} /> : <NotFound />;
+  return <Page key={rpc} operation={operation} scopes={scopes} services={services} />;
 }

@@ -1,7 +1,10 @@
 /** What the search of the reference finds. */
 import type { Found } from "../ui/kit";
-import { EVENTS, fieldsOf, OPERATIONS, type Schema } from "./document";
-import { CHANNELS } from "./streams";
+import { operationPath } from "../api/digest";
+import type { Operation, Reference } from "./document";
+import type { EventType } from "./events";
+import { fieldsOf, type Schema } from "./schema";
+import type { Streams } from "./streams";
 
 export interface Entry extends Found {
   kind: "Operation" | "Field" | "Event" | "Guide" | "Stream" | "Frame";
@@ -15,41 +18,48 @@ function answerFields(answer: Schema | undefined) {
   return fields.flatMap((field) => [field, ...fieldsOf(field[1])]);
 }
 
-function fieldEntries(): Entry[] {
+function fieldEntries(operations: readonly Operation[]): Entry[] {
   const seen = new Set<string>();
-  return OPERATIONS.flatMap((operation) => {
+  return operations.flatMap((operation) => {
     const named = [
       ...operation.parameters.map(({ name, description, schema }) => [name, description ?? schema.description ?? ""] as const),
-      ...Object.entries(operation.body?.schema.properties ?? {}).map(([name, { description }]) => [name, description ?? ""] as const),
+      ...(operation.body ? fieldsOf(operation.body.schema) : []).map(([name, { description }]) => [name, description ?? ""] as const),
       ...answerFields(operation.answer).map(([name, { description }]) => [name, description ?? ""] as const),
     ];
     return named.flatMap(([name, description]) => {
       const id = `${name} ${operation.rpc}`;
       if (seen.has(id)) return [];
       seen.add(id);
-      return [{ id, title: name, kind: "Field" as const, detail: `${operation.title}. ${description}`, to: `/reference/${operation.rpc}` }];
+      return [{ id, title: name, kind: "Field" as const, detail: `${operation.title}. ${description}`, to: operationPath(operation.rpc) }];
     });
   });
 }
 
-export function entries(guides: readonly { slug: string; title: string }[]): Entry[] {
+export interface Searched {
+  guides: readonly { slug: string; title: string }[];
+  reference: Pick<Reference, "operations" | "services">;
+  events: readonly EventType[];
+  streams: Streams;
+}
+
+export function entries({ guides, reference: { operations, services }, events, streams }: Searched): Entry[] {
   return [
     ...guides.map(({ slug, title }) => ({ id: `guide ${slug}`, title, kind: "Guide" as const, detail: "", to: `/reference/guides/${slug}` })),
-    ...OPERATIONS.map(({ title, description, rpc, method, path }) => ({
+    ...operations.map(({ title, description, rpc, method, path, service }) => ({
       id: rpc,
       title,
       kind: "Operation" as const,
-      detail: `${method} ${path} ${rpc}. ${description}`,
-      to: `/reference/${rpc}`,
+      detail: `${method} ${path} ${rpc}. ${service ? `${services[service]}. ` : ""}${description}`,
+      to: operationPath(rpc),
     })),
-    ...EVENTS.map(({ type, description }) => ({
+    ...events.map(({ type, description }) => ({
       id: `event ${type}`,
       title: type,
       kind: "Event" as const,
       detail: description,
       to: `/reference/events/${type}`,
     })),
-    ...CHANNELS.flatMap(({ id, title, address, description, messages }) => [
+    ...streams.channels.flatMap(({ id, title, address, description, messages }) => [
       { id: `stream ${id}`, title, kind: "Stream" as const, detail: `${address}. ${description}`, to: `/reference/streams/${id}` },
       ...messages
         .filter(({ isEvent }) => !isEvent)
@@ -61,6 +71,6 @@ export function entries(guides: readonly { slug: string; title: string }[]): Ent
           to: `/reference/streams/${id}`,
         })),
     ]),
-    ...fieldEntries(),
+    ...fieldEntries(operations),
   ];
 }

@@ -7,7 +7,8 @@ import { Badge, Code, Facts, Json } from "../ui/kit";
 import { Fields, Words } from "./fields";
 import { sample } from "./examples";
 import { streamExamples } from "./stream-examples";
-import { ABOUT, type Channel, CHANNELS, type Message } from "./streams";
+import { useStreams } from "./live";
+import type { Channel, Message } from "./streams";
 
 const SCOPE = (
   <>
@@ -58,7 +59,7 @@ function Events({ messages }: { messages: readonly Message[] }) {
   );
 }
 
-function Page({ channel }: { channel: Channel }) {
+function Page({ channel, about }: { channel: Channel; about: string }) {
   const isTopic = channel.transport === "mqtt";
   return (
     <div className="ref-page">
@@ -75,7 +76,7 @@ function Page({ channel }: { channel: Channel }) {
             ...channel.parameters.map(([name, description]): [string, string] => [`{${name}}`, description]),
           ]}
         />
-        <p className="quiet">{ABOUT}</p>
+        <p className="quiet">{about}</p>
         {SIDES.map(([side, title]) => {
           const messages = channel.messages.filter(({ from }) => from === side);
           return (
@@ -111,9 +112,10 @@ function Page({ channel }: { channel: Channel }) {
 
 export default function StreamPage() {
   const { channel: id = "" } = useParams({ strict: false }) as { channel?: string };
-  const channel = CHANNELS.find((each) => each.id === id);
+  const { about, channels } = useStreams();
+  const channel = channels.find((each) => each.id === id);
   useEffect(() => {
     if (channel) entitle(channel.title);
   }, [channel]);
-  return channel ? <Page key={id} channel={channel} /> : <NotFound />;
+  return channel ? <Page key={id} channel={channel} about={about} /> : <NotFound />;
 }

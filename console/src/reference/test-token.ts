@@ -4,7 +4,7 @@
  */
 import { useSyncExternalStore } from "react";
 import { api, ask } from "../api/client";
-import { READ_SCOPES } from "../api/document.gen";
+import type { Scope } from "../api/digest";
 import type { paths } from "../api/schema.gen";
 import { config } from "../config";
 
@@ -34,9 +34,11 @@ export function useTestToken(): TestToken | null {
 
 type Body = paths["/v1/accounts/orgs/{org_id}/tokens"]["post"]["requestBody"]["content"]["application/json"];
 
-/** Makes one for the person who is signed in. */
-export async function makeTestToken(org: string): Promise<void> {
-  const body: Body = { name: "Reference test token", scopes: [...READ_SCOPES] as Body["scopes"], days: 7 };
+/** Makes one for the person who is signed in, with every scope that only reads. */
+export async function makeTestToken(org: string, scopes: readonly Scope[]): Promise<void> {
+  const reads = scopes.filter(({ isRead }) => isRead).map(({ name }) => name);
+  // The types know the platform's scopes alone.
+  const body: Body = { name: "Reference test token", scopes: reads as Body["scopes"], days: 7 };
   const made = await ask(api.POST("/v1/accounts/orgs/{org_id}/tokens", { params: { path: { org_id: org } }, body }));
   set({ token: made.token, org, name: made.key.name });
 }

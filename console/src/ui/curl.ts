@@ -3,9 +3,10 @@ import { config } from "../config";
 const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** A command that works when it is pasted; without a token for what everybody may call. */
-export function curl(method: string, path: string, token: string | null, body?: unknown): string {
+export function curl(method: string, path: string, token: string | null, body?: unknown, headers: readonly [string, string][] = []): string {
   const lines = [`curl -s ${method === "GET" ? "" : `-X ${method} `}${quote(config.baseUrl + path)}`];
   if (token !== null) lines.push(`-H "Authorization: Bearer ${token}"`);
+  lines.push(...headers.map(([name, value]) => `-H ${quote(`${name}: ${value}`)}`));
   if (body !== undefined) {
     lines.push(`-H "Content-Type: application/json"`, `-d ${quote(JSON.stringify(body))}`);
   }

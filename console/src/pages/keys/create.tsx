@@ -1,14 +1,16 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, ask, type Schemas } from "../../api/client";
-import { OPERATIONS } from "../../api/document.gen";
+import type { Operation } from "../../api/digest";
 import type { paths } from "../../api/schema.gen";
 import { asRefusal } from "../../api/problem";
 import { queries, useKeys } from "../../api/queries";
 import { useOrg } from "../../app/account";
+import { useDigest } from "../../app/digest";
 import { curl, exchange } from "../../ui/curl";
 import { Choice, Code, Dialog, Field, Form, Note, SecretDialog } from "../../ui/kit";
-import { type Preset, presetScopes, ScopePicker } from "./scopes";
+import { type Chosen, chosenScopes } from "./presets";
+import { ScopePicker } from "./scopes";
 import { keyState } from "./state";
 
 type NewToken = paths["/v1/accounts/orgs/{org_id}/tokens"]["post"]["requestBody"]["content"]["application/json"];
@@ -24,16 +26,18 @@ type Kind = "token" | "key";
 type Made = { kind: Kind; key: Schemas["Key"]; secret: string };
 
 /** A read that these scopes allow, and that needs nothing but the token. */
-function firstCall(scopes: readonly string[], org: string): string {
+function firstCall(operations: readonly Operation[], scopes: readonly string[], org: string): string {
   const preferred = ["identity.me.get", "accounts.me.get", "webhooks.endpoints.list", "metering.units.get", "events.types.list"];
-  const rpc = preferred.find((name) => scopes.includes(OPERATIONS.find((each) => each.rpc === name)?.scope ?? ""));
-  const found = OPERATIONS.find((each) => each.rpc === rpc);
+  const found = preferred
+    .map((rpc) => operations.find((each) => each.rpc === rpc))
+    .find((each) => each?.scopes.some((list) => list.every((scope) => scopes.includes(scope))));
   return (found?.path ?? "/v1/openapi.json").replace("{org_id}", org);
 }
 
 function MadeDialog({ made, onClose }: { made: Made; onClose: () => void }) {
   const org = useOrg();
-  const path = firstCall(made.key.scopes, org);
+  const { operations } = useDigest();
+  const path = firstCall(operations, made.key.scopes, org);
   const toolsOnly = made.key.scopes.every((scope) => scope.startsWith("mcp:"));
   return made.kind === "token" ? (
     <SecretDialog open onClose={onClose} title={`The token ${made.key.name || "is made"}`} secret={made.secret} label="Token">
@@ -62,22 +66,22 @@ export function CreateDialog({ kind, onClose }: { kind: Kind; onClose: () => voi
   const org_id = useOrg();
   const [name, setName] = useState("");
   const [days, setDays] = useState<(typeof DAYS)[number][0]>("30");
-  const [preset, setPreset] = useState<Preset>("read");
-  const [scopes, setScopes] = useState<string[]>([...presetScopes("read")]);
+  const [chosen, setChosen] = useState<Chosen>("read");
+  const scopes = chosenScopes(chosen, useDigest());
   const [parent, setParent] = useState("");
   const [made, setMade] = useState<Made | null>(null);
   const above = useAbove();
   const make = useMutation({
     mutationFn: async (): Promise<Made> => {
       const params = { path: { org_id } };
-      // What can be chosen above is made from the same document.
-      const chosen = { name, scopes: scopes as NewToken["scopes"] };
+      // The types know the platform's scopes alone, and the services' are offered by the server's own document.
+      const common = { name, scopes: [...scopes] as NewToken["scopes"] };
       if (kind === "token") {
-        const body = { ...chosen, days: Number(days) as NewToken["days"] };
+        const body = { ...common, days: Number(days) as NewToken["days"] };
         const answer = await ask(api.POST("/v1/accounts/orgs/{org_id}/tokens", { params, body }));
         return { kind, key: answer.key, secret: answer.token };
       }
-      const answer = await ask(api.POST("/v1/accounts/orgs/{org_id}/keys", { params, body: { ...chosen, ...(parent && { parent }) } }));
+      const answer = await ask(api.POST("/v1/accounts/orgs/{org_id}/keys", { params, body: { ...common, ...(parent && { parent }) } }));
       return { kind, key: answer.key, secret: answer.client_secret };
     },
     onSuccess: (answer) => {
@@ -127,7 +131,7 @@ export function CreateDialog({ kind, onClose }: { kind: Kind; onClose: () => voi
             )}
           </Field>
         )}
-        <ScopePicker value={scopes} onChange={setScopes} preset={preset} onPreset={setPreset} error={refusal?.field("scopes")} />
+        <ScopePicker value={chosen} onChange={setChosen} error={refusal?.field("scopes")} />
       </Form>
     </Dialog>
   );

@@ -1,67 +1,36 @@
-import { OPERATIONS, SCOPES } from "../../api/document.gen";
+import { isOffered } from "../../api/digest";
+import { useDigest } from "../../app/digest";
 import { plural } from "../../ui/format";
 import { Choice, Ticks } from "../../ui/kit";
+import { type Chosen, chosenScopes, PRESETS } from "./presets";
 
-const READS = SCOPES.map(({ name }) => name).filter((name) => name.endsWith(":read") || name === "account:audit");
-
-/** Sets of scopes that most keys are one of. */
-export const PRESETS = [
-  ["read", "Read everything", READS],
-  ["webhooks", "Webhooks", ["webhooks:read", "webhooks:write", "events:read"]],
-  ["assistant", "Assistant", ["mcp:read", "mcp:write"]],
-  ["own", "My own choice", []],
-] as const;
-
-export type Preset = (typeof PRESETS)[number][0];
-
-export const presetScopes = (preset: Preset): readonly string[] => PRESETS.find(([name]) => name === preset)?.[2] ?? [];
-
-const OPTIONS = SCOPES.map(({ name, description }) => {
-  const operations = OPERATIONS.filter(({ scope }) => scope === name).length;
-  return {
+/** What a token may do, as words to tick. */
+export function ScopePicker({ value, onChange, error }: { value: Chosen; onChange: (chosen: Chosen) => void; error: string | undefined }) {
+  const digest = useDigest();
+  const scopes = chosenScopes(value, digest);
+  const options = digest.scopes.filter(isOffered).map(({ name, description, operations, service }) => ({
     value: name,
-    title: description.replace(/\.$/, ""),
+    title: description.replace(/\.$/, "") || name,
     about: (
       <>
         <code>{name}</code>
         {operations > 0 && `, ${plural(operations, "operation")}`}
       </>
     ),
-  };
-});
-
-/** What a token may do, as words to tick. */
-export function ScopePicker({
-  value,
-  onChange,
-  preset,
-  onPreset,
-  error,
-}: {
-  value: readonly string[];
-  onChange: (scopes: string[]) => void;
-  preset: Preset;
-  onPreset: (preset: Preset) => void;
-  error: string | undefined;
-}) {
+    group: digest.services[service],
+  }));
   return (
     <Ticks
       legend="What it may do"
-      options={OPTIONS}
-      value={value}
-      onChange={(scopes) => {
-        onPreset("own");
-        onChange(scopes);
-      }}
+      options={options}
+      value={scopes}
+      onChange={onChange}
       above={
         <Choice
           label="Presets"
-          value={preset}
-          options={PRESETS.map(([name, title]) => [name, title] as const)}
-          onChange={(name) => {
-            onPreset(name);
-            if (name !== "own") onChange([...presetScopes(name)]);
-          }}
+          value={typeof value === "string" ? value : "own"}
+          options={[...PRESETS, ["own", "My own choice"]]}
+          onChange={(name) => onChange(name === "own" ? scopes : name)}
         />
       }
       hint="This cannot be changed later. To change it, make another one and revoke this one."

@@ -3,16 +3,17 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { api, ask, type Schemas } from "../../api/client";
-import { OPERATIONS } from "../../api/document.gen";
 import { useKeys, useList } from "../../api/queries";
 import { useOrg, useWorkplace } from "../../app/account";
+import { useDigest } from "../../app/digest";
 import { useMakers } from "../../app/makers";
 import { curl, TOKEN } from "../../ui/curl";
 import { clock, milliseconds, number, plural } from "../../ui/format";
 import { Badge, Button, Code, Empty, ErrorNote, Facts, Id, Json, PageHead, Panel, Section, Time, Waiting } from "../../ui/kit";
 import { useQueryParams, useSetParams } from "../../ui/url";
 
-type Logged = Schemas["LoggedRequest"];
+/** Servers that tell it name the target of a service that answered. */
+type Logged = Schemas["LoggedRequest"] & { target?: string };
 
 const ROW_PX = 37;
 const NARROW_ROW_PX = 64;
@@ -37,6 +38,8 @@ export function StatusBadge({ status }: { status: number }) {
 
 function RequestPanel({ of, onClose }: { of: Logged; onClose: () => void }) {
   const maker = useMakers();
+  const { operations, services } = useDigest();
+  const service = services[operations.find(({ rpc }) => rpc === of.rpc)?.service ?? ""];
   return (
     <Panel open onClose={onClose} title={of.rpc || of.path}>
       <Facts
@@ -45,6 +48,8 @@ function RequestPanel({ of, onClose }: { of: Logged; onClose: () => void }) {
           ["Request", <Id key="id" id={of.request_id} whole />],
           ["When", <Time key="at" at={of.at} />],
           ["Call", <code key="call">{of.method} {of.path}</code>],
+          ...(service ? [["Service", service] as [string, React.ReactNode]] : []),
+          ...(of.target ? [["Answered by", <code key="target">{of.target}</code>] as [string, React.ReactNode]] : []),
           ["Took", milliseconds(of.latency_ms)],
           ["Units", number(of.units)],
           ...(of.key_id ? [["Key or token", <Id key="key" id={of.key_id} whole />] as [string, React.ReactNode]] : []),
@@ -150,6 +155,7 @@ export default function Requests() {
   const { may } = useWorkplace();
   const { key, rpc, status, span = "", own, open } = useQueryParams();
   const setParams = useSetParams();
+  const { operations, services } = useDigest();
   const [paused, setPaused] = useState(false);
   const keys = useKeys("keys", may("admin"));
   const tokens = useKeys("tokens", may("admin"));
@@ -207,8 +213,19 @@ export default function Requests() {
         </select>
         <select aria-label="Operation" value={rpc ?? ""} onChange={(event) => setParams({ rpc: event.target.value || undefined })}>
           <option value="">Every operation</option>
-          {OPERATIONS.map(({ rpc: name }) => (
-            <option key={name}>{name}</option>
+          {operations
+            .filter(({ service }) => service === "")
+            .map(({ rpc: name }) => (
+              <option key={name}>{name}</option>
+            ))}
+          {Object.entries(services).map(([service, title]) => (
+            <optgroup key={service} label={title}>
+              {operations
+                .filter((each) => each.service === service)
+                .map(({ rpc: name }) => (
+                  <option key={name}>{name}</option>
+                ))}
+            </optgroup>
           ))}
         </select>
         <select aria-label="Status" value={status ?? ""} onChange={(event) => setParams({ status: event.target.value || undefined })}>

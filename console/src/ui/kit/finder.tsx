@@ -31,7 +31,10 @@ export function Finder<F extends Found>({
   const [at, setAt] = useState(0);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = find(words);
-  useEffect(() => list.current?.children[at]?.scrollIntoView({ block: "nearest" }), [at]);
+  useEffect(() => {
+    // In new browsers it answers a promise, which an effect must not.
+    void list.current?.children[at]?.scrollIntoView({ block: "nearest" });
+  }, [at]);
   const go = (to: F | undefined) => {
     if (!to) return;
     setText("");

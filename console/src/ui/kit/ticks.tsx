@@ -1,9 +1,21 @@
-import type { ReactNode } from "react";
+import { type ReactNode, useId } from "react";
 
 interface Option {
   value: string;
   title: ReactNode;
   about: ReactNode;
+  /** What it belongs to, where that is to be told. */
+  group?: string | undefined;
+}
+
+/** The options by their groups: first those of none, then each group where its first option stands. */
+function grouped(options: readonly Option[]): [string, Option[]][] {
+  const groups = new Map<string, Option[]>([["", []]]);
+  for (const option of options) {
+    const name = option.group ?? "";
+    groups.set(name, [...(groups.get(name) ?? []), option]);
+  }
+  return [...groups].filter(([, members]) => members.length > 0);
 }
 
 /** Some of a list, each with what it is, as words to tick. */
@@ -25,27 +37,35 @@ export function Ticks({
   hint?: ReactNode;
   error: string | undefined;
 }) {
+  const id = useId();
   return (
     <fieldset className="field">
       <legend>{legend}</legend>
       {above}
-      <ul className="ticks">
-        {options.map(({ value: option, title, about }) => (
-          <li key={option}>
-            <label>
-              <input
-                type="checkbox"
-                checked={value.includes(option)}
-                onChange={(event) => onChange(event.target.checked ? [...value, option] : value.filter((each) => each !== option))}
-              />
-              <span>
-                <strong>{title}</strong>
-                <span className="quiet">{about}</span>
-              </span>
-            </label>
-          </li>
+      <div className="ticks">
+        {grouped(options).map(([group, members], index) => (
+          <section key={group}>
+            {group && <h3 id={`${id}-${index}`}>{group}</h3>}
+            <ul aria-labelledby={group ? `${id}-${index}` : undefined}>
+              {members.map(({ value: option, title, about }) => (
+                <li key={option}>
+                  <label>
+                    <input
+                      type="checkbox"
+                      checked={value.includes(option)}
+                      onChange={(event) => onChange(event.target.checked ? [...value, option] : value.filter((each) => each !== option))}
+                    />
+                    <span>
+                      <strong>{title}</strong>
+                      <span className="quiet">{about}</span>
+                    </span>
+                  </label>
+                </li>
+              ))}
+            </ul>
+          </section>
         ))}
-      </ul>
+      </div>
       {error && (
         <p className="field-error" role="alert">
           {error}
