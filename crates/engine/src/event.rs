@@ -102,7 +102,12 @@ impl EventType {
     }
 
     /// The entry of a type that a document describes; `data` is the schema of its data.
-    pub fn documented(r#type: &'static str, description: &str, data: Value, example: Option<&Value>) -> Self {
+    pub fn documented(
+        r#type: &'static str,
+        description: &str,
+        mut data: Value,
+        example: Option<&Value>,
+    ) -> Self {
         let generator: SchemaGenerator = SchemaSettings::draft2020_12()
             .for_serialize()
             .with(|settings| settings.inline_subschemas = true)
@@ -118,6 +123,10 @@ impl EventType {
             account_id: example_id(),
             data: example.cloned().unwrap_or_else(|| crate::example::of(&data)),
         };
+        // What the data refers to is referred to from the root.
+        if let Some(definitions) = data.as_object_mut().and_then(|data| data.remove("$defs")) {
+            schema["$defs"] = definitions;
+        }
         schema["properties"]["data"] = data;
         Self { r#type, description: description.to_owned(), schema, example: json!(example) }
     }

@@ -13,13 +13,13 @@ use crate::openapi::problem_schemas;
 use crate::socket::{ClientFrame, ServerFrame};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
-const OF_FRAMES: &str = "#/$defs/";
+const OF_DEFINITIONS: &str = "#/$defs/";
 const OF_COMPONENTS: &str = "#/components/schemas/";
 
 /// The JSON Schema of the socket's frames.
 pub fn frames() -> Value {
     let mut definitions = definitions();
-    redirect(&mut definitions, OF_COMPONENTS, OF_FRAMES);
+    redirect(&mut definitions, OF_COMPONENTS, OF_DEFINITIONS);
     json!({
         "$schema": DIALECT,
         "title": "Frames of the socket",
@@ -36,7 +36,7 @@ fn definitions() -> Value {
         let variants: Vec<_> = frames
             .kinds
             .keys()
-            .map(|kind| json!({ "$ref": format!("{OF_FRAMES}{}", schema_name(kind)) }))
+            .map(|kind| json!({ "$ref": format!("{OF_DEFINITIONS}{}", schema_name(kind)) }))
             .collect();
         schemas.insert(name.to_owned(), json!({ "description": frames.description, "oneOf": variants }));
         schemas.extend(frames.kinds.into_iter().map(|(kind, schema)| (schema_name(&kind), schema)));
@@ -68,8 +68,10 @@ fn of<T: JsonSchema>() -> Frames {
     for mut variant in schema["oneOf"].as_array_mut().map(std::mem::take).unwrap_or_default() {
         let kind = variant["properties"]["type"]["const"].as_str().unwrap_or_default().to_owned();
         // A variant may refer to its fields; here it holds them, with the name of its kind among them.
-        let target =
-            variant.get("$ref").and_then(Value::as_str).map(|target| target.trim_start_matches(OF_FRAMES));
+        let target = variant
+            .get("$ref")
+            .and_then(Value::as_str)
+            .map(|target| target.trim_start_matches(OF_DEFINITIONS));
         if let Some(mut whole) = target.and_then(|target| parts.remove(target)) {
             whole["properties"]["type"] = variant["properties"]["type"].take();
             if let Some(required) = whole["required"].as_array_mut() {
@@ -106,7 +108,10 @@ fn redirect(value: &mut Value, from: &str, to: &str) {
 pub fn document(catalog: &Catalog, base_url: &str) -> Value {
     let mut schemas = definitions();
     schemas["Resync"] = Resync::json_schema(&mut SchemaGenerator::default()).to_value();
-    redirect(&mut schemas, OF_FRAMES, OF_COMPONENTS);
+    redirect(&mut schemas, OF_DEFINITIONS, OF_COMPONENTS);
+    if let Some(schemas) = schemas.as_object_mut() {
+        schemas.extend(catalog.events().iter().flat_map(|event| event_schemas(event).1));
+    }
     let (protocol, host) = base_url.split_once("://").unwrap_or(("http", base_url));
     let socket_protocol = if protocol == "https" { "wss" } else { "ws" };
     let security = json!([{ "$ref": "#/components/securitySchemes/token" }]);
@@ -154,6 +159,21 @@ fn event_message(event: &EventType) -> String {
     format!("event.{}", event.r#type)
 }
 
+/// The schema of an event, and those that it refers to, which stand among the components under the name of its type.
+fn event_schemas(event: &EventType) -> (Value, Map<String, Value>) {
+    let mut schema = event.schema.clone();
+    redirect(&mut schema, OF_DEFINITIONS, &format!("{OF_COMPONENTS}{}.", event.r#type));
+    let mut definitions = Value::Null;
+    if let Some(schema) = schema.as_object_mut() {
+        // The document says once which dialect its schemas are in.
+        schema.remove("$schema");
+        definitions = schema.remove("$defs").unwrap_or_default();
+    }
+    let definitions = definitions.as_object().cloned().unwrap_or_default();
+    let named = |(name, schema)| (format!("{}.{name}", event.r#type), schema);
+    (schema, definitions.into_iter().map(named).collect())
+}
+
 fn messages(catalog: &Catalog) -> Value {
     let mut messages = Map::new();
     for kind in of::<ClientFrame>().kinds.keys().chain(of::<ServerFrame>().kinds.keys()) {
@@ -170,14 +190,10 @@ fn messages(catalog: &Catalog) -> Value {
         .collect();
     for event in catalog.events() {
         let examples = json!([{ "payload": event.example }]);
-        let mut schema = event.schema.clone();
-        // The document says once which dialect its schemas are in.
-        if let Some(schema) = schema.as_object_mut() {
-            schema.remove("$schema");
-        }
+        let payload = event_schemas(event).0;
         messages.insert(
             event_message(event),
-            json!({ "name": event.r#type, "summary": event.description, "payload": schema, "examples": examples }),
+            json!({ "name": event.r#type, "summary": event.description, "payload": payload, "examples": examples }),
         );
     }
     let reference = |schema: &str| json!({ "$ref": format!("{OF_COMPONENTS}{schema}") });

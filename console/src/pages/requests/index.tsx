@@ -12,8 +12,7 @@ import { clock, milliseconds, number, plural } from "../../ui/format";
 import { Badge, Button, Code, Empty, ErrorNote, Facts, Id, Json, PageHead, Panel, Section, Time, Waiting } from "../../ui/kit";
 import { useQueryParams, useSetParams } from "../../ui/url";
 
-/** Servers that tell it name the target of a service that answered. */
-type Logged = Schemas["LoggedRequest"] & { target?: string };
+type Logged = Schemas["LoggedRequest"];
 
 const ROW_PX = 37;
 const NARROW_ROW_PX = 64;
@@ -49,7 +48,6 @@ function RequestPanel({ of, onClose }: { of: Logged; onClose: () => void }) {
           ["When", <Time key="at" at={of.at} />],
           ["Call", <code key="call">{of.method} {of.path}</code>],
           ...(service ? [["Service", service] as [string, React.ReactNode]] : []),
-          ...(of.target ? [["Answered by", <code key="target">{of.target}</code>] as [string, React.ReactNode]] : []),
           ["Took", milliseconds(of.latency_ms)],
           ["Units", number(of.units)],
           ...(of.key_id ? [["Key or token", <Id key="key" id={of.key_id} whole />] as [string, React.ReactNode]] : []),

@@ -84,6 +84,7 @@ fn add_services(document: &mut Value, catalog: &Catalog, cut: &Cut) {
         return;
     }
     let mut taken = schema_names(catalog);
+    let mut titles = Map::new();
     for (name, service) in services {
         let keeps = |operation: &Operation| {
             let entry = catalog.entry(&format!("{name}.{}", operation.id));
@@ -93,8 +94,12 @@ fn add_services(document: &mut Value, catalog: &Catalog, cut: &Cut) {
         let checks_requests = service.checks_requests;
         let mount = Mount { service: name, errors, checks_requests, taken: &taken, keeps: &keeps };
         service.document.merge_into(document, &mount);
+        if service.document.operations.iter().any(keeps) {
+            titles.insert(name.to_owned(), json!({ "title": service.document.title }));
+        }
         taken.extend(service.document.schema_names(checks_requests).map(str::to_owned));
     }
+    document["info"]["x-platform-services"] = titles.into();
 }
 
 /// Every component that `value` refers to.

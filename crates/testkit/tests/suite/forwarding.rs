@@ -21,6 +21,7 @@ on_both_databases!(
     services_are_read_anew_while_calls_run,
     what_a_document_must_not_change_is_refused,
     a_token_for_a_services_audience_opens_that_service_alone,
+    what_is_published_of_a_service_refers_to_what_is_there,
 );
 
 /// The document of a service of invoices.
@@ -392,4 +393,43 @@ async fn a_token_for_a_services_audience_opens_that_service_alone(app: TestApp) 
     // A service that is not configured any more has no tokens.
     serve(&app, loaded(&receiver, &document(), "")).await;
     assert_eq!(exchange(&format!("audience={AUDIENCE}")).await.json()["error"], "invalid_target");
+}
+
+/// The references within `root` that lead nowhere.
+fn dangling(root: &Value) -> Vec<String> {
+    fn walk(root: &Value, value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(object) => {
+                let reference = object.get("$ref").and_then(Value::as_str);
+                let leads = |reference: &&str| root.pointer(reference.trim_start_matches('#')).is_none();
+                found.extend(reference.filter(leads).map(str::to_owned));
+                object.values().for_each(|inner| walk(root, inner, found));
+            }
+            Value::Array(items) => items.iter().for_each(|inner| walk(root, inner, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    walk(root, root, &mut found);
+    found
+}
+
+async fn what_is_published_of_a_service_refers_to_what_is_there(app: TestApp) {
+    let mut document = document();
+    let line = json!({ "type": "object", "properties": { "next": { "$ref": "#/components/schemas/Line" } } });
+    document["components"]["schemas"] = json!({ "Line": line });
+    let data = "/webhooks/invoice.paid/post/requestBody/content/application~1json/schema/properties";
+    document.pointer_mut(data).unwrap()["line"] = json!({ "$ref": "#/components/schemas/Line" });
+    let receiver = Receiver::start().await;
+    serve(&app, loaded(&receiver, &document, "")).await;
+    for path in ["/openapi.json", "/asyncapi.json"] {
+        let published = app.send(TestRequest::new("GET", path)).await.ok();
+        assert_eq!(dangling(&published), Vec::<String>::new(), "{path}");
+        let is_named = published["info"]["x-platform-services"]["invoices"]["title"] == "Invoices";
+        assert_eq!(is_named, path == "/openapi.json");
+    }
+    let types = app.get("/v1/events/types?page_size=200").await.ok();
+    let types = types["types"].as_array().unwrap();
+    assert!(types.iter().any(|each| each["type"] == "invoice.paid"));
+    assert!(types.iter().all(|each| dangling(&each["schema"]).is_empty()), "{types:?}");
 }
