@@ -47,19 +47,8 @@ function serviceOf(rpc: string, areas: readonly string[]): string {
   return areas.includes(first) ? "" : first;
 }
 
-/** The scopes as the document words them: a name in backticks with a colon, and what it lets a token do. */
-function described(document: ApiDocument): Map<string, string> {
-  const [, ...parts] = document.components.securitySchemes.bearer.description.split(/`([a-z][\w-]*:[a-z][\w-]*)`: /);
-  const words = new Map<string, string>();
-  for (let at = 0; at + 1 < parts.length; at += 2) {
-    // The platform's come first, and nobody words them anew.
-    if (!words.has(parts[at]!)) words.set(parts[at]!, parts[at + 1]!.trim());
-  }
-  return words;
-}
-
 function scopesOf(document: ApiDocument, operations: readonly Operation[]): Scope[] {
-  return [...described(document)].map(([name, description]) => {
+  return document.info["x-platform-scopes"].map(({ name, description }) => {
     const opened = operations.filter(({ scopes }) => scopes.some((list) => list.includes(name)));
     return {
       name,

@@ -58,9 +58,11 @@ export interface RawOperation {
 export interface ApiDocument {
   info: {
     version: string;
+    /** What each scope lets a token do, the platform's own first. */
+    "x-platform-scopes": { name: string; description: string }[];
     /** The services behind the server, by their names. */
     "x-platform-services"?: Record<string, { title?: string }>;
   };
   paths: Record<string, Record<string, RawOperation>>;
-  components: { schemas: Record<string, Schema>; securitySchemes: { bearer: { description: string } } };
+  components: { schemas: Record<string, Schema> };
 }

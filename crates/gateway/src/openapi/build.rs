@@ -47,7 +47,7 @@ pub fn document(catalog: &Catalog, base_url: &str, cut: &Cut) -> Value {
         "headers": problem::headers(),
         "securitySchemes": { "bearer": {
             "type": "http", "scheme": "bearer", "bearerFormat": "JWT",
-            "description": format!("An API token, or a token that a key was exchanged for. {}", scopes(catalog)),
+            "description": "An API token, or a token that a key was exchanged for. `info.x-platform-scopes` says what each scope lets it do.",
         } },
     });
     let mut components = prune(components, &paths);
@@ -60,6 +60,7 @@ pub fn document(catalog: &Catalog, base_url: &str, cut: &Cut) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "description": INTRODUCTION,
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+            "x-platform-scopes": scopes(catalog),
             "x-platform-cut": { "plan": cut.plan, "account": cut.account, "scopes": cut.scopes.clone().unwrap_or_default() },
         },
         "servers": [{ "url": base_url, "description": "This server." }],
@@ -147,7 +148,7 @@ fn tag(area: &str) -> String {
 }
 
 /// What each scope lets a token do.
-fn scopes(catalog: &Catalog) -> String {
-    let lines = catalog.scopes().iter().map(|scope| format!("`{}`: {}", scope.name, scope.description));
-    format!("Scopes: {}", lines.collect::<Vec<_>>().join(" "))
+fn scopes(catalog: &Catalog) -> Vec<Value> {
+    let scopes = catalog.scopes().iter();
+    scopes.map(|scope| json!({ "name": scope.name, "description": scope.description })).collect()
 }

@@ -1,6 +1,7 @@
 //! What services may do themselves: their credentials and tokens, events and usage.
 
 mod accounts;
+mod crash;
 mod credentials;
 mod events;
 mod usage;
