@@ -17,6 +17,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{CachedStatement, Connection, OpenFlags, ToSql, ffi};
 
+use super::LOG_BYTES_MAX;
 use crate::placeholders::matches;
 use crate::row::Cell;
 use crate::{Arg, Row, StoreError};
@@ -135,9 +136,11 @@ impl SqliteConnection {
     pub(super) fn writer(file: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut connection = Self::open(file, flags)?;
-        // Checkpoints have a thread of their own.
-        connection
-            .script("pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 0")?;
+        // Checkpoints have a thread of their own. A log that grew longer than it should is cut when it begins anew.
+        connection.script(&format!(
+            "pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 0; \
+             pragma journal_size_limit = {LOG_BYTES_MAX}"
+        ))?;
         Ok(connection)
     }
 
@@ -249,7 +252,7 @@ impl SqliteConnection {
         let done = connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
         connection.busy_timeout(BUSY_MAX)?;
         match done {
-            Err(error) if code(&error).is_some_and(|code| code & 0xff == ffi::SQLITE_BUSY) => Ok(false),
+            Err(error) if is_busy(&error) => Ok(false),
             done => Ok(done.map(|_| true)?),
         }
     }
@@ -261,10 +264,23 @@ impl SqliteConnection {
     }
 
     /// Copies what it can from the write-ahead log into the file, beside readers and a writer. Returns how many pages the
-    /// log has, and how many of them were copied by now.
-    pub(super) fn checkpoint(&mut self) -> Result<(i32, i32), StoreError> {
+    /// log has.
+    pub(super) fn checkpoint(&mut self) -> Result<i32, StoreError> {
         self.steps.begin(u32::MAX);
-        Ok(self.connection().wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE)?)
+        let (pages, _copied) = self.connection().wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE)?;
+        Ok(pages)
+    }
+
+    /// Copies all of it and waits until nobody reads from it any more, so that whoever writes next begins it anew; for
+    /// as long as `patience`. Where that is not enough, the log grows on.
+    pub(super) fn restart_log(&mut self, patience: Duration) -> Result<(), StoreError> {
+        self.steps.begin(u32::MAX);
+        let connection = self.connection();
+        connection.busy_timeout(patience)?;
+        match connection.wal_checkpoint_v2(Some("main"), CheckpointMode::RESTART) {
+            Err(error) if is_busy(&error) => Ok(()),
+            done => Ok(done.map(drop)?),
+        }
     }
 
     /// Is a transaction open? SQLite ends one by itself on some failures, such as a full disk.
@@ -312,6 +328,10 @@ fn bind(statement: &mut CachedStatement<'_>, sql: &str, args: &[Arg]) -> Result<
 
 fn code(error: &rusqlite::Error) -> Option<i32> {
     error.sqlite_error().map(|error| error.extended_code)
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    code(error).is_some_and(|code| code & 0xff == ffi::SQLITE_BUSY)
 }
 
 impl From<rusqlite::Error> for StoreError {

@@ -28,7 +28,11 @@ const ACQUIRE_MAX: Duration = Duration::from_secs(10);
 /// Each time that the write-ahead log has so many pages more, they are copied into the file.
 const CHECKPOINT_PAGES: i32 = 1_000;
 /// With so many, writers wait until all are copied, so that the log begins anew.
-const LOG_PAGES_MAX: i32 = 4_000;
+const LOG_PAGES_MAX: i32 = 2_000;
+/// The length to which a log is cut that had to grow longer: so many pages of 4 KiB.
+const LOG_BYTES_MAX: i64 = LOG_PAGES_MAX as i64 * 4096;
+/// How long writers wait for those who still read from a log that is to begin anew. A longer report lets it grow.
+const LOG_READERS_PATIENCE: Duration = Duration::from_millis(50);
 
 pub(crate) struct SqliteDb {
     readers: Readers,
@@ -101,17 +105,19 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreEr
 }
 
 /// Copies the write-ahead log into the file whenever it is long, beside the writer. Its pages are used again once all of
-/// them were copied while nobody wrote, so when it has become too long the writer waits for the rest.
+/// them were copied and nobody reads them, so when it has become too long the writer waits for that.
 fn checkpoint(connection: &mut SqliteConnection, long_logs: &Receiver<()>, lane: &Weak<Mutex<Lane>>) {
     while long_logs.recv().is_ok() {
-        let mut log = connection.checkpoint();
-        if matches!(log, Ok((pages, copied)) if pages > copied.max(LOG_PAGES_MAX)) {
-            let Some(lane) = lane.upgrade() else { return };
-            let mut lane = lane.blocking_lock();
-            lane.settle();
-            log = connection.checkpoint();
-        }
-        if let Err(error) = log {
+        let done = match connection.checkpoint() {
+            Ok(pages) if pages > LOG_PAGES_MAX => {
+                let Some(lane) = lane.upgrade() else { return };
+                let mut lane = lane.blocking_lock();
+                lane.settle();
+                connection.restart_log(LOG_READERS_PATIENCE)
+            }
+            done => done.map(drop),
+        };
+        if let Err(error) = done {
             tracing::warn!(%error, "Failed to checkpoint the write-ahead log; it is tried again when the log has grown");
         }
     }

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
 use portico_kernel::{Entropy as _, SystemEntropy};
@@ -13,6 +13,11 @@ use portico_testkit::{Database, TestDatabase, soon};
 /// Counts to `$1`, row by row.
 const COUNT: &str = "with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < $1) \
                      select count(*) as value from numbers";
+
+/// Rows that are written beside readers, of some pages each.
+const LOG_WRITES: u64 = 3_000;
+/// Much less than they take, and more than the log may take.
+const LOG_BYTES_MAX: u64 = 16 << 20;
 
 async fn open() -> (TestDatabase, Arc<Db>) {
     let test = TestDatabase::create(Database::Sqlite).await;
@@ -119,6 +124,42 @@ async fn a_long_statement_holds_no_async_thread() {
     tx.commit().await.unwrap();
     let rows: i64 = db.query().value("select count(*) as value from pairs", args![]).await.unwrap();
     assert_eq!(rows, 200_000);
+}
+
+/// There is always somebody who reads, and yet the log begins anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_stays_short_beside_readers() {
+    let (test, db) = open().await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..4)
+        .map(|_| {
+            let (db, stop) = (db.clone(), stop.clone());
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let mut tx = db.read().await.unwrap();
+                    let any = "select count(*) as value from (select 1 from pairs limit 1)";
+                    let _: i64 = tx.value(any, args![]).await.unwrap();
+                    polls(20).await;
+                    tx.rollback();
+                }
+            })
+        })
+        .collect();
+    let text = "x".repeat(4_000);
+    for number in 0..LOG_WRITES {
+        let mut tx = db.write().await.unwrap();
+        tx.run("insert into pairs (name, half) values ($1, 1)", args![format!("{number} {text}")])
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    let log = std::fs::metadata(test.folder.path().join("portico.db-wal")).unwrap().len();
+    assert!(log < LOG_BYTES_MAX, "{log} bytes");
+    db.close().await;
 }
 
 /// A report that nobody waits for gives its reader back.
