@@ -48,9 +48,11 @@ pub(crate) fn raise() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// The settings, with no more connections than there may be files for them.
-pub(crate) fn within(settings: &ConnectionSettings, files: u64) -> ConnectionSettings {
-    let room = files.saturating_sub(OTHER_FILES).max(files / CONNECTIONS_PART).max(1);
+/// The settings, with no more connections than there may be files for them. A call of a service has a second connection, to
+/// its target.
+pub(crate) fn within(settings: &ConnectionSettings, files: u64, has_services: bool) -> ConnectionSettings {
+    let of_callers = files.saturating_sub(OTHER_FILES) / if has_services { 2 } else { 1 };
+    let room = of_callers.max(files / CONNECTIONS_PART).max(1);
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     if room >= settings.total {
         return settings.clone();
@@ -72,15 +74,19 @@ mod tests {
     fn connections_leave_files_for_everything_else() {
         let settings =
             ConnectionSettings { total: 20_000, per_network: 5_000, ..ConnectionSettings::default() };
-        let of = |files: u64| {
-            let ConnectionSettings { total, per_network, .. } = within(&settings, files);
+        let within = |files: u64, has_services: bool| {
+            let ConnectionSettings { total, per_network, .. } = within(&settings, files, has_services);
             (total, per_network)
         };
+        let of = |files: u64| within(files, false);
         assert_eq!(of(1_024), (256, 64), "no address gets all of them");
         assert_eq!(of(4_096), (2_560, 640));
         assert_eq!(of(20_000), (18_464, 4_616));
         assert_eq!(of(21_536), (20_000, 5_000));
         assert_eq!(of(u64::MAX), (20_000, 5_000));
         assert_eq!(of(0), (1, 1));
+        assert_eq!(within(21_536, true), (10_000, 2_500), "half of them are connections to targets");
+        assert_eq!(within(41_536, true), (20_000, 5_000));
+        assert_eq!(within(2_048, true), (512, 128));
     }
 }

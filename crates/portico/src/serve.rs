@@ -177,7 +177,9 @@ pub async fn serve(config: &Config, settings: &Settings, more: Vec<Area>) -> Res
     let mut interrupt = signal(SignalKind::interrupt())?;
     let hangup = signal(SignalKind::hangup())?;
     let mut config = config.clone();
-    config.environment.connections = file_limit::within(&config.environment.connections, file_limit::raise());
+    let has_services = !config.services.is_empty();
+    let connections = file_limit::within(&config.environment.connections, file_limit::raise(), has_services);
+    config.environment.connections = connections;
     let config = &config;
     let loaded = load(config).await.map_err(|findings| findings.join("\n"))?;
     let app = App::open(config, more).await?;
