@@ -145,10 +145,10 @@ async fn the_log_stays_short_beside_readers() {
             })
         })
         .collect();
-    let long = "x".repeat(4_000);
+    let padding = "x".repeat(4_000);
     for number in 0..LOG_WRITES {
         let mut tx = db.write().await.unwrap();
-        tx.run("insert into pairs (name, half) values ($1, 1)", args![format!("{number} {long}")])
+        tx.run("insert into pairs (name, half) values ($1, 1)", args![format!("{number} {padding}")])
             .await
             .unwrap();
         tx.commit().await.unwrap();
