@@ -20,7 +20,7 @@ use crate::turns::{TurnSettings, Turns};
 const PARSE_HERE_BYTES: usize = 64 << 10;
 /// Two such texts at once, and while others have some too, one of a tenant: many threads that parse would take the
 /// processors from those that answer.
-static PARSERS: LazyLock<Turns> = LazyLock::new(|| Turns::new(TurnSettings { total: 2, share: 1 }));
+static PARSERS: LazyLock<Turns> = LazyLock::new(|| Turns::new(TurnSettings { total: 2, alone: 2, share: 1 }));
 
 /// One message from path, query and body: the path wins over the body, and only requests without a body take a query.
 pub(crate) async fn read<B: HttpBody>(

@@ -1,9 +1,9 @@
 //! Fair execution: tenants take turns, so that one who floods the server waits in a line of their own.
 //!
 //! A call takes a turn when it begins to run and gives it back when it has ended. As long as one tenant alone calls, it may
-//! have all turns. Once somebody else calls too, each has a few at once, and whoever has the fewest goes first. Nothing is
-//! refused here. Reads and writes have turns of their own. A call that takes long mostly waits for something else, so its turn ends before it does, as soon as
-//! somebody needs it.
+//! have all turns that are of use to it. Once somebody else calls too, each has a few at once, and whoever has the fewest
+//! goes first. Nothing is refused here. Reads and writes have turns of their own. A call that takes long mostly waits for
+//! something else, so its turn ends before it does, as soon as somebody needs it.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -23,11 +23,18 @@ const TURN_TIME_MAX: Duration = Duration::from_millis(250);
 /// For so long after the call of another tenant nobody has more than their share.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
+/// Writes of one account at once where the database is on another machine. The events of an account are numbered in the
+/// order of their commits, so each holds the account's row until it is committed. More of them would stand in line for it in
+/// the database, which slows the one that has it.
+const REMOTE_WRITES: usize = 4;
+
 /// How many turns there are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TurnSettings {
     /// In all.
     pub(crate) total: usize,
+    /// Of one party that calls alone.
+    pub(crate) alone: usize,
     /// Of one party, while others have some too.
     pub(crate) share: usize,
 }
@@ -41,12 +48,18 @@ pub(crate) struct CallTurns {
 
 impl CallTurns {
     /// As many as keep this machine busy, and several times as many where the database is on another one. Of writes there
-    /// are more, because those that wait for the disk share what they wait for.
+    /// are more, because those that wait for the disk share what they wait for. On another machine those of one account wait
+    /// for each other instead, so few of them run at once.
     pub(crate) fn of_machine(database_is_remote: bool) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let share = (2 * cores).max(4) * if database_is_remote { 4 } else { 1 };
-        let turns = |shares: usize| Turns::new(TurnSettings { total: shares * share, share });
-        Self { reads: turns(8), writes: turns(32) }
+        let turns = |shares: usize| TurnSettings { total: shares * share, alone: shares * share, share };
+        let writes = if database_is_remote {
+            TurnSettings { alone: REMOTE_WRITES, share: REMOTE_WRITES, ..turns(32) }
+        } else {
+            turns(32)
+        };
+        Self { reads: Turns::new(turns(8)), writes: Turns::new(writes) }
     }
 
     /// The turns of calls of that method.
@@ -174,7 +187,7 @@ impl State {
     /// Has that party room for one more turn?
     fn has_room(&self, settings: TurnSettings, party: &Party) -> bool {
         let is_shared = self.other_at.is_some_and(|at| at.elapsed() < SHARED_FOR);
-        let most = if is_shared { settings.share } else { settings.total };
+        let most = if is_shared { settings.share } else { settings.alone };
         self.running.len() < settings.total && self.held(party) < most
     }
 
@@ -217,7 +230,7 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
-    const SETTINGS: TurnSettings = TurnSettings { total: 4, share: 2 };
+    const SETTINGS: TurnSettings = TurnSettings { total: 4, alone: 4, share: 2 };
 
     fn party(name: &str) -> Party {
         Party::Caller(name.to_owned())
@@ -264,7 +277,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_takes_long_keeps_nobody_waiting() {
-        let turns = Turns::new(TurnSettings { total: 1, share: 1 });
+        let turns = Turns::new(TurnSettings { total: 1, alone: 1, share: 1 });
         let long = turns.take(party("slow")).await;
         let next = turns.take(party("other")).await;
         drop(long);

@@ -7,6 +7,7 @@ pub(crate) mod known_browser;
 pub(crate) mod links;
 pub(crate) mod passkeys;
 pub(crate) mod password;
+mod password_memory;
 mod password_queue;
 mod person;
 pub(crate) mod session;

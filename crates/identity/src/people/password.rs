@@ -1,11 +1,12 @@
 //! Passwords: argon2id, a few at a time, so that people who sign in never slow down programs that call.
 
-use argon2::password_hash::phc::PasswordHash;
-use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::password_hash::PasswordHasher;
+use argon2::password_hash::phc::{Output, PasswordHash};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use portico_kernel::{Entropy, Problem, Secret, seconds};
 use unicode_normalization::UnicodeNormalization;
 
+use super::password_memory::PasswordMemory;
 use super::password_queue::PasswordQueue;
 use crate::limits;
 
@@ -14,20 +15,39 @@ const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$cG9ydGljby5ub2JvZHkuMA$Hf0eFDeTePqA1yGLxiPCxgHnS0dZ/DCJc3qCs4Q8Mmw";
 
 /// Hashes and checks passwords.
-pub(crate) struct Passwords(PasswordQueue);
+pub(crate) struct Passwords {
+    queue: PasswordQueue,
+    memory: PasswordMemory,
+}
 
 impl Default for Passwords {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self(PasswordQueue::new((cores / 2).max(1)))
+        Self { queue: PasswordQueue::new((cores / 2).max(1)), memory: PasswordMemory::default() }
     }
 }
 
-fn argon2() -> Result<Argon2<'static>, Problem> {
+fn argon2(params: Params) -> Argon2<'static> {
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+}
+
+fn params() -> Result<Params, Problem> {
     let (memory, passes, lanes) = limits::PASSWORD_COST;
-    let params =
-        Params::new(memory, passes, lanes, None).map_err(|error| Problem::internal(error.to_string()))?;
-    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+    Params::new(memory, passes, lanes, None).map_err(|error| Problem::internal(error.to_string()))
+}
+
+/// Is it the password of that hash? `None` where the hash does not read.
+fn is_password(blocks: &mut Vec<Block>, password: &[u8], hash: &str) -> Option<bool> {
+    let hash = PasswordHash::new(hash).ok()?;
+    let (salt, expected) = (hash.salt?, hash.hash?);
+    let params = Params::try_from(&hash).ok()?;
+    // What stood there before is overwritten before it is read.
+    blocks.resize(params.block_count(), Block::default());
+    let mut out = [0; Output::MAX_LENGTH];
+    let out = out.get_mut(..expected.len())?;
+    argon2(params).hash_password_into_with_memory(password, &salt, out, blocks).ok()?;
+    // Compares in a time that tells nothing.
+    Some(Output::new(out).ok()? == expected)
 }
 
 /// The same characters typed on another keyboard are the same password.
@@ -76,7 +96,7 @@ impl Passwords {
         self.run(network, move || {
             let known: Vec<_> = known.iter().map(String::as_str).collect();
             check_strength(&password, &known)?;
-            let hash = argon2()?.hash_password_with_salt(normal(&password).as_bytes(), &salt);
+            let hash = argon2(params()?).hash_password_with_salt(normal(&password).as_bytes(), &salt);
             let hash: PasswordHash = hash.map_err(|error| Problem::internal(error.to_string()))?;
             Ok(hash.to_string())
         })
@@ -90,13 +110,15 @@ impl Passwords {
         password: &Secret<String>,
         kept: Option<String>,
     ) -> Result<bool, Problem> {
-        let password = normal(password);
-        self.run(network, move || {
+        let (password, memory) = (normal(password), self.memory.clone());
+        let checked = self.run(network, move || {
             let hash = kept.as_deref().unwrap_or(DUMMY_HASH);
-            let equal = argon2()?.verify_password(password.as_bytes(), hash).is_ok();
-            Ok(equal && kept.is_some())
-        })
-        .await
+            let equal = memory.lend(|blocks| is_password(blocks, password.as_bytes(), hash));
+            Ok(equal == Some(true) && kept.is_some())
+        });
+        let matches = checked.await;
+        tokio::spawn(self.memory.clone().release());
+        matches
     }
 
     /// Runs the work when it is its turn. Its permit is held until it ends, also when the caller is gone.
@@ -107,7 +129,7 @@ impl Passwords {
     ) -> Result<T, Problem> {
         let busy =
             || Problem::unavailable("Too many people sign in at once; try again in a moment.", seconds(2));
-        let permit = self.0.enter(network).await.ok_or_else(busy)?;
+        let permit = self.queue.enter(network).await.ok_or_else(busy)?;
         let running = tokio::task::spawn_blocking(move || {
             let done = work();
             drop(permit);
