@@ -31,6 +31,10 @@ const ADDED_MB_MAX: f64 = 33.554_432;
 const PIECE_BYTES: usize = 64 << 10;
 /// Event streams that are held open,
 const STREAMS: usize = 10_000;
+/// by so many accounts, each of which may have 256 calls at a service,
+const ACCOUNTS: u32 = 40;
+/// and all the tokens that they may have,
+const TOKENS: u32 = 20 * ACCOUNTS;
 /// so many of them begun at once,
 const BEGINNERS: usize = 64;
 /// and files that the server has open beside them.
@@ -42,7 +46,8 @@ const SETTLE: Duration = Duration::from_secs(2);
 struct Setup {
     folder: tempfile::TempDir,
     target: Process,
-    token: String,
+    /// The first of them makes the calls of everything but the streams.
+    tokens: Vec<String>,
 }
 
 impl Setup {
@@ -56,8 +61,8 @@ impl Setup {
             "[services.{SERVICE}]\nopenapi = \"items.json\"\ntargets = [\"http://{}\"]\nbody_max = \"1 GiB\"\n",
             target.address
         );
-        let token = stock::fill_with(folder.path(), 1, 1, &table).await.remove(0);
-        Self { folder, target, token }
+        let tokens = stock::fill_with(folder.path(), ACCOUNTS, TOKENS, &table).await;
+        Self { folder, target, tokens }
     }
 
     fn path(&self) -> &Path {
@@ -65,7 +70,7 @@ impl Setup {
     }
 
     fn request(&self, route: &str) -> Vec<u8> {
-        request(&self.token, route)
+        request(&self.tokens[0], route)
     }
 }
 
@@ -180,7 +185,7 @@ async fn large_bodies(report: &mut Report, setup: &Setup) {
         let watch = Stopwatch::start();
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         if is_up {
-            write_file(&mut stream, &setup.token).await;
+            write_file(&mut stream, &setup.tokens[0]).await;
         } else {
             stream.write_all(&setup.request(FILE)).await.unwrap();
             read_file(&mut stream).await;
@@ -213,11 +218,11 @@ async fn idle_streams(report: &mut Report, setup: &Setup) {
     let number = STREAMS.min(files_max().saturating_sub(FILES) / 2);
     let before = server.resident_mb();
     let (mut open, mut beginners) = (Vec::with_capacity(number), JoinSet::new());
-    for _ in 0..number {
+    for token in setup.tokens.iter().cycle().take(number) {
         if beginners.len() == BEGINNERS {
             open.push(beginners.join_next().await.unwrap().unwrap());
         }
-        beginners.spawn(open_stream(server.address, setup.request(STREAM)));
+        beginners.spawn(open_stream(server.address, request(token, STREAM)));
     }
     open.extend(beginners.join_all().await);
     SystemClock.sleep(SETTLE).await;

@@ -179,8 +179,8 @@ impl Calls {
             || Party::Bucket(Buckets::of(peer_of(&incoming.parts.extensions)).network),
             |credential| Party::of(credential.caller()),
         );
-        let in_flight = service.in_flight.begin(party)?;
-        let upload = operation.read_body(incoming, admission.caller()).await?;
+        let mut in_flight = service.in_flight.begin(party)?;
+        let upload = operation.read_body(incoming, admission.caller(), &mut in_flight).await?;
         incoming.mark_working();
         if let Some(paying) = scope.charge().as_ref().and_then(|charge| charge.pay()) {
             paying.await.inspect_err(|problem| self.metrics.refused(problem.code()))?;

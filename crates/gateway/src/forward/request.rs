@@ -16,6 +16,7 @@ use portico_kernel::{Caller, Code, Problem, Sleep};
 use portico_openapi::{BodyRule, FieldError, dots_fault};
 
 use super::ServiceOperation;
+use super::in_flight::InFlight;
 use crate::body::{BODY_TIME_MAX, HttpBody, too_slow};
 use crate::incoming::IncomingRequest;
 use crate::message;
@@ -58,6 +59,7 @@ impl ServiceOperation {
         &self,
         incoming: &mut IncomingRequest<B>,
         caller: &Caller,
+        in_flight: &mut InFlight,
     ) -> Result<Upload, Problem> {
         let limit = self.service.body_max;
         if incoming.parts.headers.get_all(CONTENT_TYPE).iter().count() > 1 {
@@ -89,7 +91,11 @@ impl ServiceOperation {
             }
             BodyRule::Check => {
                 message::check_coding(&incoming.parts.headers)?;
-                let bytes = incoming.body.read(limit.min(CHECKED_BYTES_MAX)).await?;
+                let limit = limit.min(CHECKED_BYTES_MAX);
+                incoming.body.check_declared(limit)?;
+                in_flight.hold(incoming.body.length().unwrap_or(limit))?;
+                let bytes = incoming.body.read(limit).await?;
+                in_flight.hold(bytes.len() as u64)?;
                 let (body, text) = (body.clone(), bytes.clone());
                 let check = move |text: &[u8]| body.check(content_type.as_deref(), text);
                 message::parse(caller, text, check).await?.map_err(refused)?;

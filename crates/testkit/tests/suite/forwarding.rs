@@ -1,14 +1,21 @@
 //! A company's own service behind the gateway: what its document gives, what it is told, and what becomes of its answers.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use futures_util::stream;
+use http::Request;
+use http_body_util::StreamBody;
+use hyper::body::{Body, Frame};
 use portico::services::LoadedService;
 use portico_kernel::{Code, ScopeSet};
 use portico_testkit::{Receiver, ReceiverReply, TestApp, TestRequest, on_both_databases};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 on_both_databases!(
     a_document_gives_routes_scopes_prices_and_checks,
@@ -22,6 +29,7 @@ on_both_databases!(
     what_a_document_must_not_change_is_refused,
     a_token_for_a_services_audience_opens_that_service_alone,
     what_is_published_of_a_service_refers_to_what_is_there,
+    large_requests_of_an_account_leave_room_for_others,
 );
 
 /// The document of a service of invoices.
@@ -432,4 +440,48 @@ async fn what_is_published_of_a_service_refers_to_what_is_there(app: TestApp) {
     let types = types["types"].as_array().unwrap();
     assert!(types.iter().any(|each| each["type"] == "invoice.paid"));
     assert!(types.iter().all(|each| dangling(&each["schema"]).is_empty()), "{types:?}");
+}
+
+/// A request whose body never ends, and what tells that it is read.
+fn endless(
+    token: &str,
+) -> (Request<impl Body<Data = Bytes, Error = Infallible> + Unpin + use<>>, oneshot::Receiver<()>) {
+    let (reading, is_read) = oneshot::channel();
+    let frames = stream::once(async move {
+        reading.send(()).unwrap();
+        pending::<Result<Frame<Bytes>, Infallible>>().await
+    });
+    let request = Request::post("/v1/invoices")
+        .header("host", "test")
+        .header("authorization", format!("Bearer {token}"))
+        .header("content-type", "application/json");
+    (request.body(StreamBody::new(Box::pin(frames))).unwrap(), is_read)
+}
+
+async fn large_requests_of_an_account_leave_room_for_others(app: TestApp) {
+    let (receiver, token) = invoices(&app).await;
+    serve(&app, loaded(&receiver, &document(), "body_max = \"16 MiB\"")).await;
+    let other = app.new_account("Other").await;
+    let other = app.token_with(other, app.all_scopes()).await;
+    let large = |token: &str| {
+        let padded = format!("{{\"total\":1{}}}", " ".repeat(100_000));
+        TestRequest::new("POST", "/v1/invoices").bearer(token).text(&padded)
+    };
+    let mut uploads = Vec::new();
+    for _ in 0..2 {
+        let (request, is_read) = endless(&token);
+        let mut upload = Box::pin(app.send_body(request));
+        tokio::select! {
+            answer = &mut upload => panic!("{answer:?}"),
+            read = is_read => read.unwrap(),
+        }
+        uploads.push(upload);
+    }
+    let refusal = app.send(large(&token)).await;
+    assert_eq!(refusal.refused(Code::RateLimited)["details"][0]["reason"], "HELD_BYTES");
+    assert_eq!(refusal.header("retry-after"), "1");
+    app.send(post(&token, &json!({ "total": 1 }))).await.ok();
+    app.send(large(&other)).await.ok();
+    uploads.pop();
+    app.send(large(&token)).await.ok();
 }
