@@ -265,6 +265,15 @@ mod tests {
     }
 
     #[test]
+    fn whoever_is_alone_may_have_a_limit_too() {
+        let turns = Turns::new(TurnSettings { total: 4, alone: 2, share: 1 });
+        let mut held = vec![taken(&turns, "alone"), taken(&turns, "alone")];
+        let mut next = waiting(&turns, "alone");
+        drop(held.pop());
+        next.try_recv().expect("there is room for it now");
+    }
+
+    #[test]
     fn a_turn_for_which_nobody_waits_goes_to_the_next() {
         let turns = turns();
         let flood: Vec<_> = (0..4).map(|_| taken(&turns, "greedy")).collect();

@@ -48,9 +48,11 @@ impl CallsInFlight {
 }
 
 impl InFlight {
-    /// From now on so many bytes of its request are in memory; 429 when those of its tenant are too many.
+    /// From now on so many bytes of its request are in memory; 429 when those of its tenant become too many. Fewer than
+    /// before are never refused.
     pub(super) fn hold(&mut self, bytes: u64) -> Result<(), Problem> {
         let bytes = if bytes < COUNTED_BYTES { 0 } else { bytes };
+        // It is there for as long as one of its calls is.
         let Some(mut load) = self.loads.get_mut(&self.party) else { return Ok(()) };
         let held = load.held_bytes - self.held_bytes + bytes;
         if held > HELD_BYTES_MAX && bytes > self.held_bytes {

@@ -219,7 +219,7 @@ impl Calls {
         service: &Service,
         request: Request<Upload>,
         incoming: &IncomingRequest<B>,
-        (_, credential, in_flight): CallerAtService<'_>,
+        (_, credential, mut in_flight): CallerAtService<'_>,
         scope: &mut CallScope,
     ) -> Result<HttpAnswer, Refusal> {
         let (head, upload) = request.into_parts();
@@ -234,6 +234,8 @@ impl Calls {
                 return Err(problem.into());
             }
         };
+        // The request has left our memory, however long the answer goes on.
+        in_flight.hold(0)?;
         self.pass_on(service, answer, (credential, in_flight), incoming, scope).await
     }
 

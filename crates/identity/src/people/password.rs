@@ -111,14 +111,14 @@ impl Passwords {
         kept: Option<String>,
     ) -> Result<bool, Problem> {
         let (password, memory) = (normal(password), self.memory.clone());
-        let checked = self.run(network, move || {
+        self.run(network, move || {
             let hash = kept.as_deref().unwrap_or(DUMMY_HASH);
             let equal = memory.lend(|blocks| is_password(blocks, password.as_bytes(), hash));
+            // From here, because the caller may be gone.
+            tokio::spawn(memory.release());
             Ok(equal == Some(true) && kept.is_some())
-        });
-        let matches = checked.await;
-        tokio::spawn(self.memory.clone().release());
-        matches
+        })
+        .await
     }
 
     /// Runs the work when it is its turn. Its permit is held until it ends, also when the caller is gone.

@@ -11,6 +11,7 @@ use portico_kernel::Clock;
 /// How long it is kept after the last check.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
+/// The memory that no check has at the moment.
 #[derive(Clone, Default)]
 pub(super) struct PasswordMemory(Arc<Mutex<State>>);
 
