@@ -31,14 +31,12 @@ const ADDED_MB_MAX: f64 = 33.554_432;
 const PIECE_BYTES: usize = 64 << 10;
 /// Event streams that are held open,
 const STREAMS: usize = 10_000;
-/// by so many accounts, each of which may have 256 calls at a service,
-const ACCOUNTS: u32 = 40;
-/// and all the tokens that they may have,
-const TOKENS: u32 = 20 * ACCOUNTS;
 /// so many of them begun at once,
 const BEGINNERS: usize = 64;
 /// and files that the server has open beside them.
 const FILES: usize = 400;
+/// The accounts that hold the streams: each may have 256 calls at a service.
+const ACCOUNTS: u32 = 40;
 /// Until what connecting took is given back.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -61,7 +59,7 @@ impl Setup {
             "[services.{SERVICE}]\nopenapi = \"items.json\"\ntargets = [\"http://{}\"]\nbody_max = \"1 GiB\"\n",
             target.address
         );
-        let tokens = stock::fill_with(folder.path(), ACCOUNTS, TOKENS, &table).await;
+        let tokens = stock::fill_with(folder.path(), ACCOUNTS, ACCOUNTS * stock::TOKENS_EACH, &table).await;
         Self { folder, target, tokens }
     }
 

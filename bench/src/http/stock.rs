@@ -17,7 +17,7 @@ use crate::writes::rate;
 pub(crate) const ACCOUNTS: u32 = 10_000;
 /// API tokens, spread over as many of the accounts as it takes: an account may have twenty.
 pub(crate) const TOKENS: u32 = 10_000;
-const TOKENS_EACH: u32 = 20;
+pub(crate) const TOKENS_EACH: u32 = 20;
 const CALLERS: u32 = 64;
 
 /// A plan that refuses nothing: what is measured is the server, not its patience.
