@@ -1,6 +1,6 @@
 //! The worker of one account: it sends the account's deliveries.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use portico_engine::Engine;
@@ -110,11 +110,7 @@ impl AccountWorker {
         }
         self.recently_stored.drain(..self.recently_stored.len().saturating_sub(limits::HANDED_OVER_MAX));
         // Before what was committed: that may have been made after the change.
-        for id in inbox.changed {
-            if let Some(queue) = self.queues.get_mut(&id) {
-                queue.mark_stale();
-            }
-        }
+        self.mark_stale(inbox.changed);
         for delivery in inbox.committed {
             if self.recently_stored.contains(&delivery.id) {
                 continue;
@@ -123,6 +119,14 @@ impl AccountWorker {
                 Some(queue) => queue.hand_over(delivery),
                 // Its endpoint was created after the endpoints were read.
                 None => self.refresh = true,
+            }
+        }
+    }
+
+    fn mark_stale(&mut self, changed: HashSet<EndpointId>) {
+        for id in changed {
+            if let Some(queue) = self.queues.get_mut(&id) {
+                queue.mark_stale();
             }
         }
     }
@@ -147,6 +151,8 @@ impl AccountWorker {
         }
         loop {
             self.read_queues(now).await?;
+            // A delivery that was just read may have been made after a change that came after the endpoints were read.
+            self.mark_stale(self.handle.take_changed());
             let (started, later) = self.start_attempts(now);
             if let Some(at) = later {
                 self.due_at(at);

@@ -109,6 +109,11 @@ impl WorkerHandle {
         (mem::take(&mut state.inbox), state.mode)
     }
 
+    /// For the worker: takes the endpoints that were changed, before the rest of what has come.
+    pub(super) fn take_changed(&self) -> HashSet<EndpointId> {
+        mem::take(&mut lock(&self.state).inbox.changed)
+    }
+
     /// For the worker: resolves when something has come.
     pub(super) async fn notified(&self) {
         self.notify.notified().await;
