@@ -44,11 +44,17 @@ struct Fresh {
     used_mb: f64,
 }
 
+/// The program that stands beside the bench, with the configuration of that folder.
+fn portico_command(folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap().with_file_name("portico"));
+    command.arg("--config").arg(stock::config_file(folder));
+    command
+}
+
 /// `portico serve` as a deployment runs it: what it logs goes to a file.
 fn portico(folder: &Path) -> Process {
-    let program = std::env::current_exe().unwrap().with_file_name("portico");
-    let mut command = Command::new(program);
-    command.arg("serve").arg("--config").arg(stock::config_file(folder));
+    let mut command = portico_command(folder);
+    command.arg("serve");
     Process::start(command, &folder.join("portico.log"))
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Process {
     running: Running,
     /// Where it listens.
     pub(crate) address: SocketAddr,
+    /// Where its identity provider listens, if it has one.
+    pub(crate) auth: Option<SocketAddr>,
     /// Where it listens for MQTT, if it does.
     pub(crate) mqtt: Option<SocketAddr>,
     /// How long it took to be ready.
@@ -136,7 +138,13 @@ impl Process {
             panic!("the server does not start:\n{}", std::fs::read_to_string(log).unwrap());
         };
         let named = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.parse().ok());
-        Self { running, address: named("api=").unwrap(), mqtt: named("mqtt="), started_in }
+        Self {
+            running,
+            address: named("api=").unwrap(),
+            auth: named("auth="),
+            mqtt: named("mqtt="),
+            started_in,
+        }
     }
 
     /// Starts a server that says nothing when it is ready, and waits until it takes connections at `address`.
@@ -148,7 +156,7 @@ impl Process {
             assert!(watch.elapsed() < START_TIME_MAX, "the server does not start:\n{}", words());
             std::thread::sleep(TICK);
         }
-        Self { running, address, mqtt: Some(address), started_in: watch.elapsed() }
+        Self { running, address, auth: None, mqtt: Some(address), started_in: watch.elapsed() }
     }
 
     fn about(&self, file: &str) -> String {

@@ -3,29 +3,36 @@
 //! All are asked in turns, in one run, by the same callers. The target is a process of its own, so the processor time is that
 //! of the proxy alone.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use portico_engine::clock::{Stopwatch, SystemClock};
 use portico_kernel::Clock as _;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use super::load::{self, Requests};
 use super::peers::PEERS;
 use super::process::{Process, files_max};
 use super::target::{self, FILE, FILE_BYTES, ITEM, SERVICE, STREAM, TICK};
-use super::{Measurement, ROUNDS, measured, middle, portico, request, stock};
+use super::{
+    Measurement, ROUNDS, ROUTE, in_turns, measured, middle, portico, portico_command, request, stock,
+};
 use crate::report::Report;
 
 /// Of the rate that each proxy reaches with a second of its processor.
 const BARS: [(&str, &str); 2] = [("nginx", "bar: 0.6"), ("haproxy", "bar: 0.7")];
 /// What the gateway may add to 99 of 100 calls.
 const ADDED_US_MAX: f64 = 300.0;
+/// What a verification may take of 99 of 100 calls.
+const VERIFIED_US_MAX: f64 = 1_000.0;
 /// What a body of 1 GiB may take: 32 MiB.
 const ADDED_MB_MAX: f64 = 33.554_432;
 const PIECE_BYTES: usize = 64 << 10;
@@ -33,8 +40,10 @@ const PIECE_BYTES: usize = 64 << 10;
 const STREAMS: usize = 10_000;
 /// so many of them begun at once,
 const BEGINNERS: usize = 64;
-/// and files that the server has open beside them.
-const FILES: usize = 400;
+/// from so many addresses, since one address may not have all of the server's connections,
+const ADDRESSES: u8 = 8;
+/// and files that the server keeps for everything else.
+const FILES: usize = 1_600;
 /// The accounts that hold the streams: each may have 256 calls at a service.
 const ACCOUNTS: u32 = 40;
 /// Until what connecting took is given back.
@@ -56,7 +65,8 @@ impl Setup {
         let target = Process::start(command, &folder.path().join("target.log"));
         std::fs::write(folder.path().join("items.json"), target::document()).unwrap();
         let table = format!(
-            "[services.{SERVICE}]\nopenapi = \"items.json\"\ntargets = [\"http://{}\"]\nbody_max = \"1 GiB\"\n",
+            "[services.{SERVICE}]\nopenapi = \"items.json\"\ntargets = [\"http://{}\"]\nbody_max = \"1 GiB\"\n\
+             calls_per_minute = 100_000_000\n",
             target.address
         );
         let tokens = stock::fill_with(folder.path(), ACCOUNTS, ACCOUNTS * stock::TOKENS_EACH, &table).await;
@@ -196,9 +206,53 @@ async fn large_bodies(report: &mut Report, setup: &Setup) {
     }
 }
 
-/// Opens a stream of events and waits for the first.
-async fn open_stream(address: SocketAddr, request: Vec<u8>) -> TcpStream {
-    let mut stream = TcpStream::connect(address).await.unwrap();
+/// A token of the service's own, for a credential that the operator made.
+async fn service_token(setup: &Setup, server: &Process) -> String {
+    let mut command = portico_command(setup.path());
+    let output = command.args(["admin", "service", "credential", SERVICE, "--json"]).output().unwrap();
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |name: &str| made[name].as_str().unwrap();
+    let basic = BASE64_STANDARD.encode([text("client_id"), text("client_secret")].join(":"));
+    let form = "grant_type=client_credentials&audience=platform-api";
+    let request = format!(
+        "POST /oauth2/token HTTP/1.1\r\nhost: bench\r\nauthorization: Basic {basic}\r\n\
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    let answer = load::fetch(server.auth.unwrap(), request.as_bytes()).await;
+    let answer: Value = serde_json::from_str(answer.rsplit_once("\r\n").unwrap().1).unwrap();
+    answer["access_token"].as_str().unwrap().to_owned()
+}
+
+/// Tokens of customers verified for a service with a front of its own, beside a call that such a token makes.
+async fn verification(report: &mut Report, setup: &Setup) {
+    let server = portico(setup.path());
+    let service = service_token(setup, &server).await;
+    let question = json!({ "token": setup.tokens[0], "name": "getItem", "method": "GET" }).to_string();
+    let verify = format!(
+        "POST /v1/services/verify HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {service}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{question}",
+        question.len()
+    );
+    let verify: Requests = Arc::new(vec![verify.into_bytes()]);
+    let me: Requests = Arc::new(vec![setup.request(ROUTE)]);
+    let said = load::fetch(server.address, &verify[0]).await;
+    assert!(said.contains("\"valid\":true"), "{said}");
+    let (verified, plain) = in_turns((&server, &verify), (&server, &me)).await;
+    let what = "tokens verified for a service, 64 callers, against GET /v1/me";
+    report.ratio(what, verified.round.rate, plain.round.rate, "/s", "bar: 0.6");
+    let what = format!("{what}: processor time for each");
+    report.ratio(&what, verified.cpu_ns, plain.cpu_ns, "ns", "no bar");
+    let p99 = measured(&server, &verify, 1).await.round.percentile_us(99);
+    let what = "p99 of tokens verified for a service, one caller, against the limit";
+    report.ratio(what, p99, VERIFIED_US_MAX, "µs", "bar: at most 1");
+}
+
+/// Opens a stream of events from an address of the loopback, and waits for the first.
+async fn open_stream(from: Ipv4Addr, address: SocketAddr, request: Vec<u8>) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((from, 0).into()).unwrap();
+    let mut stream = socket.connect(address).await.unwrap();
     stream.write_all(&request).await.unwrap();
     let mut read = Vec::with_capacity(1024);
     while !read.windows(TICK.len()).any(|some| some == TICK.as_bytes()) {
@@ -216,11 +270,12 @@ async fn idle_streams(report: &mut Report, setup: &Setup) {
     let number = STREAMS.min(files_max().saturating_sub(FILES) / 2);
     let before = server.resident_mb();
     let (mut open, mut beginners) = (Vec::with_capacity(number), JoinSet::new());
-    for token in setup.tokens.iter().cycle().take(number) {
+    let addresses = (0..ADDRESSES).map(|last| Ipv4Addr::new(127, 0, 1, last)).cycle();
+    for (token, from) in setup.tokens.iter().cycle().zip(addresses).take(number) {
         if beginners.len() == BEGINNERS {
             open.push(beginners.join_next().await.unwrap().unwrap());
         }
-        beginners.spawn(open_stream(server.address, request(token, STREAM)));
+        beginners.spawn(open_stream(from, server.address, request(token, STREAM)));
     }
     open.extend(beginners.join_all().await);
     SystemClock.sleep(SETTLE).await;
@@ -239,5 +294,6 @@ pub(crate) async fn measure(report: &mut Report) {
     let setup = Setup::new().await;
     calls(report, &setup).await;
     large_bodies(report, &setup).await;
+    verification(report, &setup).await;
     idle_streams(report, &setup).await;
 }

@@ -61,7 +61,7 @@ use std::sync::Arc;
 use portico_engine::Area;
 
 pub use metered_call::{IncomingCall, MeteredCall, ServedCall};
-pub use metering::Metering;
+pub use metering::{Metering, MeteringPorts};
 pub use metrics::Metrics;
 pub use operator::MonthlyGrant;
 pub use rate_limit_key::RateLimitKey;

@@ -60,7 +60,7 @@ pub const PRUNE_EVERY: Duration = Duration::from_mins(5);
 pub const PRUNE_ROWS: i64 = 500;
 /// Blocks of the log of the last minute that are read at start.
 pub const RESTORED_BLOCKS_MAX: i64 = 2_000;
-/// Calls in 60 seconds of one service, whatever it calls and with whichever of its credentials.
+/// Calls in 60 seconds of one service, whatever it calls and with whichever of its credentials, unless it is configured.
 pub const SERVICE_CALLS_PER_MINUTE: u32 = 6_000;
 /// Names of calls that services serve, in one journal.
 pub const ADDED_NAMES_MAX: usize = 16_384;

@@ -27,6 +27,8 @@ pub struct MeteredCall {
     only_reads: bool,
     /// The plans that it is for, where it is not for all.
     plans: Option<&'static [&'static str]>,
+    /// What a service may call in a minute, where that is who calls.
+    service_limit: Option<u32>,
     operation: u16,
     price: u32,
     at: Timestamp,
@@ -135,6 +137,10 @@ impl MeteredCall {
         call: Counted,
     ) -> Arc<Self> {
         metering.metrics.opened();
+        let service_limit = |service| {
+            let configured = metering.services.calls_per_minute(service);
+            configured.unwrap_or(limits::SERVICE_CALLS_PER_MINUTE)
+        };
         Arc::new(Self {
             operation: call.operation,
             metering: metering.clone(),
@@ -142,6 +148,7 @@ impl MeteredCall {
             key,
             only_reads: call.only_reads,
             plans: call.plans,
+            service_limit: caller.service().map(service_limit),
             // An app that acts for a person has scopes, and is refused like a key.
             refusable: caller.kind == CallerKind::Client || caller.scopes.is_some(),
             price: call.price,
@@ -171,13 +178,14 @@ impl MeteredCall {
     pub async fn admit(&self, account: Option<AccountId>) -> Result<(), Problem> {
         let meter = account.map(|account| self.metering.account(account, Month::of(self.at)));
         self.metering.make_room(meter.as_deref())?;
-        let decision = match &meter {
-            Some(meter) => self.metering.decide_rate_limit(&self.engine, &self.key, meter, self.at).await?,
-            None if self.key.id.is_service() => {
-                let limit = limits::SERVICE_CALLS_PER_MINUTE;
+        let decision = match (&meter, self.service_limit) {
+            (Some(meter), _) => {
+                self.metering.decide_rate_limit(&self.engine, &self.key, meter, self.at).await?
+            }
+            (None, Some(limit)) => {
                 self.metering.decide_within(&self.engine, &self.key, String::new, limit, self.at).await?
             }
-            None => return Ok(()),
+            (None, None) => return Ok(()),
         };
         let plan = meter.as_ref().map(|meter| meter.plan()).filter(|_| self.plans.is_some());
         let mut state = self.state();

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use dashmap::DashMap;
 use foldhash::fast::{FixedState, RandomState};
-use portico_engine::ports::Directory;
+use portico_engine::ports::{ConfiguredServices, Directory};
 use portico_engine::{Catalog, Engine};
 use portico_kernel::{AccountId, Caller, Code, Entropy, Month, Problem, RequestId, Timestamp, seconds};
 
@@ -25,6 +25,7 @@ use crate::{limits, sql};
 pub struct Metering {
     folder: PathBuf,
     pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) services: Arc<dyn ConfiguredServices>,
     /// May other servers use the same database?
     pub(crate) shared: bool,
     journal: OnceLock<Journal>,
@@ -38,12 +39,22 @@ pub struct Metering {
     pub metrics: Arc<Metrics>,
 }
 
+/// What the area asks of others.
+pub struct MeteringPorts {
+    /// Knows keys and API tokens.
+    pub directory: Arc<dyn Directory>,
+    /// Knows what services may do.
+    pub services: Arc<dyn ConfiguredServices>,
+}
+
 impl Metering {
     /// The area's state; the journal will be in `folder`. `shared` says that other servers may use the same database.
-    pub fn new(folder: impl Into<PathBuf>, shared: bool, directory: Arc<dyn Directory>) -> Self {
+    pub fn new(folder: impl Into<PathBuf>, shared: bool, ports: MeteringPorts) -> Self {
+        let MeteringPorts { directory, services } = ports;
         Self {
             folder: folder.into(),
             directory,
+            services,
             shared,
             journal: OnceLock::new(),
             operations: OnceLock::new(),

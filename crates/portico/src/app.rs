@@ -19,7 +19,7 @@ use portico_gateway::{ConnectionLimits, ConnectionSettings, Connections, Gateway
 use portico_identity::{Identity, People, RefreshTokenDays, Setup};
 use portico_kernel::{Brand, Clock, Entropy, Plans, Problem, SystemEntropy};
 use portico_mail::{Mail, MailError, Smtp};
-use portico_metering::Metering;
+use portico_metering::{Metering, MeteringPorts};
 use portico_services::table::ServiceTables;
 use portico_services::{Services, ServicesPorts};
 use portico_store::{Db, Keyring, KeyringError, StoreError};
@@ -210,8 +210,9 @@ impl Areas {
     pub fn new(environment: &Environment, shared: bool) -> Result<Self, MailError> {
         let mail = Mail::new(environment.smtp.clone(), environment.brand.clone())?;
         let webhooks = Webhooks::new(environment.egress(), &environment.base_url);
-        let metering = Arc::new(Metering::new(&environment.journal, shared, Arc::new(People)));
         let tables = Arc::new(ServiceTables::default());
+        let ports = MeteringPorts { directory: Arc::new(People), services: tables.clone() };
+        let metering = Arc::new(Metering::new(&environment.journal, shared, ports));
         let ports = AccountsPorts {
             directory: Arc::new(People),
             mailer: mail.clone(),

@@ -24,6 +24,8 @@ pub struct ServiceDefinition {
     pub title: String,
     /// The scopes that its document declares.
     pub scopes: Vec<String>,
+    /// How many calls it may make itself in 60 seconds; `None` for the usual number.
+    pub calls_per_minute: Option<u32>,
     /// The types of events that it may publish.
     pub events: BTreeMap<String, ServiceEvent>,
 }
@@ -65,5 +67,9 @@ impl ServiceTables {
 impl ConfiguredServices for ServiceTables {
     fn scopes(&self, service: &str) -> Option<ScopeSet> {
         self.get().services.get(service).map(|service| service.scopes.iter().collect())
+    }
+
+    fn calls_per_minute(&self, service: &str) -> Option<u32> {
+        self.get().services.get(service)?.calls_per_minute
     }
 }

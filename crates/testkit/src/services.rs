@@ -37,6 +37,7 @@ fn service(
         name: name.to_owned(),
         title: name.to_uppercase(),
         scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+        calls_per_minute: None,
         events: events.collect::<BTreeMap<_, _>>(),
     };
     (name.to_owned(), Arc::new(definition))

@@ -120,6 +120,7 @@ pub(crate) fn table(loaded: &[LoadedService]) -> ServiceTable {
             name: name.clone(),
             title: document.title.clone(),
             scopes: document.scopes.iter().map(|scope| scope.name.clone()).collect(),
+            calls_per_minute: loaded.settings.calls_per_minute,
             events: document.events.iter().map(event).collect(),
         };
         (name, Arc::new(definition))

@@ -33,6 +33,7 @@ pub struct ServiceTable {
     check: Option<Check>,
     errors: Option<Errors>,
     audience: Option<String>,
+    calls_per_minute: Option<u32>,
 }
 
 /// What of a request is checked against the document before it is forwarded.
@@ -70,6 +71,8 @@ pub struct ServiceSettings {
     pub(crate) errors: Errors,
     /// What tokens are for that open this service alone, and that it checks by itself.
     pub(crate) audience: Option<String>,
+    /// How many calls it may make itself in 60 seconds; `None` for the usual number.
+    pub(crate) calls_per_minute: Option<u32>,
 }
 
 impl ServiceSettings {
@@ -108,6 +111,9 @@ impl ServiceSettings {
                  \"https://api.acme.example\""
             ));
         }
+        if table.calls_per_minute == Some(0) {
+            return refuse("calls_per_minute must be at least 1".into());
+        }
         Ok(Self {
             name: name.to_owned(),
             openapi: table.openapi,
@@ -119,6 +125,7 @@ impl ServiceSettings {
             check: table.check.unwrap_or(Check::Requests),
             errors: table.errors.unwrap_or(Errors::Envelope),
             audience: table.audience,
+            calls_per_minute: table.calls_per_minute,
         })
     }
 }
@@ -200,6 +207,11 @@ mod tests {
             ("audience = \"acme\"", false),
             ("audience = \"https://api.acme.example/#top\"", false),
             ("audience = \"\"", false),
+            ("calls_per_minute = 4294967295", true),
+            ("calls_per_minute = 0", false),
+            ("calls_per_minute = -1", false),
+            ("calls_per_minute = 4294967296", false),
+            ("calls_per_minute = \"many\"", false),
             ("unknown = 1", false),
         ] {
             assert_eq!(read("invoices", &format!("{targets}{line}")).is_ok(), fits, "{line}");

@@ -1,5 +1,7 @@
 //! Credentials of services, and what their tokens open.
 
+use std::sync::Arc;
+
 use portico::admin::{Admin, ServiceCommand};
 use portico_kernel::{Code, Problem, Role};
 use portico_testkit::{TestApp, TestRequest, on_both_databases, service_table, turn};
@@ -213,6 +215,13 @@ async fn all_credentials_of_a_service_share_one_minute(app: TestApp) {
         assert!(!refused.header("retry-after").is_empty());
     }
     get(&app, &other, "/v1/me").await.ok();
+    let mut table = service_table();
+    let bills = table.services.get_mut("bills").and_then(Arc::get_mut).unwrap();
+    bills.calls_per_minute = Some(2);
+    app.app.services.replace(table);
+    let last = get(&app, &other, "/v1/me").await;
+    assert_eq!((last.header("x-ratelimit-limit"), last.header("x-ratelimit-remaining")), ("2", "0"));
+    get(&app, &other, "/v1/me").await.refused(Code::RateLimited);
     app.advance(std::time::Duration::from_mins(1)).await;
     let body = json!({ "events": [paid("a", app.account)] });
     assert_eq!(result(&post(&app, &tokens[0], EVENTS, &body).await), (1, 0, vec![]));
