@@ -23,6 +23,7 @@ listen_api = "127.0.0.1:0"
 max_connections_per_address = 20_000
 listen_auth = "127.0.0.1:0"
 listen_mqtt = "127.0.0.1:0"
+listen_console = ""
 listen_metrics = "127.0.0.1:0"
 base_url = "http://api.bench"
 auth_url = "http://auth.bench"

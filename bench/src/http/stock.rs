@@ -38,7 +38,7 @@ fn config(folder: &Path) -> String {
     let data = folder.join("data").display().to_string();
     format!(
         "data_dir = {data:?}\nlisten_api = {any:?}\nlisten_auth = {any:?}\nlisten_metrics = {any:?}\n\
-         listen_mqtt = \"\"\n\
+         listen_mqtt = \"\"\nlisten_console = \"\"\n\
          max_connections_per_address = 20_000\nmax_connections_per_account = 20_000\n\
          base_url = \"http://api.bench\"\nauth_url = \"http://auth.bench\"\n{PLANS}"
     )
