@@ -15,7 +15,7 @@ use portico_engine::{Engine, Metric, MetricValue};
 use portico_kernel::{Code, Problem};
 use portico_metering::RateLimitStatus;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -89,23 +89,38 @@ impl fmt::Debug for AreaCollector {
 impl Collector for AreaCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for of_one_name in self.0.registry.metrics().chunk_by(|one, next| one.name == next.name) {
-            let Metric { name, help, value, .. } = of_one_name[0];
+            let Metric { name, help, value, .. } = &of_one_name[0];
             let kind = match value {
                 MetricValue::Counter(_) => MetricType::Counter,
                 MetricValue::Gauge(_) => MetricType::Gauge,
+                MetricValue::Times { .. } => MetricType::Histogram,
             };
             let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
-            for Metric { label, value, .. } in of_one_name {
-                let labels: Vec<_> = label.iter().copied().collect();
-                let encoder = encoder.encode_family(&labels)?;
+            for Metric { labels, value, .. } in of_one_name {
+                let mut encoder = encoder.encode_family(labels)?;
                 match value {
                     MetricValue::Counter(value) => ConstCounter::new(*value).encode(encoder)?,
                     MetricValue::Gauge(value) => ConstGauge::new(*value).encode(encoder)?,
+                    MetricValue::Times { sum, buckets } => {
+                        let bounded = buckets.len().saturating_sub(1);
+                        let bound = |(at, (most, count)): (usize, &(u64, u64))| {
+                            (if at < bounded { in_seconds(*most) } else { f64::MAX }, *count)
+                        };
+                        let count = buckets.iter().map(|(_, count)| count).sum();
+                        let buckets: Vec<_> = buckets.iter().enumerate().map(bound).collect();
+                        encoder.encode_histogram::<NoLabelSet>(in_seconds(*sum), count, &buckets, None)?;
+                    }
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Microseconds as seconds.
+#[expect(clippy::cast_precision_loss, reason = "a sum of times need not be exact")]
+fn in_seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }
 
 /// From 0.1 ms to 13 s.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::OptionFuture;
 use http::StatusCode;
 use portico_engine::input::{Fields, Node};
-use portico_engine::{Call, CallOptions, Entry, EntryPoint, IdempotencyKey, cancelled};
+use portico_engine::{Call, CallOptions, Entry, EntryPoint, IdempotencyKey, OperationTool, cancelled};
 use portico_kernel::{Code, Problem};
 use rmcp::model::ErrorCode;
 
@@ -17,6 +17,7 @@ use super::results::ResultWriter;
 use super::running::RunningCall;
 use super::schema::{IDEMPOTENCY_KEY, PAGE_ITEMS};
 use super::{Mcp, auth, results};
+use crate::credential::Credential;
 use crate::scope::CallScope;
 
 /// A call that was admitted.
@@ -69,28 +70,14 @@ impl Mcp {
             name => return Err(no_tool(name.as_ref()).into()),
         };
         scope.operation = Some(tool.entry.spec.name);
-        let missing = tool.missing(credential.caller());
-        if !missing.is_empty() {
-            // Admission would name only the first that is missing.
-            let problem = auth::missing_scopes(&missing);
-            self.calls.refuse(&tool.entry, credential, &problem, scope).await;
-            let challenge = self.step_up(credential.caller(), &missing);
-            return Err(RpcError { challenge, ..RpcError::new(ErrorCode::INVALID_REQUEST, problem) }.into());
-        }
-        let (mut fields, fits) = match params.remove("arguments") {
-            None | Some(Node::Null) => (Fields::new(), true),
-            Some(Node::Object(arguments)) => (arguments, true),
-            Some(_) => (Fields::new(), false),
-        };
-        let irreversible = tool.tool.irreversible.then(|| IrreversibleCall::new(tool, &fields));
+        self.require_scopes(&tool.entry, EntryPoint::Tool, credential, scope).await?;
+        let (mut fields, fits) = take_arguments(params);
+        let irreversible =
+            tool.tool.irreversible.then(|| IrreversibleCall::new(tool.tool.name, tool.tool.title, &fields));
         let key = (!tool.entry.spec.only_reads()).then(|| fields.remove(IDEMPOTENCY_KEY)).flatten();
         tool.fill_account(credential.caller(), &mut fields);
         let admitted = self.calls.admit_named(&tool.entry, EntryPoint::Tool, credential, fields, scope).await;
-        if !fits && !admitted.as_ref().is_err_and(is_fault) {
-            let problem = Problem::field("params.arguments", "must be an object");
-            return Err(RpcError::params(problem).into());
-        }
-        let (admission, message) = admitted?;
+        let (admission, message) = fitting(admitted, fits)?;
         let key = idempotency_key(key)?;
         // Nobody is asked about what cannot be done anyway.
         if irreversible.is_some() {
@@ -109,6 +96,60 @@ impl Mcp {
         Ok(ToolCall { id, entry, call, approval, _running: running })
     }
 
+    /// Admits a call of a tool that an area offers and that is a call of an operation.
+    pub(super) async fn admit_offered(
+        &self,
+        tool: OperationTool,
+        request: &mut RpcRequest<'_>,
+        scope: &mut CallScope,
+    ) -> Result<ToolCall, ToolError> {
+        let (credential, params) = (request.context.credential, &mut request.params);
+        let catalog = self.calls.engine.registry.catalog();
+        let entry = catalog.entry(tool.operation).cloned();
+        let entry = entry.ok_or_else(|| Problem::internal("a tool of an operation that there is not"))?;
+        scope.operation = Some(entry.spec.name);
+        let entry_point = EntryPoint::Offered(tool.scopes);
+        self.require_scopes(&entry, entry_point, credential, scope).await?;
+        let (arguments, fits) = take_arguments(params);
+        let name = match params.remove("name") {
+            Some(Node::Text(name)) => name,
+            _ => String::new(),
+        };
+        let irreversible =
+            tool.irreversible.then(|| IrreversibleCall::new(&name, &tool.title, &arguments));
+        let mut fields = tool.fields;
+        fields.insert(tool.arguments.to_owned(), Node::Object(arguments));
+        let admitted = self.calls.admit_named(&entry, entry_point, credential, fields, scope).await;
+        let (admission, message) = fitting(admitted, fits)?;
+        let approval = irreversible.map(|call| (call, ElicitationReply::take(params)));
+        let mut running = request.running(self);
+        let options = CallOptions {
+            progress: Some(request.exchange.clone()),
+            gone: running.gone_from(entry.spec),
+            ..CallOptions::default()
+        };
+        let call = scope.call(admission, message, None, None, options);
+        Ok(ToolCall { id: request.id.clone(), entry, call, approval, _running: running })
+    }
+
+    /// Refuses a caller that lacks a scope of the tool, and names all that it lacks: admission would name only the first.
+    async fn require_scopes(
+        &self,
+        entry: &Entry,
+        entry_point: EntryPoint,
+        credential: &Credential,
+        scope: &mut CallScope,
+    ) -> Result<(), ToolError> {
+        let missing = entry_point.missing(entry.spec, credential.caller());
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let problem = auth::missing_scopes(&missing);
+        self.calls.refuse(entry, credential, &problem, scope).await;
+        let challenge = self.step_up(credential.caller(), &missing);
+        Err(RpcError { challenge, ..RpcError::new(ErrorCode::INVALID_REQUEST, problem) }.into())
+    }
+
     /// The result of a call that was refused, as an answer.
     pub(super) fn refusal(
         &self,
@@ -123,6 +164,24 @@ impl Mcp {
             Err(problem) => RpcOutcome::refused(&problem.into(), id, request_id),
         }
     }
+}
+
+/// The arguments, and whether they are an object.
+fn take_arguments(params: &mut Fields) -> (Fields, bool) {
+    match params.remove("arguments") {
+        None | Some(Node::Null) => (Fields::new(), true),
+        Some(Node::Object(arguments)) => (arguments, true),
+        Some(_) => (Fields::new(), false),
+    }
+}
+
+/// What was admitted, if its arguments are an object too.
+fn fitting<T>(admitted: Result<T, Problem>, fits: bool) -> Result<T, ToolError> {
+    if !fits && !admitted.as_ref().is_err_and(is_fault) {
+        let problem = Problem::field("params.arguments", "must be an object");
+        return Err(RpcError::params(problem).into());
+    }
+    Ok(admitted?)
 }
 
 /// Refuses a call of a tool that there is not.

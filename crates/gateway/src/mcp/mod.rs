@@ -29,6 +29,7 @@ mod auth;
 mod call;
 mod exchange;
 mod handle;
+mod listen;
 mod message;
 mod methods;
 mod questions;
