@@ -101,6 +101,8 @@ pub const GRANTS_EVERY: Duration = Duration::from_secs(20);
 pub const GRANTS_AT_ONCE: i64 = 500;
 /// How often a server looks for changes that others made to what assistants see.
 pub const CHANGES_EVERY: Duration = Duration::from_secs(1);
+/// How far back it looks: a change is committed some time after it was begun.
+pub const CHANGES_LOOK_BACK: Duration = Duration::from_mins(1);
 
 /// Characters of what a provider said about a refusal.
 pub const PROVIDER_MESSAGE_CHARACTERS_MAX: usize = 300;

@@ -1,0 +1,300 @@
+//! Completing a sign-in: the code is exchanged, the credential tested, the connection written.
+
+use std::sync::Arc;
+
+use portico_connectors::{Credentials, Manifest, Mode, TestReading, Tokens};
+use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec};
+use portico_kernel::{Category, Code as ProblemCode, ConnectionId, Problem, Role};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::connect::state_hash;
+use super::{SignInRequest, SignInStatus, person};
+use crate::calls::{ACCESS_TOKEN, Code, Opened, REFRESH_TOKEN, TokenError, Trial, open_verifier};
+use crate::connections::{NewConnection, insert_new, is_other_workspace, replace_credential, tested};
+use crate::model::Consumer;
+use crate::provider::Provider;
+use crate::records::{ConnectionAnswer, connection_record, to_text};
+use crate::sql::{self, ConnectionRow, SignInRow};
+use crate::{Connections, limits, refusals};
+
+/// Characters of a provider's error that are kept as the reason.
+const REASON_CHARACTERS_MAX: usize = 64;
+
+/// Complete a sign-in with what the provider sent the person back with: its code, or its error. A workspace that the account
+/// has connected already gets the new credential, and is not connected twice.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CompleteSignIn {
+    /// The account.
+    org_id: AccountRef,
+    /// The state of the address; it works once.
+    #[schemars(length(max = limits::SIGN_IN_CHARACTERS_MAX))]
+    state: String,
+    /// The provider's code.
+    #[serde(default)]
+    #[schemars(length(max = limits::SIGN_IN_CHARACTERS_MAX))]
+    code: String,
+    /// The provider's error, in place of a code.
+    #[serde(default)]
+    #[schemars(length(max = limits::SIGN_IN_CHARACTERS_MAX))]
+    error: String,
+    /// What the provider says about its error. It is not kept.
+    #[serde(default, rename = "error_description")]
+    #[schemars(length(max = limits::SIGN_IN_CHARACTERS_MAX))]
+    _error_description: String,
+}
+
+/// Why a sign-in ends without a connection.
+enum Ended {
+    /// It failed for this reason.
+    Failed(String),
+    /// Something of ours does not work; nobody knows more about the sign-in than before.
+    Problem(Problem),
+}
+
+impl From<Problem> for Ended {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<portico_store::StoreError> for Ended {
+    fn from(error: portico_store::StoreError) -> Self {
+        Self::Problem(error.into())
+    }
+}
+
+/// What a provider gave for a code, tested.
+struct Obtained {
+    tokens: Tokens,
+    opened: Opened,
+    reading: TestReading,
+}
+
+/// A provider's error as a reason.
+fn reason(error: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte);
+    if error.len() <= REASON_CHARACTERS_MAX && error.bytes().all(plain) {
+        error.to_owned()
+    } else {
+        "provider_error".to_owned()
+    }
+}
+
+impl CompleteSignIn {
+    fn check(&self) -> Result<(), Problem> {
+        if self.code.is_empty() && self.error.is_empty() {
+            return Err(Problem::field("code", "is missing, and so is `error`"));
+        }
+        let long = [("state", &self.state), ("code", &self.code), ("error", &self.error)];
+        match long.iter().find(|(_, text)| text.chars().count() > limits::SIGN_IN_CHARACTERS_MAX) {
+            Some((field, _)) => {
+                let words = format!("is longer than {} characters", limits::SIGN_IN_CHARACTERS_MAX);
+                Err(Problem::field(*field, words))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Operation for CompleteSignIn {
+    const SPEC: Spec =
+        Spec::post("connections.sign_ins.complete", "/v1/accounts/orgs/{org_id}/connections/connect/complete")
+            .scope("connections:write")
+            .role(Role::Admin)
+            .category(Category::Check);
+    type Area = Connections;
+    type Answer = ConnectionAnswer;
+
+    async fn run(self, connections: &Connections, ctx: &mut Ctx) -> Result<ConnectionAnswer, Problem> {
+        let person = person(ctx.caller())?.to_owned();
+        self.check()?;
+        let account = ctx.account(Some(self.org_id)).await?;
+        let hash = state_hash(&self.state);
+        let mut taken = None;
+        ctx.step("take", async |ctx| {
+            let now = ctx.now();
+            taken = sql::take_sign_in(ctx.tx().await?, account, &person, &hash, now).await?;
+            Ok(())
+        })
+        .await?;
+        let sign_in = taken.ok_or_else(refusals::state_invalid)?;
+        let engine = ctx.engine().clone();
+        ctx.give_back();
+        let ended = connections.complete(ctx, &engine, &sign_in, &self).await;
+        let reason = match ended {
+            Ok(row) => return Ok(ConnectionAnswer { connection: connection_record(ctx, row).await? }),
+            Err(Ended::Problem(problem)) => return Err(problem),
+            Err(Ended::Failed(reason)) => reason,
+        };
+        ctx.step("fail", async |ctx| {
+            let failed = SignInStatus::Failed.name();
+            sql::end_sign_in(ctx.tx().await?, sign_in.id, failed, &reason, &sign_in.connection_id).await?;
+            ctx.audit_with("sign_in.failed", &sign_in.id, json!({ "reason": reason }))
+        })
+        .await?;
+        Err(refusals::sign_in_failed(&reason))
+    }
+}
+
+impl Connections {
+    /// Exchanges the code, and writes what comes of it.
+    async fn complete(
+        &self,
+        ctx: &mut Ctx,
+        engine: &Arc<Engine>,
+        sign_in: &SignInRow,
+        brought: &CompleteSignIn,
+    ) -> Result<ConnectionRow, Ended> {
+        if !brought.error.is_empty() {
+            return Err(Ended::Failed(reason(&brought.error)));
+        }
+        let Some(Provider::Connector(manifest)) = Provider::of(&sign_in.connector) else {
+            return Err(Ended::Failed("exchange_refused".to_owned()));
+        };
+        let request: SignInRequest = serde_json::from_str(&sign_in.request).map_err(Problem::internal)?;
+        let obtained = self.obtain(ctx, engine, sign_in, &request, manifest, &brought.code).await?;
+        let values = obtained.opened.values.clone();
+        let config = request.config.clone();
+        let stored = self.store(ctx, sign_in, request, manifest, obtained).await;
+        if matches!(stored, Err(Ended::Failed(_))) {
+            self.calls.revoke(engine, sign_in.account_id, manifest, &config, &values).await;
+        }
+        stored
+    }
+
+    /// Tokens for a code, and whose account they are for.
+    async fn obtain(
+        &self,
+        ctx: &Ctx,
+        engine: &Arc<Engine>,
+        sign_in: &SignInRow,
+        request: &SignInRequest,
+        manifest: &'static Manifest,
+        code: &str,
+    ) -> Result<Obtained, Ended> {
+        ctx.egress()?;
+        let verifier = open_verifier(engine, sign_in)?;
+        let redirect_uri = self.redirect_uri();
+        let code = Code { code, verifier: &verifier, redirect_uri: &redirect_uri };
+        let account = sign_in.account_id;
+        let tokens = self.calls.exchange(engine, account, manifest, &request.config, &code).await;
+        let tokens = tokens.map_err(|error| match error {
+            TokenError::Store(error) => Ended::Problem(error.into()),
+            TokenError::Failed { .. } => Ended::Failed("provider_failed".to_owned()),
+            TokenError::Dead(_)
+            | TokenError::Refused(_)
+            | TokenError::BadCredential
+            | TokenError::NoClient
+            | TokenError::NotVerified(_) => Ended::Failed("exchange_refused".to_owned()),
+        })?;
+        let mut values = Credentials::default();
+        values.insert(ACCESS_TOKEN, tokens.access_token.expose().as_str());
+        if let Some(refresh_token) = &tokens.refresh_token {
+            values.insert(REFRESH_TOKEN, refresh_token.expose().as_str());
+        }
+        let trial = Trial {
+            account,
+            connection: sign_in.connection_id.parse().ok(),
+            kind: manifest.id(),
+            provider: Provider::Connector(manifest),
+            config: &request.config,
+            consumer: Consumer::of(ctx.caller()),
+            at: ctx.now(),
+        };
+        let tested = self.calls.test(engine, &trial, Opened::new(Some(Mode::OAuth2), values.clone())).await;
+        match tested {
+            Ok(passed) => Ok(Obtained { tokens, opened: passed.opened, reading: passed.reading }),
+            Err(not_passed) => {
+                self.calls.revoke(engine, account, manifest, &request.config, &values).await;
+                let failed = not_passed.problem.code();
+                let reason = match failed {
+                    _ if not_passed.choose_site => "choose_site",
+                    ProblemCode::Unavailable | ProblemCode::Timeout | ProblemCode::RateLimited => {
+                        "provider_failed"
+                    }
+                    _ => "test_refused",
+                };
+                Err(Ended::Failed(reason.to_owned()))
+            }
+        }
+    }
+
+    /// Writes the connection: the one that the sign-in is for, the one that the account has to that workspace, or a new one.
+    async fn store(
+        &self,
+        ctx: &mut Ctx,
+        sign_in: &SignInRow,
+        request: SignInRequest,
+        manifest: &'static Manifest,
+        obtained: Obtained,
+    ) -> Result<ConnectionRow, Ended> {
+        let Obtained { tokens, opened, reading } = obtained;
+        let account = ctx.lock_account(sign_in.account_id).await?.active()?;
+        let asked = if request.scopes.is_empty() {
+            manifest.oauth().map(|oauth| oauth.scopes().to_vec()).unwrap_or_default()
+        } else {
+            request.scopes.clone()
+        };
+        let scopes = tokens.scopes.unwrap_or(asked);
+        let same = sql::connection_to(ctx.tx().await?, account, manifest.id(), &reading.external_id).await?;
+        let meant: Option<ConnectionId> = sign_in.connection_id.parse().ok();
+        let other = || Ended::Failed("other_workspace".to_owned());
+        if meant.is_some() && same.as_ref().is_some_and(|row| Some(row.id) != meant) {
+            return Err(other());
+        }
+        let row = match meant.or(same.map(|row| row.id)) {
+            Some(id) => {
+                let row = sql::lock_connection(ctx.tx().await?, account, id).await?;
+                let mut row = row.filter(|row| !is_other_workspace(row, &reading)).ok_or_else(other)?;
+                let now = ctx.now();
+                replace_credential(ctx, &mut row, Mode::OAuth2.name(), &opened, tokens.expires_at).await?;
+                row.config = to_text(&request.config)?;
+                row.scopes = to_text(&scopes)?;
+                tested(&mut row, &reading, now)?;
+                row.updated_at = now;
+                sql::update_connection(ctx.tx().await?, &row).await?;
+                self.tools_changed(ctx, account).await?;
+                ctx.audit_with("connection.reconnected", &row.id, json!({ "fields": ["credentials"] }))?;
+                row
+            }
+            None => {
+                let new = NewConnection {
+                    account,
+                    kind: manifest.id().to_owned(),
+                    provider: Provider::Connector(manifest),
+                    name: request.name,
+                    description: request.description,
+                    auth_mode: Mode::OAuth2.name().to_owned(),
+                    config: request.config,
+                    credential_kind: Mode::OAuth2.name(),
+                    opened,
+                    expires_at: tokens.expires_at,
+                    tested: Some(reading),
+                    label: String::new(),
+                    scopes,
+                };
+                insert_new(self, ctx, new).await?
+            }
+        };
+        let (completed, id) = (SignInStatus::Completed.name(), row.id.to_string());
+        sql::end_sign_in(ctx.tx().await?, sign_in.id, completed, "", &id).await?;
+        ctx.audit("sign_in.completed", &sign_in.id)?;
+        Ok(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn an_error_of_a_provider_is_a_reason_where_it_is_plain() {
+        assert_eq!(reason("access_denied"), "access_denied");
+        for odd in ["Access denied", "<script>", &"a".repeat(65), "\u{e9}"] {
+            assert_eq!(reason(odd), "provider_error");
+        }
+    }
+}
