@@ -87,6 +87,23 @@ pub enum Outcome {
     NotAsked,
 }
 
+impl Outcome {
+    /// Its name in answers and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::OtherValue => "other_value",
+            Self::NoRecord => "no_record",
+            Self::NxDomain => "nxdomain",
+            Self::ServFail => "servfail",
+            Self::Timeout => "timeout",
+            Self::Error => "error",
+            Self::Blocked => "blocked",
+            Self::NotAsked => "not_asked",
+        }
+    }
+}
+
 /// A common mistake, by which a record is not where it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
@@ -106,6 +123,22 @@ pub enum Hint {
     DnssecBroken,
     /// The domain does not exist.
     NoZone,
+}
+
+impl Hint {
+    /// Its name in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DoubledName => "doubled_name",
+            Self::AtApex => "at_apex",
+            Self::WrongLabel => "wrong_label",
+            Self::CnameInTheWay => "cname_in_the_way",
+            Self::StaleValue => "stale_value",
+            Self::NotPropagated => "not_propagated",
+            Self::DnssecBroken => "dnssec_broken",
+            Self::NoZone => "no_zone",
+        }
+    }
 }
 
 /// What one server answered.
