@@ -69,9 +69,9 @@ impl Domains {
                 tell_unverified(ctx, &row.name)?;
                 audit_unverified(ctx, row)?;
             }
-            Move::Missing => {
-                let reason = json!({ "reason": row.unverified_reason });
-                ctx.audit_with("domain.missing", &row.name, reason)?;
+            Move::Missing(ends_at) => {
+                let metadata = json!({ "reason": row.unverified_reason, "ends_at": ends_at });
+                ctx.audit_with("domain.missing", &row.name, metadata)?;
             }
         }
         if row.status != before {

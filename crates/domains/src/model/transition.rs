@@ -39,8 +39,8 @@ pub(crate) enum Move {
     Verified,
     /// It was verified, and is no more.
     Unverified,
-    /// It is verified still, and a look missed its record.
-    Missing,
+    /// It is verified still, and a look missed its record; it ends at this time, if all that come say the same.
+    Missing(Timestamp),
 }
 
 /// The token ended before the domain was verified.
@@ -147,7 +147,7 @@ fn miss(state: &mut State, finding: Finding, now: Timestamp) -> Move {
     }
     // The last look is at the end itself.
     state.next_look_at = Some((now + schedule::missed_gap(state.misses)).min(ends_at));
-    if first { Move::Missing } else { Move::Silent }
+    if first { Move::Missing(ends_at) } else { Move::Silent }
 }
 
 #[cfg(test)]

@@ -139,7 +139,8 @@ fn each_grace_ends_when_it_should() {
     ] {
         let (ended, told, state) = until_the_end(finding);
         assert_eq!((ended, state.status, state.reason), (grace, Status::Unverified, reason));
-        assert_eq!((told.first(), told.last()), (Some(&Move::Missing), Some(&Move::Unverified)));
+        let ends_at = START + hours(20) + grace;
+        assert_eq!((told.first(), told.last()), (Some(&Move::Missing(ends_at)), Some(&Move::Unverified)));
         assert!(told[1..told.len() - 1].iter().all(|told| *told == Move::Silent));
         assert_eq!((state.misses, state.missed_since, state.gone_since), (0, None, None));
     }
@@ -161,7 +162,8 @@ fn in_its_grace_a_domain_says_why_and_is_looked_at_more_often() {
     assert_eq!(looked(&mut state, Cause::Job, found(Verdict::Seen), at), Move::Silent);
     assert_eq!((state.reason, state.misses, state.next_look_at), (Reason::None, 0, Some(at + hours(20))));
     // The next miss begins a grace of its own.
-    assert_eq!(looked(&mut state, Cause::Job, found(MISSING), at + hours(24)), Move::Missing);
+    let told = looked(&mut state, Cause::Job, found(MISSING), at + hours(24));
+    assert_eq!(told, Move::Missing(at + hours(24 + 72)));
     assert_eq!(state.gone_since, Some(at + hours(24)));
 }
 
