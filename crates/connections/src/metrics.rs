@@ -4,16 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use portico_engine::Metric;
+use portico_engine::{Buckets, Metric};
 use portico_kernel::text_enum;
 
 use crate::model::{ErrorClass, UseStatus};
 
-/// Upper bounds of times, in microseconds; one more bucket has none.
-const BOUNDS: [u64; 12] = [
-    5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
-    20_000_000,
-];
+/// Upper bounds of times, in seconds; one more bucket has none.
+const BOUNDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0];
 
 text_enum! {
     /// How a request for a fresh token ended.
@@ -56,7 +53,7 @@ impl Metrics {
             return;
         }
         let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS.partition_point(|bound| *bound < micros);
+        let bucket = BOUNDS.partition_point(|bound| *bound < elapsed.as_secs_f64());
         self.seconds[bucket].fetch_add(1, Ordering::Relaxed);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
@@ -82,14 +79,13 @@ impl Metrics {
             Metric::counter("connection_refreshes", help, count.load(Ordering::Relaxed))
                 .label(("outcome", outcome.name()))
         });
-        let bounds = BOUNDS.iter().copied().chain([u64::MAX]);
-        let buckets = bounds.zip(&self.seconds).map(|(bound, count)| (bound, count.load(Ordering::Relaxed)));
-        let seconds = Metric::times(
-            "connection_call_seconds",
-            "How long providers took to answer",
-            self.micros.load(Ordering::Relaxed),
-            buckets.collect(),
-        );
+        let buckets = Buckets {
+            bounds: &BOUNDS,
+            counts: self.seconds.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
+            sum: Duration::from_micros(self.micros.load(Ordering::Relaxed)).as_secs_f64(),
+        };
+        let help = "How long providers took to answer";
+        let seconds = Metric::histogram("connection_call_seconds", help, buckets);
         calls.chain(refreshes).chain([seconds]).collect()
     }
 }

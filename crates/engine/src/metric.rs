@@ -1,58 +1,67 @@
 //! What an area counts of itself, for whoever shows it.
 
+/// How many labels a number may have.
+const LABELS_MAX: usize = 4;
+
 /// A number as it stands now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
     /// Its name, without the prefix that all of them share.
     pub name: &'static str,
     /// What it counts, for an operator.
     pub help: &'static str,
     /// Names and values that tell it from others of its name.
-    pub labels: Vec<(&'static str, &'static str)>,
+    pub labels: [Option<(&'static str, &'static str)>; LABELS_MAX],
     /// The number.
     pub value: MetricValue,
 }
 
-/// A number that only grows, one that goes up and down, or how long something took.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A number that only grows, one that goes up and down, or how many of many were how large.
+#[derive(Debug, Clone, PartialEq)]
 pub enum MetricValue {
     /// Only grows.
     Counter(u64),
     /// Goes up and down.
     Gauge(i64),
-    /// Times.
-    Times {
-        /// Their sum, in microseconds.
-        sum: u64,
-        /// How many took at most so many microseconds, and longer than those before; the last has no bound.
-        buckets: Vec<(u64, u64)>,
-    },
+    /// How many of many were how large.
+    Histogram(Buckets),
+}
+
+/// How many of many were how large.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buckets {
+    /// The upper bounds of the buckets, but for the last, which takes all that is larger.
+    pub bounds: &'static [f64],
+    /// How many are in each bucket; none is in two.
+    pub counts: Vec<u64>,
+    /// All of them together.
+    pub sum: f64,
 }
 
 impl Metric {
-    const fn new(name: &'static str, help: &'static str, value: MetricValue) -> Self {
-        Self { name, help, labels: Vec::new(), value }
-    }
-
     /// A number that only grows.
     pub const fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self::new(name, help, MetricValue::Counter(value))
+        Self { name, help, labels: [None; LABELS_MAX], value: MetricValue::Counter(value) }
     }
 
     /// A number that goes up and down.
     pub const fn gauge(name: &'static str, help: &'static str, value: i64) -> Self {
-        Self::new(name, help, MetricValue::Gauge(value))
+        Self { name, help, labels: [None; LABELS_MAX], value: MetricValue::Gauge(value) }
     }
 
-    /// Times: their sum, and how many took at most so long, both in microseconds.
-    pub const fn times(name: &'static str, help: &'static str, sum: u64, buckets: Vec<(u64, u64)>) -> Self {
-        Self::new(name, help, MetricValue::Times { sum, buckets })
+    /// How many of many were how large.
+    pub const fn histogram(name: &'static str, help: &'static str, buckets: Buckets) -> Self {
+        Self { name, help, labels: [None; LABELS_MAX], value: MetricValue::Histogram(buckets) }
     }
 
-    /// With this label too.
+    /// With this label too. There may be four; one more takes the place of the last.
     #[must_use]
-    pub fn label(mut self, label: (&'static str, &'static str)) -> Self {
-        self.labels.push(label);
+    pub const fn label(mut self, label: (&'static str, &'static str)) -> Self {
+        let mut at = 0;
+        while at < LABELS_MAX - 1 && self.labels[at].is_some() {
+            at += 1;
+        }
+        self.labels[at] = Some(label);
         self
     }
 }

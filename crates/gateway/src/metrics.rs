@@ -11,13 +11,14 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
-use portico_engine::{Engine, Metric, MetricValue};
+use portico_engine::{Buckets, Engine, Metric, MetricValue};
 use portico_kernel::{Code, Problem};
 use portico_metering::RateLimitStatus;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -93,34 +94,27 @@ impl Collector for AreaCollector {
             let kind = match value {
                 MetricValue::Counter(_) => MetricType::Counter,
                 MetricValue::Gauge(_) => MetricType::Gauge,
-                MetricValue::Times { .. } => MetricType::Histogram,
+                MetricValue::Histogram(_) => MetricType::Histogram,
             };
             let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
             for Metric { labels, value, .. } in of_one_name {
-                let mut encoder = encoder.encode_family(labels)?;
+                let labels: Vec<_> = labels.iter().flatten().copied().collect();
+                let mut encoder = encoder.encode_family(&labels)?;
                 match value {
                     MetricValue::Counter(value) => ConstCounter::new(*value).encode(encoder)?,
                     MetricValue::Gauge(value) => ConstGauge::new(*value).encode(encoder)?,
-                    MetricValue::Times { sum, buckets } => {
-                        let bounded = buckets.len().saturating_sub(1);
-                        let bound = |(at, (most, count)): (usize, &(u64, u64))| {
-                            (if at < bounded { in_seconds(*most) } else { f64::MAX }, *count)
-                        };
-                        let count = buckets.iter().map(|(_, count)| count).sum();
-                        let buckets: Vec<_> = buckets.iter().enumerate().map(bound).collect();
-                        encoder.encode_histogram::<NoLabelSet>(in_seconds(*sum), count, &buckets, None)?;
+                    MetricValue::Histogram(Buckets { bounds, counts, sum }) => {
+                        // The encoder adds them up, and knows the largest number as the bucket of everything.
+                        let bounds = bounds.iter().copied().chain([f64::MAX]);
+                        let buckets: Vec<_> = bounds.zip(counts.iter().copied()).collect();
+                        let exemplars = None::<&HashMap<usize, Exemplar<NoLabelSet, f64>>>;
+                        encoder.encode_histogram(*sum, counts.iter().sum(), &buckets, exemplars)?;
                     }
                 }
             }
         }
         Ok(())
     }
-}
-
-/// Microseconds as seconds.
-#[expect(clippy::cast_precision_loss, reason = "a sum of times need not be exact")]
-fn in_seconds(micros: u64) -> f64 {
-    micros as f64 / 1e6
 }
 
 /// From 0.1 ms to 13 s.

@@ -61,6 +61,8 @@ kinds! {
     ConnectionUse = "use", ConnectionUseId;
     /// a delivery
     Delivery = "whd", DeliveryId;
+    /// a domain
+    Domain = "dom", DomainId;
     /// a webhook endpoint
     Endpoint = "whe", EndpointId;
     /// an event

@@ -14,6 +14,7 @@ mod canary;
 mod connection_limits;
 mod crash;
 mod documents;
+mod domains;
 mod erasure;
 mod errors;
 mod exchange;
