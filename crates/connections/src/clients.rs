@@ -6,12 +6,12 @@ use portico_kernel::{AccountId, Category, Problem, Role, text_enum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Connections;
 use crate::calls::seal_client;
 use crate::connections::secret_field;
 use crate::model::optional_time;
 use crate::provider::Provider;
 use crate::sql::{self, ClientRow};
-use crate::Connections;
 
 /// Bytes of the id of an OAuth client.
 const CLIENT_ID_BYTES_MAX: usize = 512;
@@ -85,7 +85,8 @@ pub(crate) struct Connector {
 impl Connector {
     fn new(connections: &Connections, manifest: &Manifest, own: Option<&ClientRow>) -> Self {
         let kind = manifest.kind();
-        let is_operators = manifest.oauth().is_some() && connections.calls.operator_client(&kind.name).is_some();
+        let is_operators =
+            manifest.oauth().is_some() && connections.calls.operator_client(&kind.name).is_some();
         let source = match own {
             Some(_) => OwnerOfClient::Account,
             None if is_operators => OwnerOfClient::Operator,
@@ -212,7 +213,7 @@ pub(crate) struct SetClient {
 
 impl Operation for SetClient {
     const SPEC: Spec = Spec::put(
-        "connections.clients.set",
+        "connections.clients.replace",
         "/v1/accounts/orgs/{org_id}/connections/connectors/{connector}/client",
     )
     .scope("connections:write")

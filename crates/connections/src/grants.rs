@@ -94,13 +94,11 @@ pub(crate) struct ListGrants {
 }
 
 impl Operation for ListGrants {
-    const SPEC: Spec = Spec::get(
-        "connections.grants.list",
-        "/v1/accounts/orgs/{org_id}/connections/{connection_id}/grants",
-    )
-    .scope("connections:read")
-    .category(Category::List)
-    .list("grants");
+    const SPEC: Spec =
+        Spec::get("connections.grants.list", "/v1/accounts/orgs/{org_id}/connections/{connection_id}/grants")
+            .scope("connections:read")
+            .category(Category::List)
+            .list("grants");
     type Area = Connections;
     type Answer = Page<Grant>;
 
@@ -287,7 +285,7 @@ pub(crate) struct RevokeGrant {
 
 impl Operation for RevokeGrant {
     const SPEC: Spec = Spec::delete(
-        "connections.grants.revoke",
+        "connections.grants.delete",
         "/v1/accounts/orgs/{org_id}/connections/{connection_id}/grants/{grant_id}",
     )
     .scope("connections:write")

@@ -105,22 +105,22 @@ impl Filter {
     fn passes(&self, row: &UseRow) -> bool {
         self.action.as_ref().is_none_or(|action| row.action == *action)
             && self.status.is_none_or(|status| row.status == status)
-            && self.consumer.as_ref().is_none_or(|consumer| {
-                row.caller_kind == consumer.kind && row.caller == consumer.id
-            })
+            && self
+                .consumer
+                .as_ref()
+                .is_none_or(|consumer| row.caller_kind == consumer.kind && row.caller == consumer.id)
     }
 }
 
 impl Operation for ListUses {
-    const SPEC: Spec =
-        Spec::get("connections.uses.list", "/v1/accounts/orgs/{org_id}/connections/history")
-            .tool(
-                Tool::new("connections_list_uses", "List uses of connections")
-                    .hint("Use this to see what was called by whom, and why a call failed."),
-            )
-            .scope("connections:read")
-            .category(Category::List)
-            .list("uses");
+    const SPEC: Spec = Spec::get("connections.uses.list", "/v1/accounts/orgs/{org_id}/connections/history")
+        .tool(
+            Tool::new("connections_list_uses", "List uses of connections")
+                .hint("Use this to see what was called by whom, and why a call failed."),
+        )
+        .scope("connections:read")
+        .category(Category::List)
+        .list("uses");
     type Area = Connections;
     type Answer = Page<ConnectionUse>;
 

@@ -49,7 +49,9 @@ mod tests {
         for inside in ["api.example.com", "API.example.com.", "x.api.example.com", "a.example.org"] {
             assert!(hosts.contain(inside), "{inside}");
         }
-        for outside in ["example.com", "xapi.example.com", "example.org", ".example.org", "", "api.example.com.evil"] {
+        for outside in
+            ["example.com", "xapi.example.com", "example.org", ".example.org", "", "api.example.com.evil"]
+        {
             assert!(!hosts.contain(outside), "{outside}");
         }
         assert!(!ChosenHosts::default().contain("example.com"));

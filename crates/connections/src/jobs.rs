@@ -24,8 +24,7 @@ impl Job for PruneUses {
         let before = ConnectionUseId::from_parts(now - limits::HISTORY_LIFE, [0; 10]);
         let mut tx = engine.db.write().await?;
         let uses = sql::prune_uses(&mut tx, before, limits::PRUNE_ROWS).await?;
-        let consumers =
-            sql::prune_consumers(&mut tx, now - limits::USED_BY_LIFE, limits::PRUNE_ROWS).await?;
+        let consumers = sql::prune_consumers(&mut tx, now - limits::USED_BY_LIFE, limits::PRUNE_ROWS).await?;
         tx.commit().await?;
         Ok(JobOutcome::after_batch(uses.max(consumers), limits::PRUNE_ROWS))
     }
@@ -74,7 +73,7 @@ impl Job for EndGrants {
                 (consumer.kind == ConsumerKind::Key).then_some(consumer.id)
             };
             let ids: Vec<_> = rows.iter().filter_map(key).collect();
-            let ended = self.0.directory.ended_credentials(&mut tx, ids).await?;
+            let ended = self.0.directory.ended_credentials(&mut tx, ids, engine.clock.now()).await?;
             tx.rollback();
             let Some(last) = rows.last() else { return Ok(JobOutcome::Idle) };
             after = last.id.to_string();

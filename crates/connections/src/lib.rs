@@ -37,12 +37,12 @@ mod tools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use portico_connectors::{Client, Overrides};
 use portico_engine::Area;
 use portico_engine::ports::{Directory, Domains};
 
 pub use hosts::ChosenHosts;
 pub use metrics::Metrics;
+pub use portico_connectors::{Client as OAuthClient, Overrides};
 
 use calls::Calls;
 use offer::{ConnectionTools, ToolChanges};
@@ -55,9 +55,14 @@ pub struct ConnectionsSettings {
     /// What stands in the place of providers.
     pub base_urls: Overrides,
     /// The operator's OAuth clients, by connector.
-    pub oauth_clients: BTreeMap<String, Client>,
+    pub oauth_clients: BTreeMap<String, OAuthClient>,
     /// Hosts beside those of verified domains that accounts may choose.
     pub hosts: ChosenHosts,
+}
+
+/// Do people sign in at the connector of that name?
+pub fn has_sign_in(connector: &str) -> bool {
+    portico_connectors::builtin(connector).is_some_and(|manifest| manifest.oauth().is_some())
 }
 
 /// What the area needs of others.

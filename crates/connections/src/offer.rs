@@ -38,9 +38,8 @@ impl Offer for ConnectionTools {
     ) -> BoxFuture<'a, Result<Vec<Value>, Problem>> {
         Box::pin(async move {
             let Some(account) = caller.org else { return Ok(Vec::new()) };
-            let may_call = |tool: &FoundTool| {
-                scopes(tool.action.spec().class).iter().all(|scope| caller.holds(scope))
-            };
+            let may_call =
+                |tool: &FoundTool| scopes(tool.action.spec().class).iter().all(|scope| caller.holds(scope));
             if !caller.holds("connections:use") {
                 return Ok(Vec::new());
             }

@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::limits;
 use crate::model::{ConnectionStatus, int32, optional_time};
 use crate::provider::Provider;
 use crate::sql::{self, ConnectionRow};
-use crate::limits;
 
 /// What a connection proves itself with. The credential is not part of it.
 #[derive(Debug, Serialize, JsonSchema)]

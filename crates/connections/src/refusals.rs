@@ -64,7 +64,8 @@ pub(crate) fn sign_in_required() -> Problem {
 }
 
 pub(crate) fn no_client() -> Problem {
-    let words = "There is no OAuth client for the connector: neither the account nor the operator brought one.";
+    let words =
+        "There is no OAuth client for the connector: neither the account nor the operator brought one.";
     precondition("NO_CLIENT", words, [])
 }
 

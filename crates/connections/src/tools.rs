@@ -135,9 +135,8 @@ async fn find_tools(
         let actions = Provider::of(&connection.kind).map(Provider::actions).unwrap_or_default();
         let named = grant.as_ref().map(|grant| list_of(&grant.actions)).unwrap_or_default();
         for action in actions {
-            let is_allowed = grant
-                .as_ref()
-                .is_none_or(|grant| allows(class_of(&grant.max_class), &named, action.spec()));
+            let is_allowed =
+                grant.as_ref().is_none_or(|grant| allows(class_of(&grant.max_class), &named, action.spec()));
             if is_allowed {
                 found.push(FoundTool { connection: connection.clone(), action, grant: grant.clone() });
             }

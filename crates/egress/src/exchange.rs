@@ -86,8 +86,7 @@ pub(crate) async fn send(
         }
     }
     let opening = tokio::time::timeout(connect_time, open(tls, target, addresses, connect_time)).await;
-    let (mut connection, peer) =
-        opening.unwrap_or(Err(EgressError::Connection)).map_err(failed(false))?;
+    let (mut connection, peer) = opening.unwrap_or(Err(EgressError::Connection)).map_err(failed(false))?;
     is_sent.store(true, Ordering::Relaxed);
     match connection.send(message).await {
         Ok(answer) => {

@@ -228,7 +228,10 @@ impl Egress {
             exchange::send(way, &addresses, message, connect_time, limits.bytes).await
         };
         let timed_out = |_| {
-            Err(SendFailure { error: EgressError::Timeout, may_have_arrived: is_sent.load(Ordering::Relaxed) })
+            Err(SendFailure {
+                error: EgressError::Timeout,
+                may_have_arrived: is_sent.load(Ordering::Relaxed),
+            })
         };
         tokio::time::timeout(limits.time, exchange).await.unwrap_or_else(timed_out)
     }

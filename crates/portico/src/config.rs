@@ -16,7 +16,7 @@ use crate::egress_settings::{listed, name_servers, networks, trusted_roots};
 use crate::services::{SERVICES_MAX, ServiceSettings, ServiceTable};
 use crate::settings::Settings;
 use crate::tls_settings::{TlsFiles, TlsSettings};
-use crate::{BlobSettings, DnsSettings, Environment, brand_settings, file_limit};
+use crate::{BlobSettings, DnsSettings, Environment, ProviderSettings, brand_settings, file_limit};
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,6 +200,11 @@ impl Config {
                 egress_roots: trusted_roots(settings.egress_ca_file)?,
                 egress_name_servers: name_servers(&settings.egress_name_servers.unwrap_or_default())?,
                 dns: DnsSettings::read(settings.dns_resolvers, settings.dns_authoritative_port)?,
+                providers: ProviderSettings::read(
+                    settings.connections_base_urls,
+                    settings.connections_oauth_clients.as_deref(),
+                    settings.connections_hosts,
+                )?,
                 smtp: smtp(settings.smtp_url, settings.mail_from)?,
                 journal: data_dir.join("journal"),
                 blobs: BlobSettings::read(settings.blobs.as_deref(), settings.s3, &data_dir)?,
@@ -279,8 +284,9 @@ impl Config {
             ("log", self.log.to_string().to_lowercase()),
             ("log_format", format!("{:?}", self.log_format).to_lowercase()),
         ]
-        .map(|(key, value)| format!("{key} = {value:?}"))
         .into_iter()
+        .chain(environment.providers.describe())
+        .map(|(key, value)| format!("{key} = {value:?}"))
         .chain(self.plans.iter().map(describe_plan))
         .collect::<Vec<_>>()
         .join("\n")

@@ -17,7 +17,7 @@ use super::outcome::{CallError, outcome_unknown};
 use super::record::{Ending, Use};
 use super::send::{SendLimits, as_answer};
 use super::{AccessError, Calls, Opened};
-use crate::model::{Consumer, ConnectionStatus, ErrorClass, allows};
+use crate::model::{ConnectionStatus, Consumer, ErrorClass, allows};
 use crate::provider::{Provider, ProviderAction, Target};
 use crate::records::{class_of, config_of, list_of};
 use crate::sql::CallRow;
@@ -79,10 +79,11 @@ impl ActionCall {
     /// Refuses what may not be sent, in the order that the reference says; returns the parameters with their defaults.
     fn check(&self) -> Result<Map<String, Value>, CallError> {
         let action = self.action.spec();
-        let is_granted = self.consumer.needs_no_grant()
-            || self.row.grant.as_ref().is_some_and(|grant| {
-                allows(class_of(&grant.max_class), &list_of(&grant.actions), action)
-            });
+        let is_granted =
+            self.consumer.needs_no_grant()
+                || self.row.grant.as_ref().is_some_and(|grant| {
+                    allows(class_of(&grant.max_class), &list_of(&grant.actions), action)
+                });
         if !is_granted {
             return Err(CallError::refused(ErrorClass::NoGrant, refusals::not_granted()));
         }
@@ -155,8 +156,7 @@ impl Calls {
             }
         };
         let entering = self.gates.enter(connection.id).await;
-        let _slot =
-            entering.map_err(|problem| CallError::refused(ErrorClass::RateLimited, problem))?;
+        let _slot = entering.map_err(|problem| CallError::refused(ErrorClass::RateLimited, problem))?;
         let attempt = Attempt { call, config: config_of(&connection.config), params, watch };
         attempt.run(self, engine, opened).await
     }

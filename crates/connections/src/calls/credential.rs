@@ -158,9 +158,7 @@ pub(crate) fn open_verifier(engine: &Engine, row: &SignInRow) -> Result<Secret<S
     let (account, id) = (row.account_id.to_string(), row.id.to_string());
     let opened = engine.keyring.open(verifier_context(&account, &id), &row.verifier);
     let verifier = opened.ok().and_then(|opened| String::from_utf8(opened.expose().clone()).ok());
-    verifier
-        .map(Secret::new)
-        .ok_or_else(|| Problem::internal("the verifier of a sign-in does not open"))
+    verifier.map(Secret::new).ok_or_else(|| Problem::internal("the verifier of a sign-in does not open"))
 }
 
 /// The PKCS #8 or PKCS #1 key of an app, from its PEM.

@@ -56,10 +56,9 @@ impl Gates {
 
     fn arrive(&self, connection: ConnectionId) -> Option<(Arc<Semaphore>, AtGate)> {
         let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let gate = gates.entry(connection).or_insert_with(|| Gate {
-            slots: Arc::new(Semaphore::new(limits::CALLS_AT_ONCE)),
-            callers: 0,
-        });
+        let gate = gates
+            .entry(connection)
+            .or_insert_with(|| Gate { slots: Arc::new(Semaphore::new(limits::CALLS_AT_ONCE)), callers: 0 });
         if gate.callers >= limits::CALLS_AT_ONCE + limits::CALLS_WAITING_MAX {
             return None;
         }
@@ -84,10 +83,12 @@ mod tests {
             inside.push(gates.enter(id).await.unwrap());
         }
         let waiting: Vec<_> = (0..limits::CALLS_WAITING_MAX)
-            .map(|_| tokio::spawn({
-                let gates = gates.clone();
-                async move { gates.enter(id).await.map(drop) }
-            }))
+            .map(|_| {
+                tokio::spawn({
+                    let gates = gates.clone();
+                    async move { gates.enter(id).await.map(drop) }
+                })
+            })
             .collect();
         while gates.0.lock().unwrap()[&id].callers < limits::CALLS_AT_ONCE + limits::CALLS_WAITING_MAX {
             tokio::task::yield_now().await;

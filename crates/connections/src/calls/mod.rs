@@ -28,9 +28,8 @@ use portico_kernel::{AccountId, Problem};
 use portico_store::{Select, StoreError};
 
 pub(crate) use action::{ActionAnswer, ActionCall};
-pub(crate) use credential::{Opened, open_verifier, seal_client, seal_verifier, ACCESS_TOKEN, REFRESH_TOKEN};
+pub(crate) use credential::{ACCESS_TOKEN, Opened, REFRESH_TOKEN, open_verifier, seal_client, seal_verifier};
 pub(crate) use outcome::CallError;
-pub(crate) use record::Use;
 pub(crate) use refresh::AccessError;
 pub(crate) use test::Trial;
 pub(crate) use tokens::{Code, TokenError};

@@ -8,9 +8,9 @@ use portico_kernel::{Code, Problem, seconds};
 
 use super::refresh::AccessError;
 use super::send::SendError;
+use crate::limits;
 use crate::model::{ErrorClass, UseStatus};
 use crate::refusals::{self, DOMAIN};
-use crate::limits;
 
 /// How long to wait where the provider failed and does not say.
 const RETRY_SECONDS: u64 = 5;

@@ -10,10 +10,10 @@ use portico_kernel::{AccountId, ConnectionId, ConnectionUseId, GrantId, Problem,
 
 use super::Calls;
 use super::outcome::CallError;
+use crate::limits;
 use crate::model::{Consumer, ErrorClass, UseStatus};
 use crate::provider::Provider;
 use crate::sql::{self, UseRow};
-use crate::limits;
 
 /// How many consumers a server remembers as noted; then it forgets all of them.
 const RECENT_MAX: usize = 10_000;

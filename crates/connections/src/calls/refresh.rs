@@ -86,9 +86,8 @@ impl Flights {
             let _under_way = under_way;
             work.await
         });
-        let landed = task.map(|ended| {
-            ended.unwrap_or_else(|panic| Err(AccessError::Store(StoreError::fault(panic))))
-        });
+        let landed =
+            task.map(|ended| ended.unwrap_or_else(|panic| Err(AccessError::Store(StoreError::fault(panic)))));
         let flight = landed.boxed().shared();
         flights.insert(route, flight.clone());
         flight
@@ -269,13 +268,7 @@ impl Calls {
     }
 
     /// Ends a claim whose refresh failed.
-    async fn fail(
-        &self,
-        engine: &Engine,
-        row: &CredentialRow,
-        claim: &str,
-        error: TokenError,
-    ) -> Landing {
+    async fn fail(&self, engine: &Engine, row: &CredentialRow, claim: &str, error: TokenError) -> Landing {
         let now = engine.clock.now();
         let (failures, retry_at, error) = match error {
             TokenError::Dead(_) => (row.failures, None, AccessError::Dead),
@@ -334,11 +327,7 @@ impl Calls {
     }
 }
 
-async fn write_once(
-    engine: &Engine,
-    row: &CredentialRow,
-    new: &Refreshed<'_>,
-) -> Result<bool, StoreError> {
+async fn write_once(engine: &Engine, row: &CredentialRow, new: &Refreshed<'_>) -> Result<bool, StoreError> {
     let mut tx = engine.db.write().await?;
     let is_ours = sql::write_refreshed(&mut tx, &row.id, row.version, new).await?;
     tx.commit().await?;

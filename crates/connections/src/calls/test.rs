@@ -14,10 +14,10 @@ use super::record::{Ending, Use};
 use super::send::{SendLimits, as_answer};
 use super::tokens::with_jwt;
 use super::{AccessError, Calls, Opened};
+use crate::limits;
 use crate::model::{Consumer, ErrorClass};
 use crate::provider::{Provider, Target};
 use crate::sql::{ConnectionRow, CredentialRow};
-use crate::limits;
 
 /// The name under which tests stand in the history.
 pub(crate) const TEST: &str = "test";
@@ -67,12 +67,7 @@ impl Calls {
         };
         let of = trial.to_use();
         if let Err(problem) = self.record(engine, &of, &ending, watch.elapsed()).await {
-            return Err(NotPassed {
-                class: ending.class,
-                is_expired: false,
-                choose_site: false,
-                problem,
-            });
+            return Err(NotPassed { class: ending.class, is_expired: false, choose_site: false, problem });
         }
         match tested {
             Ok((reading, _)) => {
@@ -209,8 +204,7 @@ impl NotPassed {
     fn new(error: CallError, failure: Option<TestFailure>) -> Self {
         let CallError { class, status_code, problem, .. } = error;
         let choose_site = matches!(failure, Some(TestFailure::ChooseSite));
-        let is_expired =
-            matches!(&failure, Some(TestFailure::Refused(Failure { expired: true, .. })));
+        let is_expired = matches!(&failure, Some(TestFailure::Refused(Failure { expired: true, .. })));
         // Whatever the provider says to a test that reached it, it is about the credential.
         let is_refusal = matches!(
             class,
@@ -221,7 +215,8 @@ impl NotPassed {
                 | ErrorClass::Redirect
                 | ErrorClass::TooLarge
         );
-        let problem = if is_refusal && !choose_site { credential_refused(class, status_code) } else { problem };
+        let problem =
+            if is_refusal && !choose_site { credential_refused(class, status_code) } else { problem };
         Self { class, is_expired, choose_site, problem }
     }
 }

@@ -104,7 +104,9 @@ pub(super) fn own_secret(endpoint: &Endpoint, secret: Option<&str>) -> Result<Gi
     let needs_none = *endpoint.injection() == Injection::None;
     let mut values = Credentials::default();
     match secret {
-        Some(_) if needs_none => return Err(Problem::field("secret", "is not taken where `config.auth` is `none`")),
+        Some(_) if needs_none => {
+            return Err(Problem::field("secret", "is not taken where `config.auth` is `none`"));
+        }
         None if needs_none => return Ok(Given { mode: None, kind: "none", values }),
         None => return Err(Problem::field("secret", "is missing")),
         Some(secret) => {
@@ -118,7 +120,8 @@ pub(super) fn own_secret(endpoint: &Endpoint, secret: Option<&str>) -> Result<Gi
 /// Checks a reference to a secret.
 pub(super) fn check_secret_ref(reference: &str) -> Result<(), Problem> {
     let rest = SECRET_REF_PREFIXES.iter().find_map(|prefix| reference.strip_prefix(prefix));
-    let is_plain = reference.len() <= limits::SECRET_REF_BYTES_MAX && !reference.chars().any(char::is_control);
+    let is_plain =
+        reference.len() <= limits::SECRET_REF_BYTES_MAX && !reference.chars().any(char::is_control);
     if rest.is_none_or(str::is_empty) || !is_plain {
         let words = format!(
             "must begin with `vault:`, `k8s:`, `env:` or `file:`, and have at most {} bytes",

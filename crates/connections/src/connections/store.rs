@@ -149,9 +149,9 @@ async fn free_handle(
             is_clash((handle, &own), (other, &of_other))
         };
         // The platform may have a tool of that name tomorrow.
-        let begins_one = platform.iter().any(|tool| {
-            tool.name.strip_prefix(handle.as_str()).is_some_and(|rest| rest.starts_with('_'))
-        });
+        let begins_one = platform
+            .iter()
+            .any(|tool| tool.name.strip_prefix(handle.as_str()).is_some_and(|rest| rest.starts_with('_')));
         !begins_one && !taken.iter().any(meets)
     };
     let mut handles = (1..).map(|number| handle_of(name, number));

@@ -285,7 +285,8 @@ impl UpdateConnection {
         }
         row.name = self.name.unwrap_or(row.name);
         row.description = self.description.unwrap_or(row.description);
-        let was_paused = std::mem::replace(&mut row.paused, self.paused.unwrap_or(row.paused));
+        let was_paused = row.paused;
+        row.paused = self.paused.unwrap_or(was_paused);
         row.updated_at = now;
         sql::update_connection(ctx.tx().await?, &row).await?;
         if was_paused != row.paused {

@@ -52,7 +52,8 @@ impl Consumer {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (kind, id) = text.split_once(':')?;
         let kind = ConsumerKind::parse(kind)?;
-        let fits = !id.is_empty() && id.len() <= ID_BYTES_MAX && id.bytes().all(|byte| byte.is_ascii_graphic());
+        let fits =
+            !id.is_empty() && id.len() <= ID_BYTES_MAX && id.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then(|| Self { kind, id: id.to_owned() })
     }
 

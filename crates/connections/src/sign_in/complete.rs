@@ -100,11 +100,13 @@ impl CompleteSignIn {
 }
 
 impl Operation for CompleteSignIn {
-    const SPEC: Spec =
-        Spec::post("connections.sign_ins.complete", "/v1/accounts/orgs/{org_id}/connections/connect/complete")
-            .scope("connections:write")
-            .role(Role::Admin)
-            .category(Category::Check);
+    const SPEC: Spec = Spec::post(
+        "connections.sign_ins.complete",
+        "/v1/accounts/orgs/{org_id}/connections/connect/complete",
+    )
+    .scope("connections:write")
+    .role(Role::Admin)
+    .category(Category::Check);
     type Area = Connections;
     type Answer = ConnectionAnswer;
 

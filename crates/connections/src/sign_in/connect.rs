@@ -77,7 +77,10 @@ impl Connect {
         };
         let oauth = manifest.oauth().ok_or_else(no_sign_in)?;
         if let Some(at) = self.scopes.iter().position(|scope| !oauth.scopes().contains(scope)) {
-            return Err(Problem::field(format!("scopes[{at}]"), "is not a scope that the connector asks for"));
+            return Err(Problem::field(
+                format!("scopes[{at}]"),
+                "is not a scope that the connector asks for",
+            ));
         }
         if let Some(config) = &self.config {
             check_config_sizes(config)?;
@@ -87,10 +90,11 @@ impl Connect {
 }
 
 impl Operation for Connect {
-    const SPEC: Spec = Spec::post("connections.sign_ins.create", "/v1/accounts/orgs/{org_id}/connections/connect")
-        .scope("connections:write")
-        .role(Role::Admin)
-        .category(Category::Write);
+    const SPEC: Spec =
+        Spec::post("connections.sign_ins.create", "/v1/accounts/orgs/{org_id}/connections/connect")
+            .scope("connections:write")
+            .role(Role::Admin)
+            .category(Category::Write);
     type Area = Connections;
     type Answer = BegunSignIn;
 
@@ -118,7 +122,8 @@ impl Operation for Connect {
         manifest.check_config(Mode::OAuth2, &config).map_err(refusals::faults)?;
         let provider = Provider::Connector(manifest);
         connections.check_hosts(&engine, account, provider, Some(Mode::OAuth2), &config).await?;
-        let client = connections.calls.client(&engine, &mut engine.db.query(), account, manifest.id()).await?;
+        let client =
+            connections.calls.client(&engine, &mut engine.db.query(), account, manifest.id()).await?;
         let (client, _) = client.ok_or_else(refusals::no_client)?;
         let (state, verifier, id): (_, _, SignInId) = (random(&engine), random(&engine), ctx.new_id());
         let redirect_uri = connections.redirect_uri();
@@ -133,7 +138,8 @@ impl Operation for Connect {
         };
         let oauth = manifest.oauth().ok_or_else(|| Problem::internal("a sign-in without OAuth"))?;
         let (authorize_url, _) = oauth.authorize_url(&authorization).map_err(refusals::fault)?;
-        let request = SignInRequest { name: self.name, description: self.description, config, scopes: self.scopes };
+        let request =
+            SignInRequest { name: self.name, description: self.description, config, scopes: self.scopes };
         let row = SignInRow {
             id,
             account_id: account,

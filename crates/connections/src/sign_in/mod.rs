@@ -102,12 +102,10 @@ pub(crate) struct SignInAnswer {
 }
 
 impl Operation for GetSignIn {
-    const SPEC: Spec = Spec::get(
-        "connections.sign_ins.get",
-        "/v1/accounts/orgs/{org_id}/connections/connect/{sign_in_id}",
-    )
-    .scope("connections:read")
-    .category(Category::Read);
+    const SPEC: Spec =
+        Spec::get("connections.sign_ins.get", "/v1/accounts/orgs/{org_id}/connections/connect/{sign_in_id}")
+            .scope("connections:read")
+            .category(Category::Read);
     type Area = Connections;
     type Answer = SignInAnswer;
 

@@ -136,10 +136,7 @@ pub(crate) async fn connection_to(
     tx.first(sql, args![account, kind.to_owned(), external_id.to_owned()]).await
 }
 
-pub(crate) async fn count_connections(
-    from: &mut impl Select,
-    account: AccountId,
-) -> Result<i64, StoreError> {
+pub(crate) async fn count_connections(from: &mut impl Select, account: AccountId) -> Result<i64, StoreError> {
     from.value("select count(*) as value from connections where account_id = $1", args![account]).await
 }
 

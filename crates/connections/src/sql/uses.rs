@@ -110,11 +110,7 @@ pub(crate) async fn uses_before(
 }
 
 /// Removes uses whose time is over; returns how many.
-pub(crate) async fn prune_uses(
-    tx: &mut Tx,
-    before: ConnectionUseId,
-    limit: i64,
-) -> Result<u64, StoreError> {
+pub(crate) async fn prune_uses(tx: &mut Tx, before: ConnectionUseId, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
         "delete from connection_uses where id in (select id from connection_uses where id < $1 order by id limit $2)",
         args![before, limit],
@@ -169,11 +165,7 @@ pub(crate) async fn consumers(
 }
 
 /// Removes who has not used anything since then; returns how many.
-pub(crate) async fn prune_consumers(
-    tx: &mut Tx,
-    before: Timestamp,
-    limit: i64,
-) -> Result<u64, StoreError> {
+pub(crate) async fn prune_consumers(tx: &mut Tx, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
     tx.execute(
         "delete from connection_consumers where last_used_at < $1 and (connection_id, consumer) in \
          (select connection_id, consumer from connection_consumers where last_used_at < $1 limit $2)",

@@ -115,8 +115,7 @@ impl Mcp {
             Some(Node::Text(name)) => name,
             _ => String::new(),
         };
-        let irreversible =
-            tool.irreversible.then(|| IrreversibleCall::new(&name, &tool.title, &arguments));
+        let irreversible = tool.irreversible.then(|| IrreversibleCall::new(&name, &tool.title, &arguments));
         let mut fields = tool.fields;
         fields.insert(tool.arguments.to_owned(), Node::Object(arguments));
         let admitted = self.calls.admit_named(&entry, entry_point, credential, fields, scope).await;

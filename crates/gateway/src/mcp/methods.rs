@@ -49,7 +49,8 @@ impl Mcp {
                         "is none of ours: there is one page",
                     )));
                 }
-                let offered: Vec<_> = self.offered_tools(caller).await?.iter().map(Value::to_string).collect();
+                let offered: Vec<_> =
+                    self.offered_tools(caller).await?.iter().map(Value::to_string).collect();
                 let of_operations = self.tools.load_full();
                 let mut tools = of_operations.listed(&self.calls.engine, caller).await?;
                 tools.extend(offered.iter().map(String::as_str));

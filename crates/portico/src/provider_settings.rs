@@ -1,0 +1,103 @@
+//! What the operator says of connections to outside providers.
+
+use std::collections::BTreeMap;
+
+use portico_connections::{ChosenHosts, ConnectionsSettings, OAuthClient, Overrides};
+use portico_kernel::Secret;
+
+use crate::config::ConfigError;
+
+/// What the operator says of connections to outside providers, and how it was written.
+#[derive(Debug, Clone, Default)]
+pub struct ProviderSettings {
+    /// What is used.
+    pub used: ConnectionsSettings,
+    base_urls: String,
+    hosts: String,
+}
+
+/// `connector=CLIENT_ID:SECRET` with commas between them. A secret may hold colons.
+fn oauth_clients(text: &str) -> Result<BTreeMap<String, OAuthClient>, ConfigError> {
+    let mut clients = BTreeMap::new();
+    for client in text.split(',').map(str::trim).filter(|client| !client.is_empty()) {
+        // Nothing of it is repeated: it holds a secret.
+        let malformed =
+            || ConfigError("connections_oauth_clients must be connector=CLIENT_ID:SECRET,…".to_owned());
+        let (connector, client) = client.split_once('=').ok_or_else(malformed)?;
+        let (id, secret) = client.split_once(':').ok_or_else(malformed)?;
+        if connector.is_empty() || id.is_empty() {
+            return Err(malformed());
+        }
+        if !portico_connections::has_sign_in(connector) {
+            let message = format!("connections_oauth_clients: people do not sign in at {connector:?}");
+            return Err(ConfigError(message));
+        }
+        let client = OAuthClient { id: id.to_owned(), secret: Secret::new(secret.to_owned()) };
+        if clients.insert(connector.to_owned(), client).is_some() {
+            return Err(ConfigError(format!("connections_oauth_clients names {connector} twice")));
+        }
+    }
+    Ok(clients)
+}
+
+impl ProviderSettings {
+    /// Checks what the configuration says.
+    pub(crate) fn read(
+        base_urls: Option<String>,
+        clients: Option<&str>,
+        hosts: Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let (base_urls, hosts) = (base_urls.unwrap_or_default(), hosts.unwrap_or_default());
+        let named = |key: &'static str| move |error: String| ConfigError(format!("{key}: {error}"));
+        let used = ConnectionsSettings {
+            console_url: String::new(),
+            base_urls: Overrides::parse(&base_urls).map_err(named("connections_base_urls"))?,
+            oauth_clients: oauth_clients(clients.unwrap_or_default())?,
+            hosts: ChosenHosts::parse(&hosts).map_err(named("connections_hosts"))?,
+        };
+        Ok(Self { used, base_urls, hosts })
+    }
+
+    /// The keys and what was decided, for a person; secrets are left out.
+    pub(crate) fn describe(&self) -> [(&'static str, String); 3] {
+        let clients =
+            self.used.oauth_clients.iter().map(|(connector, client)| format!("{connector}={}:…", client.id));
+        [
+            ("connections_base_urls", self.base_urls.clone()),
+            ("connections_oauth_clients", clients.collect::<Vec<_>>().join(",")),
+            ("connections_hosts", self.hosts.clone()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_read_and_their_secrets_are_not_shown() {
+        let read = |clients: &str| ProviderSettings::read(None, Some(clients), None);
+        let settings = read("gitlab=app-1:s3cr:et, linear=app-2:other").unwrap();
+        assert_eq!(settings.used.oauth_clients["gitlab"].secret.expose(), "s3cr:et");
+        let described = format!("{:?} {settings:?}", settings.describe());
+        assert!(described.contains("gitlab=app-1:…,linear=app-2:…"), "{described}");
+        for secret in ["s3cr", "other"] {
+            assert!(!described.contains(secret), "{described}");
+        }
+        for bad in
+            ["gitlab", "gitlab=app", "=app:secret", "gitlab=:x", "nowhere=a:b", "gitlab=a:b,gitlab=c:d"]
+        {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses_and_hosts_are_checked() {
+        let read = |urls: &str, hosts: &str| {
+            ProviderSettings::read(Some(urls.to_owned()), None, Some(hosts.to_owned()))
+        };
+        assert!(read("github=http://127.0.0.1:9000/gh", "api.example.com,.example.org").is_ok());
+        assert!(read("github", "").is_err());
+        assert!(read("", "https://example.com").is_err());
+    }
+}
