@@ -54,14 +54,6 @@ impl Provider {
         }
     }
 
-    /// What it is called.
-    pub(crate) fn title(self) -> String {
-        match self {
-            Self::Connector(manifest) => manifest.title().to_owned(),
-            Self::Endpoint => endpoint::kind().title,
-        }
-    }
-
     /// Its actions.
     pub(crate) fn actions(self) -> Vec<ProviderAction> {
         match self {

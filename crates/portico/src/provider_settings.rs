@@ -42,7 +42,7 @@ fn oauth_clients(text: &str) -> Result<BTreeMap<String, OAuthClient>, ConfigErro
 
 impl ProviderSettings {
     /// Checks what the configuration says.
-    pub(crate) fn read(
+    pub fn read(
         base_urls: Option<String>,
         clients: Option<&str>,
         hosts: Option<String>,

@@ -271,11 +271,11 @@ impl Calls {
     async fn fail(&self, engine: &Engine, row: &CredentialRow, claim: &str, error: TokenError) -> Landing {
         let now = engine.clock.now();
         let (failures, retry_at, error) = match error {
-            TokenError::Dead(_) => (row.failures, None, AccessError::Dead),
+            TokenError::Dead => (row.failures, None, AccessError::Dead),
             TokenError::NoClient => (row.failures, row.retry_at, AccessError::NoClient),
             TokenError::NotVerified(host) => (row.failures, row.retry_at, AccessError::NotVerified(host)),
             TokenError::Store(error) => (row.failures, row.retry_at, AccessError::Store(error)),
-            TokenError::Refused(_) | TokenError::Failed { .. } | TokenError::BadCredential => {
+            TokenError::Refused | TokenError::Failed { .. } | TokenError::BadCredential => {
                 let (class, told) = match error {
                     TokenError::Failed { class, retry_after } => (class, retry_after),
                     _ => (ErrorClass::Provider4xx, None),

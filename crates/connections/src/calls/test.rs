@@ -77,7 +77,7 @@ impl Calls {
                 }
                 Ok(Passed { reading, opened })
             }
-            Err((error, failure)) => Err(NotPassed::new(error, failure)),
+            Err((error, failure)) => Err(NotPassed::new(error, failure.as_ref())),
         }
     }
 
@@ -201,10 +201,10 @@ impl Trial<'_> {
 }
 
 impl NotPassed {
-    fn new(error: CallError, failure: Option<TestFailure>) -> Self {
+    fn new(error: CallError, failure: Option<&TestFailure>) -> Self {
         let CallError { class, status_code, problem, .. } = error;
         let choose_site = matches!(failure, Some(TestFailure::ChooseSite));
-        let is_expired = matches!(&failure, Some(TestFailure::Refused(Failure { expired: true, .. })));
+        let is_expired = matches!(failure, Some(TestFailure::Refused(Failure { expired: true, .. })));
         // Whatever the provider says to a test that reached it, it is about the credential.
         let is_refusal = matches!(
             class,

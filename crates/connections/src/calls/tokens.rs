@@ -30,9 +30,9 @@ const JWT: &str = "jwt";
 #[derive(Debug)]
 pub(crate) enum TokenError {
     /// The provider will not take this grant again.
-    Dead(String),
+    Dead,
     /// The provider refuses.
-    Refused(String),
+    Refused,
     /// The provider failed.
     Failed { class: ErrorClass, retry_after: Option<u32> },
     /// What is stored does not make a request.
@@ -48,8 +48,8 @@ pub(crate) enum TokenError {
 impl From<TokenFailure> for TokenError {
     fn from(failure: TokenFailure) -> Self {
         match failure {
-            TokenFailure::Dead { error } => Self::Dead(error),
-            TokenFailure::Refused { error } => Self::Refused(error),
+            TokenFailure::Dead { .. } => Self::Dead,
+            TokenFailure::Refused { .. } => Self::Refused,
             TokenFailure::Failed { retry_after, .. } => {
                 Self::Failed { class: ErrorClass::Provider5xx, retry_after }
             }
@@ -75,7 +75,7 @@ impl From<Fault> for TokenError {
 
 /// A code that a person brought back from the provider.
 pub(crate) struct Code<'a> {
-    pub(crate) code: &'a str,
+    pub(crate) text: &'a str,
     pub(crate) verifier: &'a Secret<String>,
     pub(crate) redirect_uri: &'a str,
 }
@@ -120,7 +120,7 @@ impl Calls {
         let client = self.client_for(engine, account, manifest).await?;
         let oauth = manifest.oauth().ok_or(TokenError::BadCredential)?;
         let call = OAuthCall { client: &client, config, base_url: self.overrides.get(manifest.id()) };
-        let request = oauth.exchange(&call, code.code, code.verifier.expose(), code.redirect_uri)?;
+        let request = oauth.exchange(&call, code.text, code.verifier.expose(), code.redirect_uri)?;
         self.ask(engine, account, request, |answer, now| oauth.read(answer, now)).await
     }
 

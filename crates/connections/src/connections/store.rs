@@ -168,7 +168,7 @@ pub(crate) async fn replace_credential(
 ) -> Result<(), Problem> {
     let (now, id): (_, ConnectionCredentialId) = (ctx.now(), ctx.new_id());
     let old = std::mem::replace(&mut row.credential_id, id.to_string());
-    row.credential_kind = kind.to_owned();
+    kind.clone_into(&mut row.credential_kind);
     row.credential_set_at = Some(now);
     if let Some(mode) = opened.mode {
         mode.name().clone_into(&mut row.auth_mode);

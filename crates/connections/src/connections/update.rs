@@ -130,21 +130,18 @@ impl UpdateConnection {
         }
         let endpoint = own_service(engine, config, Executor::Cloud)?;
         let (label, had_secret) = (endpoint.host().to_owned(), row.credential_kind != "none");
-        let given = match &self.secret {
-            Some(secret) => Some(own_secret(&endpoint, Some(secret))?),
-            None => {
-                let needs_none = own_secret(&endpoint, None);
-                match (needs_none, had_secret) {
-                    // Another configuration, the same secret: to the same place alone.
-                    (Err(_), true) if label == row.label => None,
-                    (Err(missing), false) => return Err(missing),
-                    (Err(_), true) => {
-                        let words = "must come with a `base_url` of another host";
-                        return Err(Problem::field("secret", words));
-                    }
-                    (Ok(none), true) => Some(none),
-                    (Ok(_), false) => None,
+        let given = if let Some(secret) = &self.secret {
+            Some(own_secret(&endpoint, Some(secret))?)
+        } else {
+            match (own_secret(&endpoint, None), had_secret) {
+                // Another configuration, the same secret: to the same place alone.
+                (Err(_), true) if label == row.label => None,
+                (Err(_), true) => {
+                    return Err(Problem::field("secret", "must come with a `base_url` of another host"));
                 }
+                (Err(missing), false) => return Err(missing),
+                (Ok(none), true) => Some(none),
+                (Ok(_), false) => None,
             }
         };
         Ok(Change { given, config: self.config.clone(), label: Some(label) })
@@ -179,13 +176,12 @@ impl Connections {
         }
         ctx.egress()?;
         ctx.give_back();
-        let opened = match &change.given {
-            Some(given) => Opened::new(given.mode, given.values.clone()),
-            None => {
-                let stored = sql::credential(&mut engine.db.query(), &row.credential_id).await?;
-                let usable = self.calls.usable(engine, row, stored).await;
-                usable.map_err(|error| CallError::of_access(error).problem)?
-            }
+        let opened = if let Some(given) = &change.given {
+            Opened::new(given.mode, given.values.clone())
+        } else {
+            let stored = sql::credential(&mut engine.db.query(), &row.credential_id).await?;
+            let usable = self.calls.usable(engine, row, stored).await;
+            usable.map_err(|error| CallError::of_access(error).problem)?
         };
         let old = config_of(&row.config);
         let trial = Trial {

@@ -43,11 +43,6 @@ impl Consumer {
         Self { kind, id: id.clone() }
     }
 
-    /// A part of the platform.
-    pub(crate) fn product(name: &str) -> Self {
-        Self { kind: ConsumerKind::Product, id: name.to_owned() }
-    }
-
     /// Reads `kind:id`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (kind, id) = text.split_once(':')?;

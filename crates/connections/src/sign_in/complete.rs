@@ -180,14 +180,14 @@ impl Connections {
         ctx.egress()?;
         let verifier = open_verifier(engine, sign_in)?;
         let redirect_uri = self.redirect_uri();
-        let code = Code { code, verifier: &verifier, redirect_uri: &redirect_uri };
+        let code = Code { text: code, verifier: &verifier, redirect_uri: &redirect_uri };
         let account = sign_in.account_id;
         let tokens = self.calls.exchange(engine, account, manifest, &request.config, &code).await;
         let tokens = tokens.map_err(|error| match error {
             TokenError::Store(error) => Ended::Problem(error.into()),
             TokenError::Failed { .. } => Ended::Failed("provider_failed".to_owned()),
-            TokenError::Dead(_)
-            | TokenError::Refused(_)
+            TokenError::Dead
+            | TokenError::Refused
             | TokenError::BadCredential
             | TokenError::NoClient
             | TokenError::NotVerified(_) => Ended::Failed("exchange_refused".to_owned()),

@@ -57,11 +57,6 @@ impl GrantRow {
             last_used_at: row.get("grant_last_used_at")?,
         })
     }
-
-    /// Does it stand?
-    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| end > now)
-    }
 }
 
 /// The grants of a connection before that id, newest first, whether or not they stand.

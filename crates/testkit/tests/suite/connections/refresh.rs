@@ -1,0 +1,223 @@
+//! Fresh tokens: one request for all, whoever asks, and what happens when there is none.
+
+use std::sync::Arc;
+
+use portico_kernel::{Code, seconds};
+use portico_testkit::{ProviderAnswer, TestRequest, until};
+use serde_json::json;
+
+use super::{Place, id, options, reason};
+use crate::with_a_provider;
+
+with_a_provider! {
+    a_thousand_calls_on_one_expired_token_ask_once,
+    servers_beside_each_other_ask_once,
+    a_token_is_refreshed_before_its_end,
+    a_token_that_is_refused_is_refreshed_once,
+    a_dead_token_needs_a_person,
+    a_provider_that_fails_is_left_alone,
+    a_provider_that_forgets_costs_a_sign_in,
+    a_refresh_that_was_interrupted_is_counted,
+    idle_tokens_are_refreshed,
+}
+
+const TOKEN: &str = "/gl/oauth/token";
+
+async fn signed_in(place: &Place) -> String {
+    let con = id(&place.by_sign_in().await);
+    place.grant(&con, json!({})).await;
+    con
+}
+
+fn list() -> serde_json::Value {
+    json!({ "project": "7" })
+}
+
+/// Calls until the connection is not busy, which is no failure but a matter of its bounds.
+async fn call(place: &Place, con: &str) -> u16 {
+    loop {
+        let answer = place.act(con, "list_issues", list()).await;
+        if answer.status != 429 {
+            return answer.status;
+        }
+        reason(&answer, Code::RateLimited, "CONNECTION_BUSY");
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn a_thousand_calls_on_one_expired_token_ask_once(place: Place) {
+    let con = signed_in(&place).await;
+    place.advance(seconds(3_601)).await;
+    place.provider.end_access();
+    place.provider.hold(TOKEN);
+    let place = Arc::new(place);
+    let calls: Vec<_> = (0..1_000)
+        .map(|_| {
+            let (place, con) = (place.clone(), con.clone());
+            tokio::spawn(async move { call(&place, &con).await })
+        })
+        .collect();
+    until("a fresh token is asked for", async || place.provider.calls(TOKEN).len() > 1).await;
+    place.provider.hold("");
+    for call in calls {
+        assert_eq!(call.await.unwrap(), 200);
+    }
+    assert_eq!(place.provider.calls(TOKEN).len(), 2, "the exchange, and one refresh");
+    assert_eq!(place.uses("status=failed").await.len(), 0);
+    assert_eq!(place.read(&con).await["status"], "active");
+}
+
+async fn servers_beside_each_other_ask_once(place: Place) {
+    let con = signed_in(&place).await;
+    place.advance(seconds(3_601)).await;
+    place.provider.end_access();
+    let beside = [
+        place.app.beside_with(options(&place.provider)).await,
+        place.app.beside_with(options(&place.provider)).await,
+    ];
+    place.provider.hold(TOKEN);
+    let path = place.path(&format!("/{con}/actions/list_issues"));
+    let body = json!({ "params": list() });
+    let sent = |app: &portico_testkit::TestApp| {
+        let sent = TestRequest::new("POST", &path).bearer(&place.token).json(&body);
+        let gateway = app.gateway.clone();
+        (sent, gateway)
+    };
+    let mut calls = Vec::new();
+    for app in beside.iter().chain([&place.app]) {
+        for _ in 0..20 {
+            let (sent, _) = sent(app);
+            calls.push(app.send(sent));
+        }
+    }
+    let release = async {
+        until("a fresh token is asked for", async || place.provider.calls(TOKEN).len() > 1).await;
+        place.provider.hold("");
+    };
+    let (answers, ()) = tokio::join!(futures_util::future::join_all(calls), release);
+    for answer in answers {
+        answer.ok();
+    }
+    assert_eq!(place.provider.calls(TOKEN).len(), 2);
+}
+
+async fn a_token_is_refreshed_before_its_end(place: Place) {
+    let con = signed_in(&place).await;
+    place.advance(seconds(3_299)).await;
+    place.act(&con, "list_issues", list()).await.ok();
+    assert_eq!(place.provider.calls(TOKEN).len(), 1);
+    place.advance(seconds(1)).await;
+    place.act(&con, "list_issues", list()).await.ok();
+    assert_eq!(place.provider.calls(TOKEN).len(), 2, "five minutes are left");
+    let ends = place.read(&con).await["token_expires_at"].clone();
+    assert!(ends.as_str().unwrap() > place.clock_text().as_str());
+    // A provider that does not say when a token ends is asked when it refuses it.
+    place.provider.set_life(0);
+    place.advance(seconds(3_600)).await;
+    place.act(&con, "list_issues", list()).await.ok();
+    assert_eq!(place.read(&con).await["token_expires_at"], "");
+    place.advance(seconds(365 * 24 * 3_600 / 100)).await;
+    place.act(&con, "list_issues", list()).await.ok();
+    assert_eq!(place.provider.calls(TOKEN).len(), 3);
+}
+
+async fn a_token_that_is_refused_is_refreshed_once(place: Place) {
+    let con = signed_in(&place).await;
+    place.provider.end_access();
+    let sent = place.provider.calls("/gl/api/v4/projects").len();
+    place.act(&con, "list_issues", list()).await.ok();
+    assert_eq!(place.provider.calls(TOKEN).len(), 2);
+    assert_eq!(place.provider.calls("/gl/api/v4/projects").len(), sent + 2, "that call alone was sent again");
+    assert_eq!(place.uses("action=list_issues").await.len(), 1);
+    // A provider that refuses the fresh one too refuses the credential.
+    let refusal = ProviderAnswer::Json(401, json!({}));
+    place.provider.script("/gl/api/v4/projects/7/issues", Some(refusal));
+    reason(&place.act(&con, "list_issues", list()).await, Code::FailedPrecondition, "CREDENTIAL_REFUSED");
+    assert_eq!(place.provider.calls(TOKEN).len(), 3);
+    assert_eq!(place.read(&con).await["status"], "needs_reconnect");
+}
+
+async fn a_dead_token_needs_a_person(place: Place) {
+    let con = signed_in(&place).await;
+    place.provider.set_dead(true);
+    place.advance(seconds(3_601)).await;
+    reason(&place.act(&con, "list_issues", list()).await, Code::FailedPrecondition, "NEEDS_RECONNECT");
+    let used = place.uses("action=list_issues").await[0].clone();
+    assert_eq!((&used["status"], &used["error_class"]), (&json!("refused"), &json!("needs_reconnect")));
+    assert_eq!(place.read(&con).await["status"], "needs_reconnect");
+    assert!(place.event_types().await.contains(&"connection.needs_reconnect".to_owned()));
+    assert!(place.audited().await.contains(&"connection.needs_reconnect".to_owned()));
+    let asked = place.provider.calls("/").len();
+    reason(&place.act(&con, "list_issues", list()).await, Code::FailedPrecondition, "NEEDS_RECONNECT");
+    assert_eq!(place.provider.calls("/").len(), asked);
+    place.provider.set_dead(false);
+    assert_eq!(place.by_sign_in().await["id"], json!(con), "signing in again heals it");
+    place.act(&con, "list_issues", list()).await.ok();
+}
+
+async fn a_provider_that_fails_is_left_alone(place: Place) {
+    let con = signed_in(&place).await;
+    place.provider.script(TOKEN, Some(ProviderAnswer::Json(503, json!({}))));
+    place.advance(seconds(3_400)).await;
+    place.act(&con, "list_issues", list()).await.ok();
+    assert_eq!(place.provider.calls(TOKEN).len(), 2, "the old token is still good");
+    place.act(&con, "list_issues", list()).await.ok();
+    assert_eq!(place.provider.calls(TOKEN).len(), 2, "and nobody is asked again so soon");
+    place.advance(seconds(210)).await;
+    let failed = place.act(&con, "list_issues", list()).await;
+    reason(&failed, Code::Unavailable, "PROVIDER_FAILED");
+    assert_eq!(place.provider.calls(TOKEN).len(), 3);
+    let waiting = place.act(&con, "list_issues", list()).await;
+    reason(&waiting, Code::Unavailable, "PROVIDER_FAILED");
+    assert_eq!(waiting.header("retry-after"), "60", "the second wait is twice as long");
+    assert_eq!(place.provider.calls(TOKEN).len(), 3);
+    assert_eq!(place.read(&con).await["status"], "active");
+    place.provider.script(TOKEN, None);
+    place.advance(seconds(61)).await;
+    place.act(&con, "list_issues", list()).await.ok();
+}
+
+async fn a_provider_that_forgets_costs_a_sign_in(place: Place) {
+    let con = signed_in(&place).await;
+    // It ends the old refresh token, and its answer never comes.
+    place.provider.set_forgets(true);
+    place.advance(seconds(3_601)).await;
+    reason(&place.act(&con, "list_issues", list()).await, Code::Unavailable, "PROVIDER_FAILED");
+    place.provider.set_forgets(false);
+    place.advance(seconds(31)).await;
+    reason(&place.act(&con, "list_issues", list()).await, Code::FailedPrecondition, "NEEDS_RECONNECT");
+    assert_eq!(place.read(&con).await["status"], "needs_reconnect");
+}
+
+async fn a_refresh_that_was_interrupted_is_counted(place: Place) {
+    let con = signed_in(&place).await;
+    place.advance(seconds(3_601)).await;
+    // A server began, and was killed.
+    let until = (portico_kernel::Clock::now(&place.clock) + seconds(30)).as_micros();
+    let claim = "update connection_credentials set claim = 'gone', claimed_until = $1";
+    let mut tx = place.app.app.engine.db.write().await.unwrap();
+    tx.execute(claim, portico_store::args![until]).await.unwrap();
+    tx.commit().await.unwrap();
+    place.advance(seconds(31)).await;
+    place.act(&con, "list_issues", list()).await.ok();
+    let metrics = place.app.app.engine.registry.metrics();
+    let interrupted = metrics.iter().find(|metric| metric.labels[0] == Some(("outcome", "interrupted")));
+    assert_eq!(interrupted.unwrap().value, portico_engine::MetricValue::Counter(1));
+}
+
+async fn idle_tokens_are_refreshed(place: Place) {
+    let con = signed_in(&place).await;
+    place.provider.set_life(2 * 24 * 3_600);
+    place.advance(seconds(3_601)).await;
+    place.act(&con, "list_issues", list()).await.ok();
+    let asked = place.provider.calls(TOKEN).len();
+    portico_testkit::turn(&place, "connections.refresh_idle").await;
+    assert_eq!(place.provider.calls(TOKEN).len(), asked);
+    place.advance(seconds(24 * 3_600 + 1)).await;
+    portico_testkit::turn(&place, "connections.refresh_idle").await;
+    assert_eq!(place.provider.calls(TOKEN).len(), asked + 1);
+    place.provider.set_dead(true);
+    place.advance(seconds(24 * 3_600 + 1)).await;
+    portico_testkit::turn(&place, "connections.refresh_idle").await;
+    assert_eq!(place.read(&con).await["status"], "needs_reconnect", "it is told before anybody needs it");
+}

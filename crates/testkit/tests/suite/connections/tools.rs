@@ -1,0 +1,160 @@
+//! Tools: by REST, and as assistants see them.
+
+use portico_kernel::Code;
+use portico_testkit::{old_rpc, rpc};
+use serde_json::{Value, json};
+
+use super::{Place, id, issue, reason, text};
+use crate::with_a_provider;
+
+with_a_provider! {
+    a_token_sees_the_tools_that_it_was_granted,
+    a_tool_answers_as_the_action_on_every_door,
+    assistants_are_asked_for_the_scopes_of_the_class,
+    names_never_clash,
+    a_refusal_is_a_result_to_assistants,
+}
+
+async fn names(place: &Place, token: &str) -> Vec<String> {
+    let tools = place.call("GET", token, "/v1/connections/tools?page_size=200", &Value::Null).await.ok();
+    tools["tools"].as_array().unwrap().iter().map(|tool| text(&tool["name"])).collect()
+}
+
+async fn a_token_sees_the_tools_that_it_was_granted(place: Place) {
+    let con = id(&place.by_key().await);
+    assert!(names(&place, &place.token).await.is_empty());
+    let all = names(&place, &place.owner).await;
+    assert!(all.contains(&"code_merge_pull_request".to_owned()), "a person has all: {all:?}");
+    let grant =
+        place.grant(&con, json!({ "actions": ["get_issue", "search_issues"] })).await["grant"].clone();
+    let tools = place.app.get("/v1/connections/tools").await.ok();
+    let tool = &tools["tools"][0];
+    assert_eq!(
+        (&tool["name"], &tool["action"], &tool["class"]),
+        (&json!("code_get_issue"), &json!("get_issue"), &json!("read"))
+    );
+    assert_eq!((&tool["connection_id"], &tool["grant_id"]), (&json!(con), &grant["id"]));
+    assert!(text(&tool["description"]).starts_with("acme-bot: "));
+    assert_eq!(names(&place, &place.token).await, ["code_get_issue", "code_search_issues"]);
+    let sent = json!({ "params": issue() });
+    let called = place.call("POST", &place.token, "/v1/connections/tools/code_get_issue", &sent).await.ok();
+    assert_eq!(called["result"]["title"], "First");
+    let ungranted = place.call("POST", &place.token, "/v1/connections/tools/code_create_issue", &sent).await;
+    ungranted.refused(Code::NotFound);
+    place.patch(&con, json!({ "paused": true })).await.ok();
+    assert!(names(&place, &place.token).await.is_empty(), "those of a paused connection are not shown");
+    let paused = place.call("POST", &place.token, "/v1/connections/tools/code_get_issue", &sent).await;
+    reason(&paused, Code::FailedPrecondition, "PAUSED");
+    place.patch(&con, json!({ "paused": false, "name": "Renamed" })).await.ok();
+    assert_eq!(names(&place, &place.token).await[0], "code_get_issue", "a name never changes");
+}
+
+async fn a_tool_answers_as_the_action_on_every_door(place: Place) {
+    let con = id(&place.by_key().await);
+    place.grant(&con, json!({})).await;
+    let action = place.act(&con, "get_issue", issue()).await.ok();
+    let mcp = place.tool(&place.token, "code_get_issue", issue()).await;
+    let old = old_rpc(&place.token, "tools/call", &json!({ "name": "code_get_issue", "arguments": issue() }));
+    let old = place.send(old).await;
+    assert!(old.text().contains(r#""big":9007199254740993,"exact":1.10}"#), "{}", old.text());
+    for structured in [&mcp["structuredContent"], &old.ok()["result"]["structuredContent"]] {
+        assert_eq!(structured["result"], action["result"]);
+        assert!(text(&structured["use_id"]).starts_with("use_"));
+    }
+    assert_eq!(mcp["isError"], false);
+    assert_eq!(place.uses("action=get_issue").await.len(), 3, "one use each");
+    let listed = place.tools(&place.token).await;
+    let tool = listed.iter().find(|tool| tool["name"] == "code_get_issue").unwrap();
+    assert_eq!(
+        tool["annotations"],
+        json!({
+            "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": true,
+        })
+    );
+    assert_eq!(
+        tool["_meta"],
+        json!({
+            "class": "read", "reads_private": true, "reads_untrusted": true, "sends_out": false,
+        })
+    );
+    assert_eq!(tool["inputSchema"]["required"], json!(["owner", "repo", "number"]));
+    // Units are those of an action, whoever asks.
+    let path = format!("/v1/accounts/orgs/{}/usage", place.account);
+    place.catch_up().await;
+    let usage = place.app.get(&path).await.ok();
+    let rows = usage["rows"].as_array().unwrap();
+    let units = |rpc: &str| rows.iter().find(|row| row["rpc"] == rpc).map(|row| text(&row["units"]));
+    assert_eq!(units("connections.tools.call"), Some("20".to_owned()));
+    assert_eq!(units("connections.actions.call"), Some("10".to_owned()));
+}
+
+async fn assistants_are_asked_for_the_scopes_of_the_class(place: Place) {
+    let con = id(&place.by_key().await);
+    place.grant(&con, json!({ "max_class": "write_irreversible" })).await;
+    for (scopes, tool, missing) in [
+        ("mcp:read", "code_get_issue", "connections:use"),
+        ("connections:use mcp:write", "code_get_issue", "mcp:read"),
+        ("connections:use mcp:read", "code_create_issue", "mcp:write"),
+    ] {
+        let scopes = scopes.split(' ').collect::<portico_kernel::ScopeSet>();
+        let made = place.new_token(place.account, scopes, 7).await;
+        let consumer = format!("key:{}", text(&made["token_id"]));
+        let grants = format!("/{con}/grants");
+        let body = json!({ "consumer": consumer, "max_class": "write_irreversible" });
+        place.as_owner("POST", &grants, body).await.ok();
+        let token = text(&made["token"]);
+        let listed = place.tools(&token).await;
+        assert!(listed.iter().all(|listed| listed["name"] != tool), "{tool} is shown without {missing}");
+        let refused = place.send(rpc(&token, "tools/call", json!({ "name": tool, "arguments": {} }))).await;
+        assert_eq!(refused.status, 403, "{}", refused.text());
+        assert!(refused.header("www-authenticate").contains("insufficient_scope"));
+        assert!(refused.header("www-authenticate").contains(missing));
+    }
+    let shown = place.tools(&place.token).await;
+    let merge = shown.iter().find(|tool| tool["name"] == "code_merge_pull_request").unwrap();
+    assert_eq!(merge["annotations"]["destructiveHint"], true);
+    let without = place.tools(&place.token_with(place.account, place.all_scopes()).await).await;
+    assert!(without.len() <= 30 + 30, "the platform's own, and those of the lab");
+}
+
+async fn names_never_clash(place: Place) {
+    let origin = place.provider.origin().replace("127.0.0.1", "localhost");
+    let mut handles = Vec::new();
+    // The platform has tools that begin with `webhooks_`, and the others would take each other's names.
+    for name in ["Own", "own", "Webhooks", "connections", "own get", "\u{4e2d}\u{6587}"] {
+        let body = json!({
+            "kind": "endpoint", "name": name, "secret": "s", "config": { "base_url": format!("{origin}/own") },
+        });
+        handles.push(id(&place.to("", body).await.ok()["connection"]));
+    }
+    let names = names(&place, &place.owner).await;
+    let expected = [
+        "connection_get",
+        "connection_send",
+        "connections_2_get",
+        "connections_2_send",
+        "own_2_get",
+        "own_2_send",
+        "own_get",
+        "own_get_get",
+        "own_get_send",
+        "own_send",
+        "webhooks_2_get",
+        "webhooks_2_send",
+    ];
+    assert_eq!(names, expected);
+}
+
+async fn a_refusal_is_a_result_to_assistants(place: Place) {
+    let con = id(&place.by_key().await);
+    place.grant(&con, json!({})).await;
+    let refused = place.tool(&place.token, "code_get_issue", json!({ "owner": "acme" })).await;
+    assert_eq!(refused["isError"], true);
+    assert_eq!(refused["structuredContent"]["code"], "bad_request");
+    let unknown =
+        place.send(rpc(&place.token, "tools/call", json!({ "name": "code_nope", "arguments": {} }))).await;
+    assert_eq!(unknown.json()["error"]["code"], -32602, "{}", unknown.text());
+    place.provider.set_keys(&[]);
+    let refused = place.tool(&place.token, "code_get_issue", issue()).await;
+    assert_eq!(refused["structuredContent"]["details"][0]["reason"], "CREDENTIAL_REFUSED");
+}
