@@ -274,6 +274,7 @@ async fn warnings(ctx: &mut Ctx, account: AccountId, consumer: &str) -> Result<V
 /// Revoke a grant. The next call that it would have allowed is refused.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the path")]
 pub(crate) struct RevokeGrant {
     /// The account.
     org_id: AccountRef,

@@ -6,6 +6,7 @@ use portico_connections::{ChosenHosts, ConnectionsSettings, OAuthClient, Overrid
 use portico_kernel::Secret;
 
 use crate::config::ConfigError;
+use crate::settings::Settings;
 
 /// What the operator says of connections to outside providers, and how it was written.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +42,13 @@ fn oauth_clients(text: &str) -> Result<BTreeMap<String, OAuthClient>, ConfigErro
 }
 
 impl ProviderSettings {
-    /// Checks what the configuration says.
+    /// What the keys say, checked.
+    pub(crate) fn of(settings: &Settings) -> Result<Self, ConfigError> {
+        let clients = settings.connections_oauth_clients.as_deref();
+        Self::read(settings.connections_base_urls.clone(), clients, settings.connections_hosts.clone())
+    }
+
+    /// Checks what stands in the place of providers, the OAuth clients, and the hosts that accounts may choose.
     pub fn read(
         base_urls: Option<String>,
         clients: Option<&str>,

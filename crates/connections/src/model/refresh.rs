@@ -27,20 +27,17 @@ mod tests {
 
     use super::*;
 
-    fn at(second: i64) -> Option<Timestamp> {
-        Some(Timestamp::from_seconds(second))
-    }
-
     #[test]
     fn a_token_is_refreshed_before_its_end() {
-        let due = |issued, expires, now| is_due(at(issued), at(expires), Timestamp::from_seconds(now));
+        let at = Timestamp::from_seconds;
+        let due = |issued, expires, now| is_due(Some(at(issued)), Some(at(expires)), at(now));
         assert!(!due(0, 3_600, 3_299));
         assert!(due(0, 3_600, 3_300), "five minutes");
         assert!(!due(0, 100, 79));
         assert!(due(0, 100, 80), "a fifth");
         assert!(due(0, 100, 1_000));
-        assert!(!is_due(at(0), None, Timestamp::from_seconds(1 << 40)));
-        assert!(is_due(None, at(400), Timestamp::from_seconds(100)));
+        assert!(!is_due(Some(at(0)), None, at(1 << 40)));
+        assert!(is_due(None, Some(at(400)), at(100)));
     }
 
     #[test]

@@ -247,39 +247,36 @@ impl Connections {
         if meant.is_some() && same.as_ref().is_some_and(|row| Some(row.id) != meant) {
             return Err(other());
         }
-        let row = match meant.or(same.map(|row| row.id)) {
-            Some(id) => {
-                let row = sql::lock_connection(ctx.tx().await?, account, id).await?;
-                let mut row = row.filter(|row| !is_other_workspace(row, &reading)).ok_or_else(other)?;
-                let now = ctx.now();
-                replace_credential(ctx, &mut row, Mode::OAuth2.name(), &opened, tokens.expires_at).await?;
-                row.config = to_text(&request.config)?;
-                row.scopes = to_text(&scopes)?;
-                tested(&mut row, &reading, now)?;
-                row.updated_at = now;
-                sql::update_connection(ctx.tx().await?, &row).await?;
-                self.tools_changed(ctx, account).await?;
-                ctx.audit_with("connection.reconnected", &row.id, json!({ "fields": ["credentials"] }))?;
-                row
-            }
-            None => {
-                let new = NewConnection {
-                    account,
-                    kind: manifest.id().to_owned(),
-                    provider: Provider::Connector(manifest),
-                    name: request.name,
-                    description: request.description,
-                    auth_mode: Mode::OAuth2.name().to_owned(),
-                    config: request.config,
-                    credential_kind: Mode::OAuth2.name(),
-                    opened,
-                    expires_at: tokens.expires_at,
-                    tested: Some(reading),
-                    label: String::new(),
-                    scopes,
-                };
-                insert_new(self, ctx, new).await?
-            }
+        let row = if let Some(id) = meant.or(same.map(|row| row.id)) {
+            let row = sql::lock_connection(ctx.tx().await?, account, id).await?;
+            let mut row = row.filter(|row| !is_other_workspace(row, &reading)).ok_or_else(other)?;
+            let now = ctx.now();
+            replace_credential(ctx, &mut row, Mode::OAuth2.name(), &opened, tokens.expires_at).await?;
+            row.config = to_text(&request.config)?;
+            row.scopes = to_text(&scopes)?;
+            tested(&mut row, &reading, now)?;
+            row.updated_at = now;
+            sql::update_connection(ctx.tx().await?, &row).await?;
+            self.tools_changed(ctx, account).await?;
+            ctx.audit_with("connection.reconnected", &row.id, json!({ "fields": ["credentials"] }))?;
+            row
+        } else {
+            let new = NewConnection {
+                account,
+                kind: manifest.id().to_owned(),
+                provider: Provider::Connector(manifest),
+                name: request.name,
+                description: request.description,
+                auth_mode: Mode::OAuth2.name().to_owned(),
+                config: request.config,
+                credential_kind: Mode::OAuth2.name(),
+                opened,
+                expires_at: tokens.expires_at,
+                tested: Some(reading),
+                label: String::new(),
+                scopes,
+            };
+            insert_new(self, ctx, new).await?
         };
         let (completed, id) = (SignInStatus::Completed.name(), row.id.to_string());
         sql::end_sign_in(ctx.tx().await?, sign_in.id, completed, "", &id).await?;

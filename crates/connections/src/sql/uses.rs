@@ -88,25 +88,20 @@ pub(crate) async fn uses_before(
     before: &str,
     limit: i64,
 ) -> Result<Vec<UseRow>, StoreError> {
-    match connection {
-        Some(connection) => {
-            let sql = concat!(
-                "select ",
-                columns!(),
-                " from connection_uses where connection_id = $2 and account_id = $1 and id < $3 \
-                 order by id desc limit $4"
-            );
-            tx.all(sql, args![account, connection, before.to_owned(), limit]).await
-        }
-        None => {
-            let sql = concat!(
-                "select ",
-                columns!(),
-                " from connection_uses where account_id = $1 and id < $2 order by id desc limit $3"
-            );
-            tx.all(sql, args![account, before.to_owned(), limit]).await
-        }
+    if let Some(connection) = connection {
+        let sql = concat!(
+            "select ",
+            columns!(),
+            " from connection_uses where connection_id = $2 and account_id = $1 and id < $3 order by id desc limit $4"
+        );
+        return tx.all(sql, args![account, connection, before.to_owned(), limit]).await;
     }
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " from connection_uses where account_id = $1 and id < $2 order by id desc limit $3"
+    );
+    tx.all(sql, args![account, before.to_owned(), limit]).await
 }
 
 /// Removes uses whose time is over; returns how many.

@@ -180,15 +180,15 @@ async fn a_workspace_is_connected_once(place: Place) {
 async fn a_connection_is_signed_in_to_again(place: Place) {
     let made = place.by_sign_in().await;
     let con = id(&made);
-    let begin = async || place.begin(json!({ "connection_id": con })).await.0;
+    let again = async || place.begin(json!({ "connection_id": con })).await.0;
     place.provider.set_workspace(99);
-    let begun = begin().await;
+    let begun = again().await;
     let (state, code) = place.provider.allow(&text(&begun["authorize_url"]));
     let other = place.complete(&state, &code).await;
     assert_eq!(reason(&other, Code::FailedPrecondition, "SIGN_IN_FAILED")["reason"], "other_workspace");
     assert_eq!(place.read(&con).await["credential"], made["credential"]);
     place.provider.set_workspace(77);
-    let begun = begin().await;
+    let begun = again().await;
     let (state, code) = place.provider.allow(&text(&begun["authorize_url"]));
     assert_eq!(place.complete(&state, &code).await.ok()["connection"]["id"], made["id"]);
     let github = id(&place.by_key().await);
