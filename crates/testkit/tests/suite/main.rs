@@ -13,6 +13,7 @@ mod bytes;
 mod canary;
 mod connection_limits;
 mod crash;
+mod dns;
 mod documents;
 mod erasure;
 mod errors;
