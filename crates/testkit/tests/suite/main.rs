@@ -13,6 +13,7 @@ mod bytes;
 mod canary;
 mod connection_limits;
 mod crash;
+mod dns;
 mod documents;
 mod domains;
 mod erasure;
