@@ -14,6 +14,7 @@ pub(crate) const VALUE_KEY: &str = "portico-verification";
 
 /// A domain of an account. Every field is always there, and empty where it has no value.
 #[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the API names the field so")]
 pub(crate) struct Domain {
     /// The name, as A-labels.
     domain: String,

@@ -16,10 +16,9 @@ pub(crate) fn first_look(created_at: Timestamp) -> Timestamp {
 pub(super) fn next_unproven(created_at: Timestamp, expires_at: Timestamp, now: Timestamp) -> Timestamp {
     let age = now.since(created_at);
     let next = limits::FIRST_LOOKS.into_iter().find(|at| *at > age).unwrap_or_else(|| {
-        if age < limits::HOURLY_UNTIL {
-            next_multiple(age, limits::HOURLY)
-        } else {
-            limits::HOURLY_UNTIL + next_multiple(age - limits::HOURLY_UNTIL, limits::LATE_GAP)
+        match age.checked_sub(limits::HOURLY_UNTIL) {
+            None => next_multiple(age, limits::HOURLY),
+            Some(late) => limits::HOURLY_UNTIL + next_multiple(late, limits::LATE_GAP),
         }
     });
     (created_at + next).min(expires_at)

@@ -14,6 +14,7 @@ mod canary;
 mod connection_limits;
 mod connections;
 mod crash;
+mod dns;
 mod documents;
 mod domains;
 mod erasure;

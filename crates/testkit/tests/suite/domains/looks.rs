@@ -53,6 +53,8 @@ async fn next_look(app: &TestApp) -> Option<Duration> {
         app.clock.advance(Duration::from_micros(1));
     }
     turn(app, LOOK).await;
+    // So that calls are answered, however long that was.
+    app.catch_up().await;
     Some(wait)
 }
 
