@@ -77,7 +77,7 @@ impl AddressTemplate {
     /// Reads an address that paths are appended to.
     pub(crate) fn parse_base(text: &str) -> Result<Self, String> {
         let address = Self::parse(text)?;
-        Ok(Self { path: address.path.as_base(), ..address })
+        Ok(Self { path: address.path.into_base(), ..address })
     }
 
     /// Its host, and who chose it.
@@ -105,14 +105,12 @@ impl AddressTemplate {
     ) -> Result<(Url, Destination), Fault> {
         let (host, destination) = self.destination(scope, hosts, base)?;
         let path = format!("{}{}", self.path.render(scope, &Room::new(ADDRESS_BYTES_MAX))?, rest.path);
-        let origin = match base {
-            Some(base) => base.prefix().to_owned(),
-            None => {
-                let scheme = if self.is_plain { "http" } else { "https" };
-                let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
-                format!("{scheme}://{host}{port}")
-            }
+        let own = || {
+            let scheme = if self.is_plain { "http" } else { "https" };
+            let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
+            format!("{scheme}://{host}{port}")
         };
+        let origin = base.map_or_else(own, |base| base.prefix().to_owned());
         let query = if rest.query.is_empty() { String::new() } else { format!("?{}", rest.query) };
         let text = format!("{origin}{path}{query}");
         let url = Url::parse(&text).ok().filter(|url| {

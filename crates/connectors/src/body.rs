@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::fault::Fault;
 use crate::source::Node;
-use crate::template::{Root, Template, Variable};
+use crate::template::{Template, Variable};
 use crate::values::{Found, Room, Scope, scalar};
 
 /// How deep a body's template may nest.
@@ -224,9 +224,4 @@ pub(crate) const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 /// A form as it is sent.
 pub(crate) fn form(pairs: &[(String, String)]) -> String {
     url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
-}
-
-/// Is the variable one of a call's parameters?
-pub(crate) fn is_param(variable: &Variable) -> bool {
-    variable.root == Root::Params
 }

@@ -139,7 +139,7 @@ impl<'a> Check<'a> {
         request.visit(&mut |place, alone, variable| {
             let path = format!("{path}.{}", place.name());
             let Some(param) = self.variable(&path, variable, names) else { return };
-            let message = match (place, param.field_type) {
+            let message = match (place, param.value_type) {
                 (Place::Json, _) => return,
                 (Place::Path, _) if !param.required && param.default_value.is_empty() => {
                     "is not required, as a path needs it"
@@ -202,7 +202,7 @@ impl<'a> Check<'a> {
         match &address.host {
             HostTemplate::Fixed(host) if covers(hosts, host) => {}
             HostTemplate::Fixed(host) => {
-                self.faults.add(path, format!("leads to {host}, which is none of hosts"))
+                self.faults.add(path, format!("leads to {host}, which is none of hosts"));
             }
             HostTemplate::Field { name, suffix } => {
                 let variable = Variable { root: Root::Config, name: name.clone() };
@@ -211,7 +211,7 @@ impl<'a> Check<'a> {
                     self.variable(path, &variable, names);
                     return;
                 };
-                if !field.host || field.field.field_type != FieldType::String {
+                if !field.host || field.field.value_type != FieldType::String {
                     self.faults.add(
                         path,
                         format!("has {variable} as its host, which is no string with host = true"),

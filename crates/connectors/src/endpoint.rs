@@ -194,10 +194,12 @@ impl Endpoint {
         for (name, value) in config {
             match CONFIG.iter().find(|field| field.field.name == *name) {
                 None => fault(name, "is not a field of this kind's configuration".to_owned()),
-                Some(field) if !value.is_empty() => {
-                    field.check(value).unwrap_or_else(|message| fault(name, message))
+                Some(_) if value.is_empty() => {}
+                Some(field) => {
+                    if let Err(message) = field.check(value) {
+                        fault(name, message);
+                    }
                 }
-                Some(_) => {}
             }
         }
         let value = |name| config_value(&*CONFIG, config, name).unwrap_or_default();

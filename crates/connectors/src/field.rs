@@ -64,7 +64,7 @@ pub struct FieldDefinition {
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) name: String,
-    pub(crate) field_type: FieldType,
+    pub(crate) value_type: FieldType,
     pub(crate) description: String,
     pub(crate) required: bool,
     pub(crate) choices: Vec<String>,
@@ -106,10 +106,10 @@ impl ConfigField {
 
 impl Field {
     /// A field that may be left out and has no bounds.
-    pub(crate) fn new(name: &str, field_type: FieldType, description: &str) -> Self {
+    pub(crate) fn new(name: &str, value_type: FieldType, description: &str) -> Self {
         Self {
             name: name.to_owned(),
-            field_type,
+            value_type,
             description: description.to_owned(),
             required: false,
             choices: Vec::new(),
@@ -128,7 +128,7 @@ impl Field {
         let name = table.required("name").and_then(|node| node.parse(32, name));
         let names: Vec<_> = types.iter().map(|each| each.name()).collect();
         let parse = |text: &str| FieldType::parse(text).filter(|found| types.contains(found));
-        let field_type = table.required("type").and_then(|node| node.choice(&names, parse));
+        let value_type = table.required("type").and_then(|node| node.choice(&names, parse));
         let field = Self {
             description: table.text("description", DESCRIPTION_MAX),
             required: table.flag("required", false),
@@ -137,7 +137,7 @@ impl Field {
             min: table.text("min", 32),
             max: table.text("max", 32),
             name: name?,
-            field_type: field_type?,
+            value_type: value_type?,
         };
         field.check(table);
         Some(field)
@@ -156,7 +156,7 @@ impl Field {
             table.fault("min", "is above max");
         }
         if !self.choices.is_empty()
-            && matches!(self.field_type, FieldType::Object | FieldType::Array | FieldType::Boolean)
+            && matches!(self.value_type, FieldType::Object | FieldType::Array | FieldType::Boolean)
         {
             table.fault("choices", "is for text and numbers alone");
         }
@@ -173,7 +173,7 @@ impl Field {
 
     /// A bound as a number; `None` for none, and for what is no bound of this type.
     fn parse_bound(&self, text: &str) -> Option<f64> {
-        match self.field_type {
+        match self.value_type {
             FieldType::Integer => text.parse::<i64>().ok().map(as_float),
             FieldType::Number => text.parse::<f64>().ok().filter(|bound| bound.is_finite()),
             FieldType::String | FieldType::Path | FieldType::Array => text.parse::<u32>().ok().map(f64::from),
@@ -183,7 +183,7 @@ impl Field {
 
     /// The value that a text stands for, checked: a choice, a default or a field of a configuration.
     pub(crate) fn read_text(&self, text: &str) -> Result<Value, String> {
-        let value = match self.field_type {
+        let value = match self.value_type {
             FieldType::String | FieldType::Path => Value::from(text),
             FieldType::Integer => Value::from(text.parse::<i64>().map_err(|_| self.type_fault())?),
             FieldType::Number => {
@@ -200,7 +200,7 @@ impl Field {
 
     /// A value of a call, checked; a whole number that is written with a fraction becomes what it is.
     pub(crate) fn read_value(&self, value: &Value) -> Result<Value, String> {
-        let value = match (self.field_type, value) {
+        let value = match (self.value_type, value) {
             (FieldType::Integer, Value::Number(number)) => match number.as_f64() {
                 _ if number.is_i64() || number.is_u64() => value.clone(),
                 Some(float) => whole(float).map(Value::from).ok_or_else(|| self.type_fault())?,
@@ -249,7 +249,7 @@ impl Field {
     }
 
     fn type_fault(&self) -> String {
-        match self.field_type {
+        match self.value_type {
             FieldType::String | FieldType::Path => "must be a string".to_owned(),
             FieldType::Integer => "must be an integer".to_owned(),
             FieldType::Number => "must be a number".to_owned(),
@@ -263,14 +263,14 @@ impl Field {
     /// The JSON Schema of its values.
     pub(crate) fn schema(&self) -> Value {
         let mut schema = Map::new();
-        let type_name = if self.field_type == FieldType::Path { "string" } else { self.field_type.name() };
-        if self.field_type != FieldType::Any {
+        let type_name = if self.value_type == FieldType::Path { "string" } else { self.value_type.name() };
+        if self.value_type != FieldType::Any {
             schema.insert("type".to_owned(), type_name.into());
         }
         if !self.description.is_empty() {
             schema.insert("description".to_owned(), self.description.as_str().into());
         }
-        let (least, most) = match self.field_type {
+        let (least, most) = match self.value_type {
             FieldType::Integer | FieldType::Number => ("minimum", "maximum"),
             FieldType::Array => ("minItems", "maxItems"),
             _ => ("minLength", "maxLength"),
@@ -296,7 +296,7 @@ impl Field {
     pub(crate) fn definition(&self) -> FieldDefinition {
         FieldDefinition {
             name: self.name.clone(),
-            field_type: self.field_type.name().to_owned(),
+            field_type: self.value_type.name().to_owned(),
             description: self.description.clone(),
             required: self.required,
             choices: self.choices.clone(),

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::auth::Mode;
 use crate::field::FieldDefinition;
 use crate::manifest::Manifest;
 use crate::spec::{ActionDefinition, ActionSpec, Executor};
@@ -53,7 +54,7 @@ impl Manifest {
 
     /// The names of its modes, separated by spaces, the default first.
     pub fn auth_names(&self) -> String {
-        self.modes().map(|mode| mode.name()).collect::<Vec<_>>().join(" ")
+        self.modes().map(Mode::name).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -37,7 +37,7 @@ impl PathTemplate {
     }
 
     /// The same without a slash at its end, as something that paths are appended to.
-    pub(crate) fn as_base(mut self) -> Self {
+    pub(crate) fn into_base(mut self) -> Self {
         if self.segments.last().is_some_and(|segment| segment.parts.is_empty()) {
             self.segments.pop();
         }

@@ -149,23 +149,18 @@ impl Probe {
         let list = if choose.list.is_empty() { whole() } else { choose.list.json(message) };
         let items: Vec<&serde_json::value::RawValue> =
             list.as_deref().and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
-        let mut items = items.into_iter().map(|item| message.part(item.get()));
-        let kept = |item: &Message<'_>| {
-            let same = |(name, at): (&String, &Pointers)| scope.auth.get(name) == at.text(item).as_deref();
-            !self.keep.is_empty() && self.keep.iter().all(same)
-        };
-        let found = match &wanted {
-            Some(wanted) => items.find(|item| choose.by.text(item).as_ref() == Some(wanted)),
-            None => {
-                let items: Vec<_> = items.collect();
-                match items.iter().position(kept) {
-                    _ if items.len() == 1 => items.into_iter().next(),
-                    Some(index) => items.into_iter().nth(index),
-                    None if items.is_empty() => None,
-                    None => return Err(TestFailure::ChooseSite),
-                }
+        let is_known = self.keep.keys().any(|name| scope.auth.get(name).is_some());
+        if wanted.is_none() && !is_known && items.len() > 1 {
+            return Err(TestFailure::ChooseSite);
+        }
+        let is_it = |item: &Message<'_>| match &wanted {
+            Some(wanted) => choose.by.text(item).as_ref() == Some(wanted),
+            None if is_known => {
+                self.keep.iter().all(|(name, at)| scope.auth.get(name) == at.text(item).as_deref())
             }
+            None => true,
         };
+        let found = items.into_iter().map(|item| message.part(item.get())).find(is_it);
         found.ok_or_else(|| {
             TestFailure::Refused(Failure {
                 class: ErrorClass::NotFound,

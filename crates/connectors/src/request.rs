@@ -196,7 +196,7 @@ impl RequestTemplate {
         match &self.body {
             BodyTemplate::Empty => {}
             BodyTemplate::Form(pairs) => {
-                pairs.iter().for_each(|(_, template)| visit_all(Place::Form, template))
+                pairs.iter().for_each(|(_, template)| visit_all(Place::Form, template));
             }
             BodyTemplate::Json(json) => json.visit(&mut |variable| visit(Place::Json, true, variable)),
         }

@@ -178,12 +178,11 @@ impl Rules {
         let class = match message.status {
             _ if expired => ErrorClass::Auth,
             200..=299 if self.ok_when.as_ref().is_none_or(|success| success.holds(message)) => return Ok(()),
-            200..=299 => ErrorClass::Provider4xx,
             300..=399 => ErrorClass::Redirect,
             403 => ErrorClass::Permission,
             404 => ErrorClass::NotFound,
             429 => ErrorClass::RateLimited,
-            400..=499 => ErrorClass::Provider4xx,
+            200..=299 | 400..=499 => ErrorClass::Provider4xx,
             _ => ErrorClass::Provider5xx,
         };
         Err(Failure {
@@ -214,13 +213,12 @@ pub(crate) const fn plain(character: char) -> char {
 /// For how many seconds a provider asks to wait.
 pub(crate) fn retry_after(message: &Message<'_>, name: &HeaderName) -> Option<u32> {
     let text = message.header(name)?;
-    let seconds = match text.parse::<f64>() {
-        Ok(seconds) => seconds.ceil(),
-        Err(_) => {
-            // A time instead of a span counts from the provider's own clock.
-            let now = Timestamp::from_http_date(&message.header(&http::header::DATE)?)?;
-            Timestamp::from_http_date(&text)?.since(now).as_secs_f64()
-        }
+    let seconds = if let Ok(seconds) = text.parse::<f64>() {
+        seconds.ceil()
+    } else {
+        // A time instead of a span counts from the provider's own clock.
+        let now = Timestamp::from_http_date(&message.header(&http::header::DATE)?)?;
+        Timestamp::from_http_date(&text)?.since(now).as_secs_f64()
     };
     seconds.is_finite().then(|| clamped(seconds))
 }

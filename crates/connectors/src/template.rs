@@ -119,10 +119,9 @@ fn variable(text: &str) -> Result<Option<(Variable, usize)>, String> {
         Some(found) if root.len() == root.trim().len() && is_name(name) => {
             Ok(Some((Variable { root: found, name: name.to_owned() }, length + 2)))
         }
-        Some(_) => Err(refusal()),
         // Beside a slip of the pen, it can be a query with a fragment: `{ id ...Name }`.
         None if root.is_empty() || inside.contains([' ', '-']) || inside.contains("..") => Ok(None),
-        None => Err(refusal()),
+        Some(_) | None => Err(refusal()),
     }
 }
 

@@ -137,7 +137,7 @@ impl Scope<'_> {
     pub(crate) fn is_path(&self, variable: &Variable) -> bool {
         let is_it = |field: &&Field| field.name == variable.name;
         variable.root == Root::Params
-            && self.param_fields.iter().find(is_it).is_some_and(|field| field.field_type == FieldType::Path)
+            && self.param_fields.iter().find(is_it).is_some_and(|field| field.value_type == FieldType::Path)
     }
 
     /// The text of a template; `None` when one of its values was not given.
