@@ -120,6 +120,7 @@ impl Calls {
             connection = row.connection_id,
             action = row.action,
             caller_kind = of.consumer.kind.name(),
+            caller = of.consumer.id,
             status = ending.status.name(),
             error_class = ending.class.name(),
             "Used a connection"

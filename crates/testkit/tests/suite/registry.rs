@@ -165,9 +165,8 @@ impl Linked {
         let consumer = format!("key:{}", text(&app.get("/v1/me").await.ok()["subject"]));
         let grants = format!("{path}/{connection}/grants");
         let grant = as_person(app, owner, "POST", &grants, &json!({ "consumer": consumer })).await;
-        let begun =
-            as_person(app, owner, "POST", &format!("{path}/connect"), &json!({ "connector": "gitlab" }));
-        let begun = begun.await;
+        let (connect, gitlab) = (format!("{path}/connect"), json!({ "connector": "gitlab" }));
+        let begun = as_person(app, owner, "POST", &connect, &gitlab).await;
         let (state, code) = net.provider.allow(begun["authorize_url"].as_str().unwrap());
         let (grant, sign_in) = (text(&grant["grant"]["id"]), text(&begun["sign_in"]["id"]));
         Self { connection, doomed, grant, sign_in, state, code, own }
