@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
 use portico_connectors::Reading;
 use portico_engine::Engine;
 use portico_kernel::{AccountId, ConnectionId, ConnectionUseId, GrantId, Problem, Timestamp};
@@ -28,8 +29,13 @@ impl RecentUses {
         if self.0.len() > RECENT_MAX {
             self.0.clear();
         }
-        let noted = self.0.insert((connection, consumer.clone()), now);
-        noted.is_none_or(|noted| now.since(noted) >= limits::LAST_USED_EVERY)
+        match self.0.entry((connection, consumer.clone())) {
+            Entry::Occupied(noted) if now.since(*noted.get()) < limits::LAST_USED_EVERY => false,
+            entry => {
+                entry.insert(now);
+                true
+            }
+        }
     }
 }
 

@@ -187,9 +187,6 @@ pub(crate) fn tested(row: &mut ConnectionRow, reading: &TestReading, now: Timest
     row.last_test_ok = true;
     row.last_test_error = String::new();
     row.label = short(&reading.label, LABEL_CHARACTERS_MAX);
-    if row.external_id.is_empty() {
-        row.external_id = short(&reading.external_id, LABEL_CHARACTERS_MAX);
-    }
     // Of a sign-in the token answer said it, or what was asked for.
     if let Some(scopes) = reading.scopes.as_ref().filter(|_| row.auth_mode != Mode::OAuth2.name()) {
         row.scopes = to_text(scopes)?;

@@ -48,8 +48,8 @@ pub(crate) struct CompleteSignIn {
 
 /// Why a sign-in ends without a connection.
 enum Ended {
-    /// It failed for this reason.
-    Failed(String),
+    /// It failed for this reason. Tokens that the provider gave all the same are revoked.
+    Failed(String, Option<Credentials>),
     /// Something of ours does not work; nobody knows more about the sign-in than before.
     Problem(Problem),
 }
@@ -126,10 +126,10 @@ impl Operation for CompleteSignIn {
         let engine = ctx.engine().clone();
         ctx.give_back();
         let ended = connections.complete(ctx, &engine, &sign_in, &self).await;
-        let reason = match ended {
+        let (reason, tokens) = match ended {
             Ok(row) => return Ok(ConnectionAnswer { connection: connection_record(ctx, row).await? }),
             Err(Ended::Problem(problem)) => return Err(problem),
-            Err(Ended::Failed(reason)) => reason,
+            Err(Ended::Failed(reason, tokens)) => (reason, tokens),
         };
         ctx.step("fail", async |ctx| {
             let failed = SignInStatus::Failed.name();
@@ -137,6 +137,9 @@ impl Operation for CompleteSignIn {
             ctx.audit_with("sign_in.failed", &sign_in.id, json!({ "reason": reason }))
         })
         .await?;
+        if let Some(tokens) = tokens {
+            connections.revoke_unused(ctx, &sign_in, &tokens).await?;
+        }
         Err(refusals::sign_in_failed(&reason))
     }
 }
@@ -151,20 +154,28 @@ impl Connections {
         brought: &CompleteSignIn,
     ) -> Result<ConnectionRow, Ended> {
         if !brought.error.is_empty() {
-            return Err(Ended::Failed(reason(&brought.error)));
+            return Err(Ended::Failed(reason(&brought.error), None));
         }
         let Some(Provider::Connector(manifest)) = Provider::of(&sign_in.connector) else {
-            return Err(Ended::Failed("exchange_refused".to_owned()));
+            return Err(Ended::Failed("exchange_refused".to_owned(), None));
         };
         let request: SignInRequest = serde_json::from_str(&sign_in.request).map_err(Problem::internal)?;
         let obtained = self.obtain(ctx, engine, sign_in, &request, manifest, &brought.code).await?;
-        let values = obtained.opened.values.clone();
-        let config = request.config.clone();
-        let stored = self.store(ctx, sign_in, request, manifest, obtained).await;
-        if matches!(stored, Err(Ended::Failed(_))) {
-            self.calls.revoke(engine, sign_in.account_id, manifest, &config, &values).await;
-        }
-        stored
+        self.store(ctx, sign_in, request, manifest, obtained).await
+    }
+
+    /// Revokes tokens of a sign-in that came to nothing, as well as that can be done.
+    async fn revoke_unused(
+        &self,
+        ctx: &Ctx,
+        sign_in: &SignInRow,
+        tokens: &Credentials,
+    ) -> Result<(), Problem> {
+        ctx.egress()?;
+        let Some(Provider::Connector(manifest)) = Provider::of(&sign_in.connector) else { return Ok(()) };
+        let request: SignInRequest = serde_json::from_str(&sign_in.request).map_err(Problem::internal)?;
+        self.calls.revoke(ctx.engine(), sign_in.account_id, manifest, &request.config, tokens).await;
+        Ok(())
     }
 
     /// Tokens for a code, and whose account they are for.
@@ -185,12 +196,12 @@ impl Connections {
         let tokens = self.calls.exchange(engine, account, manifest, &request.config, &code).await;
         let tokens = tokens.map_err(|error| match error {
             TokenError::Store(error) => Ended::Problem(error.into()),
-            TokenError::Failed { .. } => Ended::Failed("provider_failed".to_owned()),
+            TokenError::Failed { .. } => Ended::Failed("provider_failed".to_owned(), None),
             TokenError::Dead
             | TokenError::Refused
             | TokenError::BadCredential
             | TokenError::NoClient
-            | TokenError::NotVerified(_) => Ended::Failed("exchange_refused".to_owned()),
+            | TokenError::NotVerified(_) => Ended::Failed("exchange_refused".to_owned(), None),
         })?;
         let mut values = Credentials::default();
         values.insert(ACCESS_TOKEN, tokens.access_token.expose().as_str());
@@ -210,7 +221,6 @@ impl Connections {
         match tested {
             Ok(passed) => Ok(Obtained { tokens, opened: passed.opened, reading: passed.reading }),
             Err(not_passed) => {
-                self.calls.revoke(engine, account, manifest, &request.config, &values).await;
                 let failed = not_passed.problem.code();
                 let reason = match failed {
                     _ if not_passed.choose_site => "choose_site",
@@ -219,7 +229,7 @@ impl Connections {
                     }
                     _ => "test_refused",
                 };
-                Err(Ended::Failed(reason.to_owned()))
+                Err(Ended::Failed(reason.to_owned(), Some(values)))
             }
         }
     }
@@ -243,7 +253,8 @@ impl Connections {
         let scopes = tokens.scopes.unwrap_or(asked);
         let same = sql::connection_to(ctx.tx().await?, account, manifest.id(), &reading.external_id).await?;
         let meant: Option<ConnectionId> = sign_in.connection_id.parse().ok();
-        let other = || Ended::Failed("other_workspace".to_owned());
+        let values = opened.values.clone();
+        let other = || Ended::Failed("other_workspace".to_owned(), Some(values.clone()));
         if meant.is_some() && same.as_ref().is_some_and(|row| Some(row.id) != meant) {
             return Err(other());
         }

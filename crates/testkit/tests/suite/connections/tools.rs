@@ -1,10 +1,10 @@
 //! Tools: by REST, and as assistants see them.
 
 use portico_kernel::Code;
-use portico_testkit::{old_rpc, rpc};
+use portico_testkit::{NEWEST, SseClient, TestRequest, TestServer, old_rpc, rpc, turn};
 use serde_json::{Value, json};
 
-use super::{Place, id, issue, reason, text};
+use super::{Place, id, issue, options, reason, text};
 use crate::with_a_provider;
 
 with_a_provider! {
@@ -13,6 +13,7 @@ with_a_provider! {
     assistants_are_asked_for_the_scopes_of_the_class,
     names_never_clash,
     a_refusal_is_a_result_to_assistants,
+    those_who_listen_hear_of_changes,
 }
 
 async fn names(place: &Place, token: &str) -> Vec<String> {
@@ -157,4 +158,48 @@ async fn a_refusal_is_a_result_to_assistants(place: Place) {
     place.provider.set_keys(&[]);
     let refused = place.tool(&place.token, "code_get_issue", issue()).await;
     assert_eq!(refused["structuredContent"]["details"][0]["reason"], "CREDENTIAL_REFUSED");
+}
+
+/// Listens to changes of the list of tools, on a connection of its own.
+fn listening(token: &str) -> String {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": NEWEST, "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({ "_meta": meta, "notifications": { "toolsListChanged": true } });
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen", "params": params }).to_string();
+    format!(
+        "POST /mcp HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\nmcp-protocol-version: {NEWEST}\r\n\
+         mcp-method: subscriptions/listen\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+async fn those_who_listen_hear_of_changes(place: Place) {
+    let con = id(&place.by_key().await);
+    let grants = place.path(&format!("/{con}/grants"));
+    let Place { app, provider, owner, consumer } = place;
+    let served = TestServer::new(app).await;
+    let app = &served.app;
+    // What changed before is told once, to be sure.
+    turn(app, "connections.spread_changes").await;
+    let mut stream = SseClient::ask(served.address, &listening(&app.token)).await.unwrap();
+    let acknowledged = stream.first.json();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged", "{acknowledged}");
+    assert_eq!(acknowledged["params"]["notifications"], json!({ "toolsListChanged": true }));
+    let body = json!({ "consumer": consumer });
+    let made = TestRequest::new("POST", &grants).bearer(&owner).json(&body);
+    let grant = id(&app.send(made).await.ok()["grant"]);
+    let told = stream.event().await.json();
+    assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 9);
+    assert!(app.tools(&app.token).await.iter().any(|tool| tool["name"] == "code_get_issue"));
+    // Another server revokes it.
+    let beside = app.beside_with(options(&provider)).await;
+    let revoked = TestRequest::new("DELETE", &format!("{grants}/{grant}")).bearer(&app.token);
+    beside.send(revoked).await.ok();
+    turn(app, "connections.spread_changes").await;
+    assert_eq!(stream.event().await.json()["method"], "notifications/tools/list_changed");
+    assert!(!app.tools(&app.token).await.iter().any(|tool| tool["name"] == "code_get_issue"));
 }
