@@ -19,6 +19,7 @@ with_a_provider! {
     connections_are_paged_newest_first,
     a_repeat_with_the_same_key_makes_no_second_one,
     connections_are_limited_in_number,
+    an_erased_account_leaves_nothing,
 }
 
 async fn kinds_say_what_can_be_connected(place: Place) {
@@ -306,4 +307,39 @@ async fn connections_are_limited_in_number(place: Place) {
     let full = place.to("", json!({ "kind": "github", "credentials": { "api_key": GOOD } })).await;
     assert_eq!(reason(&full, Code::FailedPrecondition, "LIMIT_REACHED")["limit"], "500");
     assert!(place.provider.calls("/").is_empty(), "nobody is asked about what cannot be stored");
+}
+
+async fn an_erased_account_leaves_nothing(place: Place) {
+    let con = id(&place.by_key().await);
+    place.grant(&con, json!({})).await;
+    place.act(&con, "get_issue", issue()).await.ok();
+    place.by_sign_in().await;
+    let client = json!({ "client_id": "own", "client_secret": "s" });
+    place.call("PUT", &place.token, &place.path("/connectors/gitlab/client"), &client).await.ok();
+    let tables = [
+        "connections",
+        "connection_handles",
+        "connection_credentials",
+        "connection_grants",
+        "connection_uses",
+        "connection_consumers",
+        "connection_sign_ins",
+        "connection_clients",
+        "connection_changes",
+    ];
+    for table in tables {
+        assert!(place.count(table).await > 0, "{table}");
+    }
+    let engine = &place.app.app.engine;
+    loop {
+        let mut tx = engine.db.write().await.unwrap();
+        let erased = engine.registry.erase_some(&mut tx, place.account, 2).await.unwrap();
+        tx.commit().await.unwrap();
+        if erased == 0 {
+            break;
+        }
+    }
+    for table in tables {
+        assert_eq!(place.count(table).await, 0, "{table}");
+    }
 }
