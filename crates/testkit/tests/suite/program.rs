@@ -259,7 +259,8 @@ async fn the_doctor_asks_the_resolvers() {
     let net = Net::start(4).await;
     net.zone(".", &["a.root.test"], false);
     let doctor = |resolvers: &str| {
-        let output = command(&database).env("PORTICO_DNS_RESOLVERS", resolvers).arg("doctor").output().unwrap();
+        let output =
+            command(&database).env("PORTICO_DNS_RESOLVERS", resolvers).arg("doctor").output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };

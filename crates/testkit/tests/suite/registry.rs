@@ -6,9 +6,7 @@ use std::sync::Arc;
 use portico_engine::{Access, Entry, Method, Protocol, RequestBody};
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Code, PersonId, Role};
-use portico_testkit::{
-    Database, MqttClient, SocketClient, TestApp, TestRequest, TestServer,
-};
+use portico_testkit::{Database, MqttClient, SocketClient, TestApp, TestRequest, TestServer};
 use serde_json::{Value, json};
 
 use crate::domains::Net;

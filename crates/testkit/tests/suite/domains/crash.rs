@@ -124,7 +124,11 @@ async fn killed_during_looks(kind: Database) {
         for number in 0..DOMAINS {
             let path = format!("/{domains}{number}.test");
             let domain = scene.call(&server, "GET", &path, &json!({})).await["domain"].clone();
-            assert_eq!((&domain["status"], &domain["unverified_reason"]), (&json!(status), &json!(reason)), "{domain}");
+            assert_eq!(
+                (&domain["status"], &domain["unverified_reason"]),
+                (&json!(status), &json!(reason)),
+                "{domain}"
+            );
         }
     }
     let told = async |statement| scene.db.query().value::<i64>(statement, args![]).await.unwrap();

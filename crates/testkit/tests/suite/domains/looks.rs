@@ -46,7 +46,7 @@ async fn next_look(app: &TestApp) -> Option<Duration> {
     let due = due_at(app).await?;
     let wait = due.since(app.clock.now());
     if !wait.is_zero() {
-        app.clock.advance(wait - Duration::from_micros(1));
+        app.clock.advance(wait.saturating_sub(Duration::from_micros(1)));
         let before = looked_at(app).await;
         turn(app, LOOK).await;
         assert_eq!(looked_at(app).await, before, "it was not due yet");
@@ -83,7 +83,10 @@ async fn a_look_sees_the_record_and_confirms_nothing(app: TestApp, net: Net) {
     let added = ada.add(NAME).await;
     next_look(&app).await;
     let domain = ada.get(NAME).await;
-    assert_eq!((&domain["status"], &domain["last_checked_at"]), (&json!("pending"), &json!(app.clock_text())));
+    assert_eq!(
+        (&domain["status"], &domain["last_checked_at"]),
+        (&json!("pending"), &json!(app.clock_text()))
+    );
     net.publish(&added);
     next_look(&app).await;
     assert_eq!(ada.stands(NAME).await.0, "seen");
@@ -134,8 +137,13 @@ async fn until_it_ends(app: &TestApp, ada: &mut Prover<'_>) -> Duration {
 async fn ended_by_the_platform(ada: &Prover<'_>) {
     let platform = "platform".to_owned();
     assert_eq!(ada.events().await.last(), Some(&("domain.unverified".to_owned(), platform.clone())));
-    let audit: Vec<_> =
-        ada.audit().await.into_iter().filter(|(_, actor, _)| *actor == platform).map(|(action, ..)| action).collect();
+    let audit: Vec<_> = ada
+        .audit()
+        .await
+        .into_iter()
+        .filter(|(_, actor, _)| *actor == platform)
+        .map(|(action, ..)| action)
+        .collect();
     assert_eq!(audit, ["domain.missing", "domain.unverified"]);
 }
 
@@ -156,10 +164,10 @@ async fn a_record_that_is_gone_from_other_servers_ends_after_24_hours(app: TestA
     net.txt(&name, &["somebody else's"]);
     assert_eq!(until_it_ends(&app, &mut ada).await, Duration::from_hours(24));
     let domain = ada.get(NAME).await;
-    assert_eq!((&domain["unverified_reason"], &domain["dns_provider"]), (
-        &json!("record_changed"),
-        &json!("GoDaddy")
-    ));
+    assert_eq!(
+        (&domain["unverified_reason"], &domain["dns_provider"]),
+        (&json!("record_changed"), &json!("GoDaddy"))
+    );
     ended_by_the_platform(&ada).await;
 }
 
@@ -208,7 +216,11 @@ async fn while_no_resolver_answers_nothing_moves(app: TestApp, net: Net) {
     let due = due_at(&app).await.unwrap();
     app.clock.advance(due.since(app.clock.now()));
     turn(&app, LOOK).await;
-    assert_eq!((looked_at(&app).await, due_at(&app).await), (Some(first), Some(due)), "it is due all the same");
+    assert_eq!(
+        (looked_at(&app).await, due_at(&app).await),
+        (Some(first), Some(due)),
+        "it is due all the same"
+    );
     app.clock.advance(Duration::from_mins(5) - Duration::from_micros(1));
     assert_eq!(net.asked_while(turn(&app, LOOK)).await, 0);
     app.clock.advance(Duration::from_micros(1));
@@ -339,7 +351,13 @@ async fn a_domain_that_is_removed_meanwhile_is_left_alone(app: TestApp, net: Net
     };
     let (_, due) = tokio::join!(turn(&app, LOOK), confirmed);
     assert_eq!((ada.stands(NAME).await.0.as_str(), due_at(&app).await), ("verified", due));
-    let item: Timestamp =
-        app.app.engine.db.query().value("select max(due_at) as value from queue_items", args![]).await.unwrap();
+    let item: Timestamp = app
+        .app
+        .engine
+        .db
+        .query()
+        .value("select max(due_at) as value from queue_items", args![])
+        .await
+        .unwrap();
     assert_eq!(Some(item), due);
 }

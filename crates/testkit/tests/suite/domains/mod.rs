@@ -9,7 +9,7 @@ mod states;
 mod transfer;
 
 use portico_kernel::AccountId;
-use portico_testkit::{Answer, Database, TestApp, TestAppOptions, TestRequest};
+use portico_testkit::{Answer, Database, TestApp, TestRequest};
 use serde_json::{Value, json};
 
 pub(crate) use net::{Net, View};

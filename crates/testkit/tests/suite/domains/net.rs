@@ -118,7 +118,8 @@ impl Net {
     /// How often resolvers were asked for the records of the name.
     pub(crate) fn asked_resolvers(&self, name: &str) -> usize {
         let is_for = |asked: &str| asked.trim_end_matches('.').eq_ignore_ascii_case(name);
-        let asked = |resolver: &NameServer| resolver.asked_txt().iter().filter(|each| is_for(&each.name)).count();
+        let asked =
+            |resolver: &NameServer| resolver.asked_txt().iter().filter(|each| is_for(&each.name)).count();
         self.each().map(asked).sum()
     }
 

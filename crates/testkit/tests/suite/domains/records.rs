@@ -63,10 +63,10 @@ async fn a_domain_is_added_once(app: TestApp, _net: Net) {
     assert_eq!(ada.add(NAME).await, *domain, "again, it is as it was");
     assert_eq!(ada.get(NAME).await, *domain);
     let below = ada.add("api.acme.test").await;
-    assert_eq!((&below["scope"], &below["record_name"]), (
-        &json!("subdomain"),
-        &json!("_portico-host-challenge.api.acme.test")
-    ));
+    assert_eq!(
+        (&below["scope"], &below["record_name"]),
+        (&json!("subdomain"), &json!("_portico-host-challenge.api.acme.test"))
+    );
     assert_ne!(below["record_value"], domain["record_value"]);
     let theirs = Prover::of(&app, other).await.add(NAME).await;
     assert_ne!(theirs["record_value"], domain["record_value"], "each account has a value of its own");
@@ -82,7 +82,8 @@ async fn names_are_read_in_any_form_and_refused_by_their_rule(app: TestApp, _net
     for form in ["b%C3%BCcher.test", "xn--bcher-kva.test.", "XN--BCHER-KVA.TEST", "B%C3%9CCHER.Test"] {
         assert_eq!(ada.get(form).await, added, "{form}");
     }
-    let (long, label) = ([["a".repeat(60).as_str(); 4].join("."), "test".to_owned()].join("."), "x".repeat(64));
+    let (long, label) =
+        ([["a".repeat(60).as_str(); 4].join("."), "test".to_owned()].join("."), "x".repeat(64));
     for (name, rule) in [
         ("", "is empty"),
         ("com", "one label"),
@@ -103,7 +104,9 @@ async fn names_are_read_in_any_form_and_refused_by_their_rule(app: TestApp, _net
         let said = ada.try_add(name).await.refused_field("domain");
         assert!(said.contains(rule), "{name:?}: {said}");
     }
-    for wrong in [json!({}), json!({ "domain": null }), json!({ "domain": 5 }), json!({ "domain": ["a.test"] })] {
+    for wrong in
+        [json!({}), json!({ "domain": null }), json!({ "domain": 5 }), json!({ "domain": ["a.test"] })]
+    {
         ada.call("POST", "", Some(wrong)).await.refused_field("domain");
     }
     for (method, rest) in [("GET", ""), ("DELETE", ""), ("POST", "/check"), ("POST", "/confirm")] {
@@ -266,4 +269,3 @@ async fn thirty_two_callers_add_one_domain(app: TestApp, _net: Net) {
     assert_eq!(app.send(sent).await.ok()["total_size"], 1);
     assert_eq!(ada.audit().await.len(), 1);
 }
-

@@ -19,8 +19,12 @@ with_dns! {
 async fn strangers_see_and_move_nothing(app: TestApp, net: Net) {
     let (ada, eve) = (Prover::own(&app).await, Prover::another(&app, "Eve").await);
     ada.verify(&net, NAME).await;
-    let calls =
-        [("GET", String::new()), ("DELETE", String::new()), ("POST", "/check".into()), ("POST", "/confirm".into())];
+    let calls = [
+        ("GET", String::new()),
+        ("DELETE", String::new()),
+        ("POST", "/check".into()),
+        ("POST", "/confirm".into()),
+    ];
     for (method, rest) in &calls {
         let body = (*method == "POST").then(|| json!({}));
         // In their own account there is no such domain, and in hers they may do nothing.
@@ -30,7 +34,8 @@ async fn strangers_see_and_move_nothing(app: TestApp, net: Net) {
         app.send(body.iter().fold(sent, TestRequest::json)).await.refused(Code::Forbidden);
     }
     app.send(TestRequest::new("GET", &ada.path("")).bearer(&eve.token)).await.refused(Code::Forbidden);
-    let sent = TestRequest::new("POST", &ada.path("")).bearer(&eve.token).json(&json!({ "domain": "b.test" }));
+    let sent =
+        TestRequest::new("POST", &ada.path("")).bearer(&eve.token).json(&json!({ "domain": "b.test" }));
     app.send(sent).await.refused(Code::Forbidden);
     assert_eq!(eve.call("GET", "", None).await.ok()["total_size"], 0);
     // Each scope opens its own operations.
@@ -137,7 +142,8 @@ async fn what_is_asked_and_moved_is_counted(app: TestApp, net: Net) {
     let metrics = app.app.engine.registry.metrics();
     let of = |name: &str, label: (&str, &str)| {
         let found = metrics.iter().find(|metric| {
-            metric.name == name && metric.labels.iter().flatten().any(|(name, value)| (*name, *value) == label)
+            metric.name == name
+                && metric.labels.iter().flatten().any(|(name, value)| (*name, *value) == label)
         });
         found.unwrap_or_else(|| panic!("{name} {label:?}")).value.clone()
     };

@@ -40,7 +40,13 @@ const ELEMENT: [&str; 10] = [
 
 fn outcomes(checked: &Value) -> Vec<String> {
     let public = |view: &&Value| view["kind"] == "public";
-    checked["resolvers"].as_array().unwrap().iter().filter(public).map(|view| text(&view["outcome"])).collect()
+    checked["resolvers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(public)
+        .map(|view| text(&view["outcome"]))
+        .collect()
 }
 
 async fn a_check_tells_how_the_world_sees_the_record(app: TestApp, net: Net) {
@@ -105,10 +111,10 @@ async fn the_way_of_a_domain(app: TestApp, net: Net) {
     assert_eq!(confirmed.as_object().unwrap().keys().collect::<Vec<_>>(), ["domain"]);
     let domain = &confirmed["domain"];
     assert_eq!((&domain["status"], &domain["unverified_reason"]), (&json!("verified"), &json!("")));
-    assert_eq!((&domain["verified_at"], &domain["last_checked_at"]), (
-        &json!(app.clock_text()),
-        &json!(app.clock_text())
-    ));
+    assert_eq!(
+        (&domain["verified_at"], &domain["last_checked_at"]),
+        (&json!(app.clock_text()), &json!(app.clock_text()))
+    );
     assert_eq!(domain["record_value"], added["record_value"]);
     app.advance(Duration::from_hours(1)).await;
     let again = ada.confirm(NAME).await.ok()["domain"].clone();
@@ -135,11 +141,10 @@ async fn a_confirmation_is_refused_with_its_reason_and_changes_nothing(app: Test
     net.see(0, &name, View::Without);
     net.see(1, &name, View::ServFail);
     let (_, metadata) = reason(&ada.confirm(NAME).await);
-    assert_eq!((&metadata["found"], &metadata["needed"], &metadata["asked"]), (
-        &json!("2"),
-        &json!("3"),
-        &json!("4")
-    ));
+    assert_eq!(
+        (&metadata["found"], &metadata["needed"], &metadata["asked"]),
+        (&json!("2"), &json!("3"), &json!("4"))
+    );
     net.clear();
     // A domain that is verified is confirmed, or stays as it is.
     let verified = ada.confirm(NAME).await.ok()["domain"].clone();
@@ -296,8 +301,12 @@ async fn a_check_is_repeated_by_its_key(app: TestApp, net: Net) {
     ada.keyed("u", &format!("/{NAME}/check"), &json!({})).await.refused(Code::Unavailable);
     net.clear();
     let repeated = ada.keyed("u", &format!("/{NAME}/check"), &json!({})).await;
-    assert_eq!((repeated.ok()["status"].clone(), repeated.header("idempotency-replayed")), (json!("seen"), ""));
-    let counted: String = app.app.engine.db.query().value("select checks as value from domains", args![]).await.unwrap();
+    assert_eq!(
+        (repeated.ok()["status"].clone(), repeated.header("idempotency-replayed")),
+        (json!("seen"), "")
+    );
+    let counted: String =
+        app.app.engine.db.query().value("select checks as value from domains", args![]).await.unwrap();
     assert_eq!(counted.split(' ').count(), 3, "a repeat is no further check");
 }
 
