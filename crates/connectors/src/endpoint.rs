@@ -227,7 +227,7 @@ impl Endpoint {
             }
             _ => {
                 faults.sort();
-                faults.dedup();
+                faults.dedup_by(|a, b| a.path == b.path);
                 Err(faults)
             }
         }
@@ -337,7 +337,6 @@ fn base_url(text: &str, executor: Executor) -> Result<Url, String> {
     }
     match url.host() {
         Some(Host::Domain(name)) if executor == Executor::Cloud => {
-            let name = name.strip_suffix('.').unwrap_or(name);
             host_name(name).map_err(|_| "must have the name of a host".to_owned())?;
         }
         Some(Host::Ipv4(_) | Host::Ipv6(_)) if executor == Executor::Cloud => {

@@ -23,7 +23,6 @@ fn a_base_url_is_an_address_and_nothing_more() {
         "http://api.acme.test:9000/own/",
         "HTTPS://API.acme.example/%20",
         "https://bücher.example/x",
-        "https://api.acme.example./x",
     ] {
         assert_eq!(base(good), "", "{good}");
     }
@@ -58,6 +57,7 @@ fn a_base_url_is_an_address_and_nothing_more() {
         " https://api.acme.example",
         "https://api.ac\nme.example",
         "https://api..example",
+        "https://api.acme.example./x",
         "https://ａpi.1",
     ] {
         assert_eq!(base(bad), "config.base_url", "{bad}");
@@ -121,10 +121,10 @@ fn a_request_is_appended_to_the_address() {
     assert_eq!((get.method.as_str(), get.url.as_str()), ("GET", "http://api.acme.test:9000/own/x?q=1"));
     assert_eq!(get.destination, Destination::Chosen);
     let query = json!({ "a b": ["x&y", 1, true], "n": null, "e": "" });
-    let get = request("get", json!({ "path": "/a b/ü/%2F/", "query": query })).unwrap();
+    let get = request("get", json!({ "path": "/a b/ü/x%2Fy/", "query": query })).unwrap();
     assert_eq!(
         get.url.as_str(),
-        "http://api.acme.test:9000/own/a%20b/%C3%BC/%2F/?a%20b=x%26y&a%20b=1&a%20b=true&e="
+        "http://api.acme.test:9000/own/a%20b/%C3%BC/x%2Fy/?a%20b=x%26y&a%20b=1&a%20b=true&e="
     );
     let send =
         request("send", json!({ "method": "PATCH", "path": "/x", "body": [1, { "a": null }] })).unwrap();
