@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::{action, faults, minimal, paths, put, with};
 
 /// The smallest manifest with one thing wrong, and where that is.
+#[expect(clippy::too_many_lines, reason = "it is a table")]
 fn wrong() -> Vec<(&'static str, Value, &'static str)> {
     let field = |more: Value| {
         let mut field = json!({ "name": "x", "type": "string" });
