@@ -133,12 +133,15 @@ impl Success {
     fn holds(&self, message: &Message<'_>) -> bool {
         let found = self.at.json(message);
         match &self.equals {
-            Some(value) => {
-                found.and_then(|found| serde_json::from_str::<Value>(&found).ok()).as_ref() == Some(value)
-            }
+            Some(value) => found.is_some_and(|found| is_scalar(&found, value)),
             None => found.is_none_or(|found| found == "[]"),
         }
     }
+}
+
+/// Is it this string, number or boolean?
+fn is_scalar(json: &str, value: &Value) -> bool {
+    !json.starts_with(['{', '[']) && serde_json::from_str::<Value>(json).is_ok_and(|found| found == *value)
 }
 
 /// How answers of a provider are judged.

@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::action::Reading;
 use crate::address::{Destination, parse_method};
-use crate::answer::{Answer, Message, raw};
+use crate::answer::{Answer, Message};
 use crate::body::JSON_TYPE;
 use crate::fault::Fault;
 use crate::request::{HttpRequest, REQUEST_BYTES_MAX, basic_header, header_value, query};
@@ -218,7 +218,7 @@ pub fn read(answer: &Answer<'_>, scrubber: &Scrubber) -> Result<Reading, Failure
     let (status, content_type) = (message.status, json!(message.content_type()));
     let result =
         format!(r#"{{"status":{status},"content_type":{content_type},"body":{}}}"#, message.result());
-    Ok(Reading { result: raw(result), next_cursor: String::new(), input_tokens: 0, output_tokens: 0 })
+    Ok(Reading { result, next_cursor: String::new(), input_tokens: 0, output_tokens: 0 })
 }
 
 /// The pairs of a query.
