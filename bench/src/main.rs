@@ -9,6 +9,7 @@ mod deliveries;
 mod disk;
 mod exchanges;
 mod http;
+mod lookups;
 mod pages;
 mod publishing;
 mod report;
@@ -21,7 +22,7 @@ use portico_testkit::Database;
 use report::Report;
 
 /// The parts that may be named alone, in the order in which a whole run measures them.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 15] = [
     "admission",
     "bodies",
     "signins",
@@ -29,6 +30,7 @@ const PARTS: [&str; 14] = [
     "tools",
     "peers",
     "services",
+    "lookups",
     "exchanges",
     "writes",
     "reports",
@@ -77,6 +79,9 @@ async fn main() {
     }
     if wanted("services") {
         http::services::measure(&mut report).await;
+    }
+    if wanted("lookups") {
+        lookups::measure(&mut report).await;
     }
     for database in [Database::Sqlite, Database::Postgres] {
         if wanted("exchanges") {

@@ -16,7 +16,8 @@
 //!
 //! Start reading at [`Egress::post`], then `resolve.rs`, `exchange.rs` and `pool.rs`.
 //!
-//! Invariant: no other crate opens a connection to an address that came from outside.
+//! Invariant: no other crate opens a connection to an address that came from outside, but `dns`, whose questions are no calls: it
+//! asks [`Networks::permits`] before.
 
 pub mod address;
 mod connection;

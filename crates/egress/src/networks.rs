@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
+use crate::address::is_public;
+
 /// Networks that an operator names, such as `10.0.0.0/8, ::1`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks(Vec<IpNet>);
@@ -15,6 +17,11 @@ impl Networks {
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// May a server at this address be called, that somebody else chose? It is public, or in one of them.
+    pub fn permits(&self, address: IpAddr) -> bool {
+        self.contains(address) || is_public(address)
     }
 
     /// Is there none at all?
@@ -115,5 +122,16 @@ mod tests {
             assert!(!some.contains(outside.parse().unwrap()), "{outside}");
         }
         assert!(!Networks::default().contains("10.0.0.1".parse().unwrap()), "none holds nothing");
+    }
+
+    #[test]
+    fn what_is_public_is_permitted_beside_them() {
+        let some = networks("10.0.0.0/8");
+        for permitted in ["1.1.1.1", "10.0.0.1", "::ffff:10.0.0.1", "2606:4700::1"] {
+            assert!(some.permits(permitted.parse().unwrap()), "{permitted}");
+        }
+        for refused in ["127.0.0.1", "::ffff:1.1.1.1", "169.254.169.254", "::1"] {
+            assert!(!some.permits(refused.parse().unwrap()), "{refused}");
+        }
     }
 }

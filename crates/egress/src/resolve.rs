@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use url::Host;
 
-use crate::address::is_public;
 use crate::dns::Resolver;
 use crate::target::Target;
 use crate::{EgressError, Networks};
@@ -43,7 +42,7 @@ pub(crate) fn check(target: &Target, allow: &Networks) -> Result<(), EgressError
 }
 
 fn is_allowed(address: IpAddr, only_if_allowed: bool, allow: &Networks) -> bool {
-    allow.contains(address) || (!only_if_allowed && is_public(address))
+    if only_if_allowed { allow.contains(address) } else { allow.permits(address) }
 }
 
 /// All addresses must be allowed: one that is not shows what the name is for.
