@@ -5,7 +5,8 @@ use portico_engine::clock::Stopwatch;
 use portico_testkit::{DnsFault, TestDns};
 
 use super::{
-    GONE, HOSTS, LOOK_TIME, NAME, VALUE, answers, authoritative, client, client_at, example, public, record,
+    GONE, HOSTS, LOOK_TIME, NAME, OLD_VALUE, VALUE, answers, authoritative, client, client_at, example,
+    public, record,
 };
 
 #[tokio::test]
@@ -189,6 +190,28 @@ async fn a_wildcard_proves_as_well() {
     let (test, dns) = example(3).await;
     test.set_txt("*.example.com", &[VALUE]);
     assert_eq!(dns.look(&record()).await.verdict, Verdict::Seen);
+}
+
+/// The zone's servers served the other zone as well, once, and still have what it held then.
+#[tokio::test]
+async fn an_old_copy_of_another_zone_has_no_say() {
+    let (test, dns) = example(3).await;
+    test.serve("example.org", &["ns1.example.org"]);
+    test.change(|world| {
+        world.set_cname(NAME, "proof.example.org");
+        world.set_txt("proof.example.org", &[VALUE]);
+    });
+    for values in [&[OLD_VALUE][..], &[]] {
+        for host in HOSTS {
+            test.host(host).keep(|world| {
+                world.set_zone("example.org", &HOSTS);
+                world.set_txt("proof.example.org", values);
+            });
+        }
+        let look = dns.look(&record()).await;
+        assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::NotReached), "{values:?}");
+        assert_eq!(authoritative(&look), [Outcome::Error; 2]);
+    }
 }
 
 /// The name has a zone of its own, of which those of the domain say only who serves it.
