@@ -48,7 +48,7 @@ pub(crate) async fn look(dns: &Dns, record: &Record) -> Look {
         Some(sightings) => sightings.iter().map(|sighting| sighting.outcome(record)).collect(),
         None => vec![Outcome::NotAsked; dns.resolvers.len()],
     };
-    let verdict = verdict(authority, &said, &outcomes);
+    let verdict = verdict(authority, &said, &outcomes, survey.heard);
     let evidence = Evidence {
         record,
         zone: &survey.zone,

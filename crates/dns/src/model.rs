@@ -29,7 +29,7 @@ pub enum Verdict {
     },
     /// Anything between.
     Unclear,
-    /// No resolver answered at all, which is our fault and not the domain's.
+    /// No resolver answered any question of the look, which is our fault and not the domain's.
     Unreachable,
 }
 

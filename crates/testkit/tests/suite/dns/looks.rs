@@ -283,6 +283,20 @@ async fn no_resolver_at_all_is_our_fault() {
     assert_eq!(dns.look(&record()).await.verdict, Verdict::Unclear, "SERVFAIL is an answer");
 }
 
+/// A zone whose servers drop this one question keeps every resolver waiting for its answer. That is the zone's fault.
+#[tokio::test]
+async fn resolvers_that_answer_other_questions_are_reached() {
+    let (test, dns) = example(3).await;
+    test.set_txt(NAME, &[VALUE]);
+    let everybody = || (0..3).map(|at| test.resolver(at)).chain(HOSTS.map(|host| test.host(host)));
+    everybody().for_each(|server| server.fail(DnsFault::SilenceOnTexts));
+    let watch = Stopwatch::start();
+    let look = dns.look(&record()).await;
+    assert!(watch.elapsed() < LOOK_TIME, "{:?}", watch.elapsed());
+    assert_eq!((look.verdict, look.authority), (Verdict::Unclear, Authority::NotReached));
+    assert_eq!((look.asked, public(&look)), (3, vec![Outcome::Timeout; 3]));
+}
+
 /// Whatever stands still, it ends in time, and those who answer are heard.
 #[tokio::test]
 async fn a_look_ends_in_time() {
