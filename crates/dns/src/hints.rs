@@ -48,8 +48,8 @@ pub(crate) enum Mistake {
     AtApex,
     /// At this name.
     WrongLabel(String),
-    /// It leads there.
-    CnameInTheWay(String),
+    /// It leads there; without an end, where aliases lead in a circle, or on and on.
+    CnameInTheWay(Option<String>),
     /// This one.
     StaleValue(String),
     /// For at most so many seconds more.
@@ -162,10 +162,14 @@ pub(crate) fn first(evidence: &Evidence<'_>, probes: &Probes) -> Option<Mistake>
 }
 
 fn cname_in_the_way(evidence: &Evidence<'_>) -> Option<Mistake> {
-    let mut dead_ends =
-        evidence.sightings().filter(|sighting| matches!(sighting.said, Said::NoRecord | Said::NxDomain));
-    let target = dead_ends.find_map(|sighting| sighting.alias.as_ref())?;
-    Some(Mistake::CnameInTheWay(names::write(target)))
+    evidence.sightings().find_map(|sighting| {
+        let end = sighting.alias.as_ref()?;
+        match sighting.said {
+            Said::NoRecord | Said::NxDomain => Some(Mistake::CnameInTheWay(Some(names::write(end)))),
+            Said::TooManyLinks => Some(Mistake::CnameInTheWay(None)),
+            _ => None,
+        }
+    })
 }
 
 fn stale_value(evidence: &Evidence<'_>) -> Option<Mistake> {

@@ -142,8 +142,10 @@ async fn ask_resolvers(dns: &Dns, name: &Name, until: Instant) -> Vec<Sighting> 
 impl<'a> ZoneServer<'a> {
     /// The way to it, if it speaks for the zone.
     pub(crate) fn speaks(&self) -> Option<&Server<'a>> {
-        let speaks =
-            matches!(self.sighting.said, Said::Values | Said::NoRecord | Said::NxDomain | Said::Elsewhere);
+        let speaks = matches!(
+            self.sighting.said,
+            Said::Values | Said::NoRecord | Said::NxDomain | Said::Elsewhere | Said::TooManyLinks
+        );
         self.server.as_ref().filter(|_| speaks)
     }
 }

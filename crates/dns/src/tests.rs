@@ -115,6 +115,14 @@ fn a_cname_that_leads_to_other_texts_is_not_in_the_way() {
     assert_eq!(first(&evidence, &Probes::default()), None);
 }
 
+#[test]
+fn a_cname_without_an_end_is_in_the_way() {
+    let (record, zone) = (record("example.com"), zone(""));
+    let resolvers = [alias(Said::TooManyLinks)];
+    let evidence = evidence(&record, &zone, Authority::NotReached, &resolvers);
+    assert_eq!(first(&evidence, &Probes::default()), Some(Mistake::CnameInTheWay(None)));
+}
+
 /// The name that is wrong, the one that is right, what to enter, and who has to be asked.
 #[test]
 fn sentences_of_mistakes_name_what_is_wrong_and_what_is_right() {
@@ -128,7 +136,8 @@ fn sentences_of_mistakes_name_what_is_wrong_and_what_is_right() {
             Mistake::WrongLabel("portico-challenge.shop.example.com".to_owned()),
             &["at portico-challenge.shop.example.com", right, "enter _portico-challenge.shop as"],
         ),
-        (Mistake::CnameInTheWay("pages.example.net".to_owned()), &["pages.example.net", right, value]),
+        (Mistake::CnameInTheWay(Some("pages.example.net".to_owned())), &["pages.example.net", right, value]),
+        (Mistake::CnameInTheWay(None), &["in a circle or too often", right, value]),
         (
             Mistake::StaleValue("portico-verification=old".to_owned()),
             &["portico-verification=old", right, value],

@@ -86,6 +86,36 @@ async fn a_cname_is_in_the_way() {
     }
 }
 
+/// In a circle, or by one more than are followed, though the value stands at the end.
+#[tokio::test]
+async fn aliases_without_an_end_are_in_the_way() {
+    let (test, dns) = example(3).await;
+    let sentence = [NAME, "in a circle or too often", VALUE, "example.net"];
+    for circle in [&[NAME][..], &[NAME, "a.example.com"]] {
+        test.change(|world| {
+            for (at, name) in circle.iter().enumerate() {
+                world.set_cname(name, circle[(at + 1) % circle.len()]);
+            }
+        });
+        for dns in [&dns, &client_at(&test, 0)] {
+            let look = dns.look(&record()).await;
+            assert_hint(&look, Hint::CnameInTheWay, &sentence);
+            assert_eq!(look.verdict, Verdict::Unclear, "{circle:?}");
+        }
+    }
+    test.change(|world| {
+        world.set_cname(NAME, "a1.example.com");
+        for link in 1..9 {
+            world.set_cname(&format!("a{link}.example.com"), &format!("a{}.example.com", link + 1));
+        }
+        world.set_txt("a9.example.com", &[VALUE]);
+    });
+    assert_hint(&dns.look(&record()).await, Hint::CnameInTheWay, &sentence);
+    // The first of the table is told, here as everywhere.
+    test.set_txt("example.com", &[VALUE]);
+    assert_hint(&dns.look(&record()).await, Hint::AtApex, &[NAME]);
+}
+
 #[tokio::test]
 async fn the_value_is_an_old_one() {
     let (test, dns) = example(3).await;
