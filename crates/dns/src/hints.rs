@@ -155,7 +155,7 @@ pub(crate) fn first(evidence: &Evidence<'_>, probes: &Probes) -> Option<Mistake>
         let at_name = || cname_in_the_way(evidence).or_else(|| stale_value(evidence));
         doubled.or_else(at_apex).or_else(wrong_label).or_else(at_name)
     };
-    // To wait does not help against broken signatures, so that they are looked at first.
+    // To wait does not help against broken signatures, so that they are told before the advice to wait.
     let broken = || probes.unchecked.then_some(Mistake::DnssecBroken);
     let no_zone = || probes.no_domain.then_some(Mistake::NoZone);
     misplaced.or_else(broken).or_else(|| not_propagated(evidence)).or_else(no_zone)

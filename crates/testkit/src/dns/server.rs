@@ -27,6 +27,8 @@ pub enum DnsFault {
     ServFail,
     /// It finds the signatures broken, and fails unless it is told not to check them.
     BadSignatures,
+    /// It finds those of TXT records alone broken.
+    BadSignaturesOfTexts,
     /// It refuses.
     Refusal,
     /// What it sends is no message.
@@ -237,6 +239,9 @@ impl State {
             DnsFault::Garbage => return Some(bytes[..5].to_vec()),
             DnsFault::ServFail => reply = without_answer(&question, ResponseCode::ServFail),
             DnsFault::BadSignatures if !question.metadata.checking_disabled => {
+                reply = without_answer(&question, ResponseCode::ServFail);
+            }
+            DnsFault::BadSignaturesOfTexts if is_for_texts && !question.metadata.checking_disabled => {
                 reply = without_answer(&question, ResponseCode::ServFail);
             }
             DnsFault::Refusal => reply = without_answer(&question, ResponseCode::Refused),

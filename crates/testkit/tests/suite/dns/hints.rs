@@ -1,6 +1,6 @@
 //! The mistakes that people make, each made and named.
 
-use portico_dns::{Hint, Look, Outcome, Record, Verdict};
+use portico_dns::{Authority, Hint, Look, Outcome, Record, Verdict};
 use portico_testkit::DnsFault;
 
 use super::{GONE, HOSTS, NAME, OLD_VALUE, VALUE, client, client_at, example, record, record_of_shop};
@@ -166,6 +166,25 @@ async fn the_signatures_are_broken() {
         test.resolver(at).fail(DnsFault::ServFail);
     }
     assert_hint(&dns.look(&record()).await, Hint::NotPropagated, &["2 of the 3"]);
+}
+
+/// The zone's servers have the record, and no resolver ever will, however long one waits.
+#[tokio::test]
+async fn broken_signatures_of_the_record_alone_are_told_before_the_advice_to_wait() {
+    let (test, dns) = example(3).await;
+    test.set_txt(NAME, &[VALUE]);
+    for at in 0..3 {
+        test.resolver(at).fail(DnsFault::BadSignaturesOfTexts);
+    }
+    let look = dns.look(&record()).await;
+    assert_hint(&look, Hint::DnssecBroken, &[NAME, "DNSSEC", "example.net"]);
+    assert_eq!((look.verdict, look.authority), (Verdict::Unclear, Authority::Found));
+    // One resolver is enough to tell it: what it refuses now, others refuse once they forget what they have.
+    for at in 0..2 {
+        test.resolver(at).keep(|world| world.set_txt(NAME, &[]));
+        test.resolver(at).fail(DnsFault::None);
+    }
+    assert_hint(&dns.look(&record()).await, Hint::DnssecBroken, &["DNSSEC"]);
 }
 
 #[tokio::test]
