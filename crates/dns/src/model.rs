@@ -162,6 +162,10 @@ pub struct Answer {
     pub message: String,
 }
 
+/// Others look, and it was nobody's turn in time. Nothing was asked, and nothing follows for the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Busy;
+
 /// What one look found.
 #[derive(Debug, Clone)]
 pub struct Look {
