@@ -6,7 +6,7 @@ use portico_kernel::{AccountId, Category, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::look::LookAgain;
+use crate::look::{self, LookAgain};
 use crate::model::State;
 use crate::names::{Name, Scope};
 use crate::record::OneDomain;
@@ -137,7 +137,7 @@ impl Operation for AddDomain {
         }
         let limit = limits::DOMAINS_MAX;
         match &earlier {
-            Some(earlier) => sql::delete(tx, earlier.id).await?,
+            Some(earlier) => look::delete(tx, earlier.id).await?,
             None if sql::count(tx, account).await? >= limit => {
                 let message = format!("The account already has {limit} domains, the maximum.");
                 return Err(Problem::limit_reached("domains", message, limit));

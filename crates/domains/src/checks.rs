@@ -6,19 +6,17 @@
 //! was added anew, it has another token, and the look says nothing about that.
 
 use portico_dns::{Look, Verdict};
-use portico_engine::queue::{NewItem, reschedule};
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
-use portico_kernel::{AccountId, Category, Code, DomainId, Problem, Role, Timestamp};
+use portico_kernel::{AccountId, Category, Code, DomainId, Problem, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domains::missing;
-use crate::look::LookAgain;
+use crate::look::reschedule_look;
 use crate::model::{Cause, Checks};
 use crate::names::{Name, Scope};
 use crate::record::{Domain, ResolverView, views};
-use crate::sql::{self, DomainRow};
-use crate::{Domains, limits};
+use crate::{Domains, limits, sql};
 
 /// What is looked for, as it was when the check began.
 #[derive(Serialize, Deserialize)]
@@ -66,20 +64,6 @@ impl Domains {
         }
         Ok((checked.id, look))
     }
-}
-
-/// Puts the next look of the platform into the queue, where it is at another time than it was.
-pub(crate) async fn reschedule_look(
-    ctx: &mut Ctx,
-    row: &DomainRow,
-    before: Option<Timestamp>,
-) -> Result<(), Problem> {
-    let now = ctx.now();
-    if let Some(due_at) = row.next_look_at.filter(|next| Some(*next) != before) {
-        let item = NewItem { id: row.id.to_string(), account: Some(row.account_id), payload: &[], due_at };
-        reschedule::<LookAgain>(ctx.tx().await?, item, now).await?;
-    }
-    Ok(())
 }
 
 /// See how the world sees the record of a domain, right now: each resolver is asked anew, and a mistake that is common is named.

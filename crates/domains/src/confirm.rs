@@ -6,8 +6,8 @@ use portico_kernel::{Category, Code, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::checks::reschedule_look;
 use crate::domains::missing;
+use crate::look::reschedule_look;
 use crate::model::{Cause, State, Status};
 use crate::names::Name;
 use crate::record::{OneDomain, hint};

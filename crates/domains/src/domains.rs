@@ -6,10 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::model::Status;
-use crate::moves;
 use crate::names::Name;
 use crate::record::{Domain, OneDomain};
-use crate::{Domains, sql};
+use crate::{Domains, look, moves, sql};
 
 /// 404 for a domain that the account does not have.
 pub(crate) fn missing(name: &Name) -> Problem {
@@ -92,8 +91,7 @@ impl Operation for DeleteDomain {
         let name = Name::field(&self.domain)?;
         let tx = ctx.tx().await?;
         let row = sql::lock_domain(tx, account, name.as_str()).await?.ok_or_else(|| missing(&name))?;
-        // The look that waits in the queue finds nothing, and ends.
-        sql::delete(tx, row.id).await?;
+        look::delete(tx, row.id).await?;
         ctx.audit("domain.removed", &row.name)?;
         if row.status == Status::Verified {
             moves::tell_unverified(ctx, &row.name)?;

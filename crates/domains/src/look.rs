@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use portico_dns::{Authority, Look, Verdict, Zone};
-use portico_engine::queue::{QueueItem, WorkResult, Worker};
+use portico_engine::queue::{NewItem, QueueItem, WorkResult, Worker, reschedule, withdraw};
 use portico_engine::{Ctx, Engine, Job, JobOutcome};
-use portico_kernel::{DomainId, Problem};
+use portico_kernel::{DomainId, Problem, Timestamp};
+use portico_store::{StoreError, Tx};
 
 use crate::metrics::Metrics;
 use crate::model::{Cause, Status};
@@ -40,6 +41,31 @@ impl Worker for LookAgain {
             }
         }
     }
+}
+
+/// Puts the next look into the queue where it is at another time than `before`, or takes it out where there is none. An item
+/// that nobody needs would still count for the pace, and hold up the looks of others.
+pub(crate) async fn reschedule_look(
+    ctx: &mut Ctx,
+    row: &DomainRow,
+    before: Option<Timestamp>,
+) -> Result<(), Problem> {
+    let (now, id) = (ctx.now(), row.id.to_string());
+    match row.next_look_at {
+        next if next == before => {}
+        Some(due_at) => {
+            let item = NewItem { id, account: Some(row.account_id), payload: &[], due_at };
+            reschedule::<LookAgain>(ctx.tx().await?, item, now).await?;
+        }
+        None => withdraw::<LookAgain>(ctx.tx().await?, &id).await?,
+    }
+    Ok(())
+}
+
+/// Deletes a domain, and its look that waits in the queue.
+pub(crate) async fn delete(tx: &mut Tx, id: DomainId) -> Result<(), StoreError> {
+    sql::delete(tx, id).await?;
+    withdraw::<LookAgain>(tx, &id.to_string()).await
 }
 
 impl Domains {

@@ -6,6 +6,7 @@ use portico_kernel::{AccountId, Problem};
 use serde_json::json;
 
 use crate::events::{DomainTransferred, DomainUnverified, DomainVerified};
+use crate::look::reschedule_look;
 use crate::model::{Cause, Finding, Move, Status, looked, transfer};
 use crate::sql::{self, DomainRow};
 use crate::{Domains, model};
@@ -91,9 +92,11 @@ impl Domains {
         let tx = ctx.tx().await?;
         let Some(mut row) = sql::lock_holder(tx, name, account).await? else { return Ok(()) };
         let mut state = row.state();
+        let before = row.next_look_at;
         transfer(&mut state);
         row.set_state(&state);
         sql::update(tx, &row).await?;
+        reschedule_look(ctx, &row, before).await?;
         ctx.as_platform(row.account_id, |ctx| {
             tell_unverified(ctx, &row.name)?;
             let (domain, actor) = (row.name.clone(), ctx.caller().subject.clone());

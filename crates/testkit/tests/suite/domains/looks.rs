@@ -23,6 +23,7 @@ with_dns! {
     time_that_passed_while_no_server_ran_is_one_look,
     a_check_begins_what_had_ended,
     looks_go_at_a_pace,
+    what_is_looked_at_no_more_holds_up_nobody,
     a_domain_that_is_removed_meanwhile_is_left_alone,
 }
 
@@ -295,6 +296,38 @@ async fn looks_go_at_a_pace(app: TestApp, _net: Net) {
         app.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(looked, [(30, 8), (22, 16), (14, 24), (6, 30), (0, 30)], "eight in a second");
+}
+
+async fn what_is_looked_at_no_more_holds_up_nobody(app: TestApp, net: Net) {
+    let (ada, eve) = (Prover::own(&app).await, Prover::another(&app, "Eve").await);
+    for number in 0..20 {
+        ada.add(&format!("n{}.test", number % 2)).await;
+        ada.call("DELETE", &format!("/n{}.test", number % 2), None).await.ok();
+    }
+    assert_eq!(app.count("queue_items").await, 0, "a domain that is removed is looked at no more");
+    ada.add(NAME).await;
+    app.advance(Duration::from_secs(1)).await;
+    eve.add(NAME).await;
+    app.clock.advance(Duration::from_mins(1));
+    turn(&app, LOOK).await;
+    assert_eq!(looked_at(&app).await, Some(app.clock.now()), "at its time");
+    // Nor is one that a check ends, or another account takes, or that is added anew after that.
+    app.catch_up().await;
+    let first = ada.verify(&net, NAME).await;
+    eve.call("DELETE", &format!("/{NAME}"), None).await.ok();
+    assert_eq!(app.count("queue_items").await, 1);
+    net.lose(&text(&first["record_name"]));
+    assert_eq!(ada.check(NAME).await.ok()["status"], "unverified");
+    assert_eq!(app.count("queue_items").await, 0, "ended by a check");
+    ada.verify(&net, NAME).await;
+    assert_eq!(app.count("queue_items").await, 1);
+    eve.verify(&net, NAME).await;
+    assert_eq!(app.count("queue_items").await, 1, "taken by another account");
+    ada.add(NAME).await;
+    assert_eq!(app.count("queue_items").await, 2);
+    app.advance(Duration::from_hours(7 * 24)).await;
+    Prover::own(&app).await.add(NAME).await;
+    assert_eq!(app.count("queue_items").await, 2, "added anew");
 }
 
 fn metric(app: &TestApp, name: &str) -> MetricValue {
