@@ -3,16 +3,17 @@
 //! A check and a confirmation go the same way. A first transaction finds the domain and notes the check, since a domain may be
 //! checked ten times a minute only (`note_check`). Then resolvers are asked, with no transaction open. A second transaction
 //! locks the domain as it stands by then, and moves it by what was found. If it was removed meanwhile, it is not found; if it
-//! was added anew, it has another token, and the look says nothing about that.
+//! was added anew, it has another token, and the look says nothing about that; and if a look that began later is applied by
+//! then, this one moves nothing.
 
-use portico_dns::{Look, Verdict};
+use portico_dns::Verdict;
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Code, DomainId, Problem, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domains::missing;
-use crate::look::reschedule_look;
+use crate::look::{Looked, reschedule_look};
 use crate::model::{Cause, Checks};
 use crate::names::{Name, Scope};
 use crate::record::{Domain, ResolverView, views};
@@ -49,20 +50,21 @@ fn unreachable() -> Problem {
 }
 
 impl Domains {
-    /// Counts a check of the account's domain and looks for its record; returns the id under which it was looked for, too.
+    /// Counts a check of the account's domain and looks for its record; returns what was found.
     pub(crate) async fn check(
         &self,
         ctx: &mut Ctx,
         account: AccountId,
         name: &Name,
-    ) -> Result<(DomainId, Look), Problem> {
+    ) -> Result<Looked, Problem> {
         let checked = ctx.step("note_check", async |ctx| note_check(ctx, account, name).await).await?;
         ctx.check_calls_out()?;
+        let at = ctx.engine().clock.now();
         let look = self.look(name.as_str(), checked.scope, &checked.token).await;
         if look.verdict == Verdict::Unreachable {
             return Err(unreachable());
         }
-        Ok((checked.id, look))
+        Ok(Looked { id: checked.id, at, look })
     }
 }
 
@@ -105,15 +107,16 @@ impl Operation for CheckDomain {
     async fn run(self, domains: &Domains, ctx: &mut Ctx) -> Result<CheckedDomain, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
         let name = Name::field(&self.domain)?;
-        let (id, look) = domains.check(ctx, account, &name).await?;
+        let found = domains.check(ctx, account, &name).await?;
         let row = sql::lock_domain(ctx.tx().await?, account, name.as_str()).await?;
         let mut row = row.ok_or_else(|| missing(&name))?;
-        if row.id == id {
+        let is_outdated = row.state().was_looked_at_since(found.at, ctx.engine().clock.now());
+        if row.id == found.id && !is_outdated {
             let before = row.next_look_at;
-            domains.apply(ctx, &mut row, Cause::Check, &look).await?;
+            domains.apply(ctx, &mut row, Cause::Check, &found).await?;
             reschedule_look(ctx, &row, before).await?;
         }
         let (status, now) = (row.status.name(), ctx.engine().clock.now());
-        Ok(CheckedDomain { domain: row.into(), resolvers: views(look, now), status })
+        Ok(CheckedDomain { domain: row.into(), resolvers: views(found.look, now), status })
     }
 }

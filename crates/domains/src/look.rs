@@ -20,6 +20,16 @@ use crate::model::{Cause, Status};
 use crate::sql::{self, DomainRow};
 use crate::{Domains, limits};
 
+/// A look that was made, and what it was for.
+pub(crate) struct Looked {
+    /// The domain's id when the look began; one that is added anew has another.
+    pub(crate) id: DomainId,
+    /// When it began.
+    pub(crate) at: Timestamp,
+    /// What it found.
+    pub(crate) look: Look,
+}
+
 /// Looks at the domains that are due.
 pub(crate) struct LookAgain(pub(crate) Arc<Domains>);
 
@@ -94,7 +104,10 @@ impl Domains {
         }
         ctx.set_account(row.account_id);
         match look {
-            Some(look) => self.apply(&mut ctx, &mut row, Cause::Job, &look).await?,
+            Some(look) => {
+                let looked = Looked { id, at: now, look };
+                self.apply(&mut ctx, &mut row, Cause::Job, &looked).await?;
+            }
             None => self.expire(&mut ctx, &mut row).await?,
         }
         ctx.finish().await?;

@@ -6,7 +6,7 @@ use portico_kernel::{AccountId, Problem};
 use serde_json::json;
 
 use crate::events::{DomainTransferred, DomainUnverified, DomainVerified};
-use crate::look::reschedule_look;
+use crate::look::{Looked, reschedule_look};
 use crate::model::{Cause, Finding, Move, Status, looked, transfer};
 use crate::sql::{self, DomainRow};
 use crate::{Domains, model};
@@ -47,15 +47,15 @@ impl Domains {
         ctx: &mut Ctx,
         row: &mut DomainRow,
         cause: Cause,
-        look: &Look,
+        found: &Looked,
     ) -> Result<(), Problem> {
-        let (mut state, before) = (row.state(), row.status);
+        let (mut state, before, look) = (row.state(), row.status, &found.look);
         let finding = Finding {
             verdict: look.verdict,
             moved: moved(&row.verified_servers, &look.zone),
             chance: u32::from_le_bytes(ctx.engine().entropy.bytes()),
         };
-        let told = looked(&mut state, cause, finding, ctx.now());
+        let told = looked(&mut state, cause, finding, found.at);
         row.set_state(&state);
         note_zone(row, told, look);
         sql::update(ctx.tx().await?, row).await?;

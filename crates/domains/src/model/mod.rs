@@ -101,6 +101,12 @@ impl State {
         now >= self.expires_at
     }
 
+    /// Was it moved by a look that began after `began`? A time after `now` is that of a clock that was ahead, and says nothing.
+    pub(crate) fn was_looked_at_since(&self, began: Timestamp, now: Timestamp) -> bool {
+        let looks = [self.verified_at, self.last_checked_at];
+        looks.into_iter().flatten().any(|at| began < at && at <= now)
+    }
+
     /// Does adding the domain again make it a new one?
     pub(crate) fn is_renewed_by_adding(&self, now: Timestamp) -> bool {
         match self.status {

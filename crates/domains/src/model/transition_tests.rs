@@ -221,6 +221,16 @@ fn a_transferred_domain_can_be_proven_again_while_its_token_lives() {
     assert_eq!(state.status, Status::Unverified);
 }
 
+#[test]
+fn a_look_is_outdated_by_one_that_began_later() {
+    let at = |second| START + Duration::from_secs(second);
+    let mut state = state(Status::Verified);
+    looked(&mut state, Cause::Check, found(Verdict::Unclear), at(5));
+    for (began, now, outdated) in [(4, 9, true), (5, 9, false), (6, 9, false), (0, 4, false)] {
+        assert_eq!(state.was_looked_at_since(at(began), at(now)), outdated, "{began} {now}");
+    }
+}
+
 proptest! {
     /// Whatever looks find in whichever order: a verified domain ends only by a check or a grace that ran out, a look is due
     /// for whatever is not unverified, and for nothing else.

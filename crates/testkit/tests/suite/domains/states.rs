@@ -23,6 +23,7 @@ with_dns! {
     without_any_resolver_nothing_moves,
     a_check_is_repeated_by_its_key,
     a_domain_that_changes_during_a_look_is_left_alone,
+    a_look_that_began_earlier_undoes_no_later_one,
 }
 
 const ELEMENT: [&str; 10] = [
@@ -350,4 +351,40 @@ async fn a_domain_that_changes_during_a_look_is_left_alone(app: TestApp, net: Ne
         ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
     }
     assert_eq!(ada.events().await, []);
+}
+
+/// While resolvers are asked somebody else asks, and is answered earlier.
+async fn a_look_that_began_earlier_undoes_no_later_one(app: TestApp, net: Net) {
+    let ada = Prover::own(&app).await;
+    let verified = ada.verify(&net, NAME).await;
+    let name = text(&verified["record_name"]);
+    let confirmed = async {
+        net.held(&name).await;
+        app.advance(Duration::from_secs(1)).await;
+        let confirmed = ada.confirm(NAME).await.ok()["domain"].clone();
+        // What the earlier look is answered in the end.
+        net.lose(&name);
+        confirmed
+    };
+    net.hold();
+    let (checked, confirmed) = tokio::join!(ada.check(NAME), confirmed);
+    assert_eq!((&checked.ok()["status"], outcomes(&checked.ok()).len()), (&json!("verified"), 4));
+    assert_eq!(ada.get(NAME).await, confirmed, "the check changed nothing");
+    assert_eq!(ada.events().await.len(), 1);
+    // Nor does an earlier confirmation undo what a later check found.
+    net.publish(&verified);
+    let checked = async {
+        net.held(&name).await;
+        app.advance(Duration::from_secs(1)).await;
+        net.lose(&name);
+        let checked = ada.check(NAME).await.ok();
+        net.txt(&name, &[&text(&verified["record_value"])]);
+        checked
+    };
+    net.hold();
+    let (confirmed, checked) = tokio::join!(ada.confirm(NAME), checked);
+    confirmed.refused(Code::Conflict);
+    assert_eq!(checked["status"], "unverified");
+    assert_eq!(ada.get(NAME).await, checked["domain"]);
+    assert_eq!(ada.confirm(NAME).await.ok()["domain"]["status"], "verified");
 }
