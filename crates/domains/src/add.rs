@@ -65,14 +65,8 @@ impl Domains {
     }
 }
 
-/// A new row, or one that follows `earlier`.
-fn new_row(
-    ctx: &Ctx,
-    account: AccountId,
-    name: &Name,
-    provider: String,
-    earlier: Option<DomainRow>,
-) -> DomainRow {
+/// A new row, with the checks that count from before.
+fn new_row(ctx: &Ctx, account: AccountId, name: &Name, provider: String, checks: String) -> DomainRow {
     let state = State::new(ctx.now());
     let mut row = DomainRow {
         id: ctx.new_id(),
@@ -92,8 +86,7 @@ fn new_row(
         missed_since: None,
         gone_since: None,
         unreachable_since: None,
-        // Its checks go on to count: nobody checks more often by adding it again.
-        checks: earlier.map(|row| row.checks).unwrap_or_default(),
+        checks,
         next_look_at: None,
     };
     row.set_state(&state);
@@ -136,15 +129,19 @@ impl Operation for AddDomain {
             return Ok(row.into());
         }
         let limit = limits::DOMAINS_MAX;
-        match &earlier {
-            Some(earlier) => look::delete(tx, earlier.id).await?,
+        // Its checks go on to count: nobody checks more often by removing it or adding it again.
+        let checks = match earlier {
+            Some(earlier) => {
+                look::delete(tx, earlier.id).await?;
+                earlier.checks
+            }
             None if sql::count(tx, account).await? >= limit => {
                 let message = format!("The account already has {limit} domains, the maximum.");
                 return Err(Problem::limit_reached("domains", message, limit));
             }
-            None => {}
-        }
-        let row = new_row(ctx, account, &name, provider, earlier);
+            None => sql::take_checks(tx, account, name.as_str()).await?.unwrap_or_default(),
+        };
+        let row = new_row(ctx, account, &name, provider, checks);
         let tx = ctx.tx().await?;
         sql::insert(tx, &row).await?;
         if let Some(due_at) = row.next_look_at {

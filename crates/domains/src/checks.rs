@@ -7,8 +7,8 @@
 //! then, this one moves nothing.
 
 use portico_dns::Verdict;
-use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
-use portico_kernel::{AccountId, Category, Code, DomainId, Problem, Role};
+use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec, Tool};
+use portico_kernel::{AccountId, Category, Code, DomainId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,25 +20,30 @@ use crate::record::{Domain, ResolverView, views};
 use crate::{Domains, limits, sql};
 
 /// What is looked for, as it was when the check began.
-#[derive(Serialize, Deserialize)]
 struct Checked {
     id: DomainId,
     scope: Scope,
     token: String,
 }
 
-/// Finds the domain and counts the check.
-async fn note_check(ctx: &mut Ctx, account: AccountId, name: &Name) -> Result<Checked, Problem> {
-    let now = ctx.now();
-    let tx = ctx.tx().await?;
-    let row = sql::lock_domain(tx, account, name.as_str()).await?.ok_or_else(|| missing(name))?;
+/// Finds the domain and counts the check, in a transaction of its own. It is no step of the call: a repeat with the same
+/// Idempotency-Key looks anew, so it counts, and finds the domain as it is by then.
+async fn note_check(
+    engine: &Engine,
+    now: Timestamp,
+    account: AccountId,
+    name: &Name,
+) -> Result<Checked, Problem> {
+    let mut tx = engine.db.write().await?;
+    let row = sql::lock_domain(&mut tx, account, name.as_str()).await?.ok_or_else(|| missing(name))?;
     let mut checks = Checks::from_text(&row.checks);
     checks.note(now).map_err(|wait| {
         let (most, seconds) = (limits::CHECKS_MAX, limits::CHECKS_WINDOW.as_secs());
         let message = format!("A domain is checked and confirmed at most {most} times in {seconds} seconds.");
         Problem::new(Code::RateLimited, message).retry_after(wait)
     })?;
-    sql::set_checks(tx, row.id, checks.to_text()).await?;
+    sql::set_checks(&mut tx, row.id, checks.to_text()).await?;
+    tx.commit().await?;
     Ok(Checked { id: row.id, scope: row.scope, token: row.token })
 }
 
@@ -57,8 +62,8 @@ impl Domains {
         account: AccountId,
         name: &Name,
     ) -> Result<Looked, Problem> {
-        let checked = ctx.step("note_check", async |ctx| note_check(ctx, account, name).await).await?;
         ctx.check_calls_out()?;
+        let checked = note_check(ctx.engine(), ctx.now(), account, name).await?;
         let at = ctx.engine().clock.now();
         let look = self.look(name.as_str(), checked.scope, &checked.token).await;
         if look.verdict == Verdict::Unreachable {

@@ -5,7 +5,7 @@ use portico_kernel::{Category, Problem, Role};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::model::Status;
+use crate::model::{Checks, Status};
 use crate::names::Name;
 use crate::record::{Domain, OneDomain};
 use crate::{Domains, look, moves, sql};
@@ -89,9 +89,14 @@ impl Operation for DeleteDomain {
     async fn run(self, _: &Domains, ctx: &mut Ctx) -> Result<Done, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
         let name = Name::field(&self.domain)?;
+        let now = ctx.now();
         let tx = ctx.tx().await?;
         let row = sql::lock_domain(tx, account, name.as_str()).await?.ok_or_else(|| missing(&name))?;
         look::delete(tx, row.id).await?;
+        let checks = Checks::from_text(&row.checks);
+        if let Some(until) = checks.count_until(now) {
+            sql::keep_checks(tx, &row, checks.to_text(), until).await?;
+        }
         ctx.audit("domain.removed", &row.name)?;
         if row.status == Status::Verified {
             moves::tell_unverified(ctx, &row.name)?;

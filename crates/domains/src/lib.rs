@@ -92,6 +92,7 @@ pub fn area(domains: &Arc<Domains>) -> Area {
         .event::<events::DomainTransferred>()
         .worker(Arc::new(look::LookAgain(domains.clone())))
         .job(look::CountDue(domains.metrics.clone()))
+        .job(look::ForgetChecks)
         .metrics({
             let domains = domains.clone();
             move || domains.metrics.shown(&domains.dns.figures())

@@ -158,3 +158,19 @@ impl Job for CountDue {
         Ok(JobOutcome::Idle)
     }
 }
+
+/// Forgets the checks of removed domains that count no more.
+pub(crate) struct ForgetChecks;
+
+impl Job for ForgetChecks {
+    const NAME: &'static str = "domains.forget_checks";
+    const EVERY: Duration = limits::FORGET_EVERY;
+
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
+        let mut tx = engine.db.write().await?;
+        let most = limits::FORGET_AT_ONCE;
+        let forgotten = sql::forget_checks(&mut tx, engine.clock.now(), most).await?;
+        tx.commit().await?;
+        Ok(JobOutcome::after_batch(forgotten, most))
+    }
+}

@@ -10,7 +10,10 @@ use crate::names::Scope;
 pub(crate) const PROBE: &str = "select id from domains limit 1";
 
 /// Erases what the area keeps of an account.
-pub(crate) const ERASE: [&str; 1] = [delete_some!("domains", "id", "account_id = $1")];
+pub(crate) const ERASE: [&str; 2] = [
+    delete_some!("domains", "id", "account_id = $1"),
+    delete_some!("domain_checks", "account_id, name", "account_id = $1"),
+];
 
 /// A domain as it is stored.
 #[derive(Debug, Clone)]
@@ -254,6 +257,38 @@ pub(crate) async fn update(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
 /// Notes the last checks.
 pub(crate) async fn set_checks(tx: &mut Tx, id: DomainId, checks: String) -> Result<(), StoreError> {
     tx.run("update domains set checks = $2 where id = $1", args![id, checks]).await
+}
+
+/// Keeps the checks of a domain that is removed, until they count no more.
+pub(crate) async fn keep_checks(
+    tx: &mut Tx,
+    row: &DomainRow,
+    checks: String,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    tx.run(
+        "insert into domain_checks (account_id, name, checks, expires_at) values ($1, $2, $3, $4) \
+         on conflict (account_id, name) do update set checks = excluded.checks, expires_at = excluded.expires_at",
+        args![row.account_id, row.name, checks, until],
+    )
+    .await
+}
+
+/// Takes over the checks of [`keep_checks`].
+pub(crate) async fn take_checks(
+    tx: &mut Tx,
+    account: AccountId,
+    name: &str,
+) -> Result<Option<String>, StoreError> {
+    let take = "delete from domain_checks where account_id = $1 and name = $2 returning checks as value";
+    tx.first_value(take, args![account, name.to_owned()]).await
+}
+
+/// Forgets up to `most` checks that count no more.
+pub(crate) async fn forget_checks(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
+    let forget =
+        delete_some!("domain_checks", "account_id, name", "expires_at <= $1", also "expires_at <= $1");
+    tx.execute(forget, args![now, most]).await
 }
 
 /// Notes since when no resolver answers, if that is not noted yet.

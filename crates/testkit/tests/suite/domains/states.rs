@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use portico_kernel::Code;
 use portico_store::{Select, args};
-use portico_testkit::{DnsFault, TestApp};
+use portico_testkit::{DnsFault, TestApp, turn};
 use serde_json::{Value, json};
 
 use super::{NAME, Net, Prover, View, reason, text};
@@ -20,6 +20,7 @@ with_dns! {
     a_check_ends_what_is_gone,
     what_is_unclear_moves_nothing,
     a_domain_is_checked_ten_times_a_minute,
+    nobody_checks_more_often_by_removing_and_adding_or_by_a_key,
     without_any_resolver_nothing_moves,
     a_check_is_repeated_by_its_key,
     a_domain_that_changes_during_a_look_is_left_alone,
@@ -270,6 +271,39 @@ async fn a_domain_is_checked_ten_times_a_minute(app: TestApp, net: Net) {
     ada.check(NAME).await.refused(Code::RateLimited);
 }
 
+async fn nobody_checks_more_often_by_removing_and_adding_or_by_a_key(app: TestApp, net: Net) {
+    let ada = Prover::own(&app).await;
+    ada.add(NAME).await;
+    for _ in 0..9 {
+        ada.check(NAME).await.ok();
+        ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
+        ada.add(NAME).await;
+    }
+    // What nobody could answer was a check, and so is its repeat.
+    net.fail(DnsFault::Silence);
+    let keyed = async || ada.keyed("k", &format!("/{NAME}/check"), &json!({})).await;
+    keyed().await.refused(Code::Unavailable);
+    net.clear();
+    keyed().await.refused(Code::RateLimited);
+    ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
+    ada.add(NAME).await;
+    ada.check(NAME).await.refused(Code::RateLimited);
+    let other = Prover::another(&app, "Other").await;
+    other.add(NAME).await;
+    other.check(NAME).await.ok();
+    // They are kept for as long as they count.
+    ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
+    assert_eq!(app.count("domain_checks").await, 1);
+    app.advance(Duration::from_secs(59)).await;
+    turn(&app, "domains.forget_checks").await;
+    assert_eq!(app.count("domain_checks").await, 1);
+    app.advance(Duration::from_secs(1)).await;
+    turn(&app, "domains.forget_checks").await;
+    assert_eq!(app.count("domain_checks").await, 0);
+    ada.add(NAME).await;
+    keyed().await.ok();
+}
+
 async fn without_any_resolver_nothing_moves(app: TestApp, net: Net) {
     let ada = Prover::own(&app).await;
     let verified = ada.verify(&net, NAME).await;
@@ -309,7 +343,7 @@ async fn a_check_is_repeated_by_its_key(app: TestApp, net: Net) {
     );
     let counted: String =
         app.app.engine.db.query().value("select checks as value from domains", args![]).await.unwrap();
-    assert_eq!(counted.split(' ').count(), 3, "a repeat is no further check");
+    assert_eq!(counted.split(' ').count(), 4, "a repeat that looks is a further check");
 }
 
 /// While resolvers are asked the domain is removed, or added anew.
