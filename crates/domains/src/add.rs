@@ -58,8 +58,11 @@ fn token(random: &[u8; limits::TOKEN_BYTES]) -> String {
 
 impl Domains {
     /// Who serves the domain, as far as that can be found out in a moment.
-    async fn provider(&self, name: &Name) -> String {
-        let zone = self.dns.zone(name.as_str(), name.registrable());
+    async fn provider(&self, account: AccountId, name: &Name) -> String {
+        let zone = async {
+            let _share = self.shares.take(account).await;
+            self.dns.zone(name.as_str(), name.registrable()).await
+        };
         let zone = tokio::time::timeout(limits::PROVIDER_TIME_MAX, zone).await;
         zone.map(|zone| zone.provider).unwrap_or_default()
     }
@@ -98,6 +101,16 @@ fn unchanged(row: Option<&DomainRow>, now: Timestamp) -> Option<DomainRow> {
     row.filter(|row| !row.state().is_renewed_by_adding(now)).cloned()
 }
 
+/// Refuses one more than an account may have.
+fn check_room(domains: i64) -> Result<(), Problem> {
+    let limit = limits::DOMAINS_MAX;
+    if domains < limit {
+        return Ok(());
+    }
+    let message = format!("The account already has {limit} domains, the maximum.");
+    Err(Problem::limit_reached("domains", message, limit))
+}
+
 impl Operation for AddDomain {
     const SPEC: Spec = Spec::post("domains.domains.create", "/v1/accounts/orgs/{org_id}/domains")
         .tool(Tool::new("domains_add_domain", "Add a domain").hint(
@@ -121,25 +134,24 @@ impl Operation for AddDomain {
             return Ok(row.into());
         }
         ctx.check_calls_out()?;
-        let provider = domains.provider(&name).await;
+        if known.is_none() {
+            // Before anybody is asked for a domain that is refused all the same.
+            check_room(sql::count(&mut ctx.engine().db.query(), account).await?)?;
+        }
+        let provider = domains.provider(account, &name).await;
         ctx.lock_account(account).await?.active()?;
         let tx = ctx.tx().await?;
         let earlier = sql::lock_domain(tx, account, name.as_str()).await?;
         if let Some(row) = unchanged(earlier.as_ref(), now) {
             return Ok(row.into());
         }
-        let limit = limits::DOMAINS_MAX;
         // Its checks go on to count: nobody checks more often by removing it or adding it again.
-        let checks = match earlier {
-            Some(earlier) => {
-                look::delete(tx, earlier.id).await?;
-                earlier.checks
-            }
-            None if sql::count(tx, account).await? >= limit => {
-                let message = format!("The account already has {limit} domains, the maximum.");
-                return Err(Problem::limit_reached("domains", message, limit));
-            }
-            None => sql::take_checks(tx, account, name.as_str()).await?.unwrap_or_default(),
+        let checks = if let Some(earlier) = earlier {
+            look::delete(tx, earlier.id).await?;
+            earlier.checks
+        } else {
+            check_room(sql::count(tx, account).await?)?;
+            sql::take_checks(tx, account, name.as_str()).await?.unwrap_or_default()
         };
         let row = new_row(ctx, account, &name, provider, checks);
         let tx = ctx.tx().await?;

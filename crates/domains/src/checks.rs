@@ -11,6 +11,7 @@ use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Code, DomainId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use crate::domains::missing;
 use crate::look::{Looked, reschedule_look};
@@ -54,6 +55,13 @@ fn unreachable() -> Problem {
     Problem::unavailable(message, limits::RETRY_WAIT).with_info("RESOLVERS_UNREACHABLE", "domains", [])
 }
 
+/// 429: the account's other looks take all its share, and have for as long as one waits.
+fn busy() -> Problem {
+    let most = limits::ASKING_AT_ONCE;
+    let message = format!("The account has {most} domains checked already, the most at once; try again.");
+    Problem::new(Code::RateLimited, message).retry_after(limits::ASKING_AGAIN)
+}
+
 impl Domains {
     /// Counts a check of the account's domain and looks for its record; returns what was found.
     pub(crate) async fn check(
@@ -64,6 +72,8 @@ impl Domains {
     ) -> Result<Looked, Problem> {
         ctx.check_calls_out()?;
         let checked = note_check(ctx.engine(), ctx.now(), account, name).await?;
+        let share = timeout(limits::ASKING_WAIT_MAX, self.shares.take(account)).await;
+        let _share = share.map_err(|_| busy())?;
         let at = ctx.engine().clock.now();
         let look = self.look(name.as_str(), checked.scope, &checked.token).await;
         if look.verdict == Verdict::Unreachable {

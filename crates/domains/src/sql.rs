@@ -185,7 +185,7 @@ pub(crate) async fn domains_before(
     .await
 }
 
-pub(crate) async fn count(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
+pub(crate) async fn count(tx: &mut impl Select, account: AccountId) -> Result<i64, StoreError> {
     tx.value("select count(*) as value from domains where account_id = $1", args![account]).await
 }
 

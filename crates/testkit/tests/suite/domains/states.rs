@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use portico_kernel::Code;
 use portico_store::{Select, args};
 use portico_testkit::{DnsFault, TestApp, turn};
@@ -21,6 +23,7 @@ with_dns! {
     what_is_unclear_moves_nothing,
     a_domain_is_checked_ten_times_a_minute,
     nobody_checks_more_often_by_removing_and_adding_or_by_a_key,
+    an_account_has_a_share_of_looks,
     without_any_resolver_nothing_moves,
     a_check_is_repeated_by_its_key,
     a_domain_that_changes_during_a_look_is_left_alone,
@@ -302,6 +305,29 @@ async fn nobody_checks_more_often_by_removing_and_adding_or_by_a_key(app: TestAp
     assert_eq!(app.count("domain_checks").await, 0);
     ada.add(NAME).await;
     keyed().await.ok();
+}
+
+async fn an_account_has_a_share_of_looks(app: TestApp, net: Net) {
+    let (ada, eve) = (Prover::own(&app).await, Prover::another(&app, "Eve").await);
+    let names: Vec<_> = (0..12).map(|number| format!("share{number}.test")).collect();
+    for name in &names {
+        ada.add(name).await;
+    }
+    eve.add(NAME).await;
+    net.forget();
+    net.slow(true);
+    let mut checks: FuturesUnordered<_> = names.iter().map(|name| ada.check(name)).collect();
+    // When the first four have ended, four more at most can have begun.
+    checks.next().await.unwrap().ok();
+    let asked = net.asked_of(&names);
+    assert!((4..=8).contains(&asked), "{asked}");
+    // Somebody else does not wait for them.
+    eve.check(NAME).await.ok();
+    net.slow(false);
+    while let Some(checked) = checks.next().await {
+        assert_eq!(checked.ok()["status"], "pending", "the others waited for their turn");
+    }
+    assert_eq!(net.asked_of(&names), names.len());
 }
 
 async fn without_any_resolver_nothing_moves(app: TestApp, net: Net) {
