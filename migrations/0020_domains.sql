@@ -23,6 +23,8 @@ create table domains (
     misses bigint not null,
     missed_since bigint,
     gone_since bigint,
+    -- When it ends if nobody sees the record before; what was last told.
+    ends_at bigint,
     -- Since when no resolver answered: that time does not count against the domain.
     unreachable_since bigint,
     -- The last checks and confirmations, in microseconds with spaces between them.

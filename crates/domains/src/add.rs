@@ -88,6 +88,7 @@ fn new_row(ctx: &Ctx, account: AccountId, name: &Name, provider: String, checks:
         misses: 0,
         missed_since: None,
         gone_since: None,
+        ends_at: None,
         unreachable_since: None,
         checks,
         next_look_at: None,

@@ -34,6 +34,7 @@ pub(crate) struct DomainRow {
     pub(crate) misses: i64,
     pub(crate) missed_since: Option<Timestamp>,
     pub(crate) gone_since: Option<Timestamp>,
+    pub(crate) ends_at: Option<Timestamp>,
     pub(crate) unreachable_since: Option<Timestamp>,
     pub(crate) checks: String,
     pub(crate) next_look_at: Option<Timestamp>,
@@ -56,6 +57,7 @@ from_row!(DomainRow {
     misses,
     missed_since,
     gone_since,
+    ends_at,
     unreachable_since,
     checks,
     next_look_at,
@@ -74,6 +76,7 @@ impl DomainRow {
             misses: self.misses,
             missed_since: self.missed_since,
             gone_since: self.gone_since,
+            ends_at: self.ends_at,
             unreachable_since: self.unreachable_since,
             next_look_at: self.next_look_at,
         }
@@ -88,6 +91,7 @@ impl DomainRow {
         self.misses = state.misses;
         self.missed_since = state.missed_since;
         self.gone_since = state.gone_since;
+        self.ends_at = state.ends_at;
         self.unreachable_since = state.unreachable_since;
         self.next_look_at = state.next_look_at;
     }
@@ -96,7 +100,8 @@ impl DomainRow {
 macro_rules! columns {
     () => {
         "id, account_id, name, scope, status, token, dns_provider, created_at, verified_at, last_checked_at, expires_at, \
-         unverified_reason, verified_servers, misses, missed_since, gone_since, unreachable_since, checks, next_look_at"
+         unverified_reason, verified_servers, misses, missed_since, gone_since, ends_at, unreachable_since, checks, \
+         next_look_at"
     };
 }
 
@@ -203,7 +208,7 @@ pub(crate) async fn insert(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
         concat!(
             "insert into domains (",
             columns!(),
-            ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
+            ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"
         ),
         args![
             row.id,
@@ -222,6 +227,7 @@ pub(crate) async fn insert(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
             row.misses,
             row.missed_since,
             row.gone_since,
+            row.ends_at,
             row.unreachable_since,
             row.checks,
             row.next_look_at,
@@ -234,8 +240,8 @@ pub(crate) async fn insert(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
 pub(crate) async fn update(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreError> {
     tx.run(
         "update domains set status = $2, dns_provider = $3, verified_at = $4, last_checked_at = $5, unverified_reason = $6, \
-         verified_servers = $7, misses = $8, missed_since = $9, gone_since = $10, unreachable_since = $11, \
-         next_look_at = $12 where id = $1",
+         verified_servers = $7, misses = $8, missed_since = $9, gone_since = $10, ends_at = $11, \
+         unreachable_since = $12, next_look_at = $13 where id = $1",
         args![
             row.id,
             row.status,
@@ -247,6 +253,7 @@ pub(crate) async fn update(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
             row.misses,
             row.missed_since,
             row.gone_since,
+            row.ends_at,
             row.unreachable_since,
             row.next_look_at,
         ],

@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) missed_since: Option<Timestamp>,
     /// Since when every look said that it is gone.
     pub(crate) gone_since: Option<Timestamp>,
+    /// When it ends if nobody sees the record before, as it was last told.
+    pub(crate) ends_at: Option<Timestamp>,
     /// Since when no resolver answered.
     pub(crate) unreachable_since: Option<Timestamp>,
     /// When it is due to be looked at.
@@ -91,6 +93,7 @@ impl State {
             misses: 0,
             missed_since: None,
             gone_since: None,
+            ends_at: None,
             unreachable_since: None,
             next_look_at: Some(first_look(now)),
         }

@@ -181,6 +181,31 @@ fn what_is_gone_must_be_gone_at_every_look() {
 }
 
 #[test]
+fn the_end_is_told_anew_whenever_it_moves() {
+    let mut state = state(Status::Verified);
+    let first = START + hours(20);
+    let moved = Finding { moved: true, ..found(MISSING) };
+    for (finding, after, ends_after) in [
+        (found(Verdict::Unclear), 0, Some(7 * 24)),
+        (found(Verdict::Unclear), 1, None),
+        (found(MISSING), 2, Some(2 + 72)),
+        (found(CHANGED), 3, None),
+        (moved, 4, Some(2 + 24)),
+        (found(MISSING), 5, Some(2 + 72)),
+        (found(Verdict::Unclear), 6, Some(7 * 24)),
+    ] {
+        let told = looked(&mut state, Cause::Job, finding, first + hours(after));
+        let expected = ends_after.map_or(Move::Silent, |ends| Move::Missing(first + hours(ends)));
+        assert_eq!(told, expected, "after {after} hours");
+    }
+    state.unreachable_since = Some(first + hours(7));
+    let told = looked(&mut state, Cause::Job, found(Verdict::Unclear), first + hours(17));
+    assert_eq!(told, Move::Missing(first + hours(7 * 24 + 10)), "the time without resolvers does not count");
+    looked(&mut state, Cause::Job, found(Verdict::Seen), first + hours(18));
+    assert_eq!(state.ends_at, None);
+}
+
+#[test]
 fn what_is_never_seen_ends_though_no_two_looks_agree() {
     let mut state = state(Status::Verified);
     let (mut at, mut turn) = (START + hours(20), 0);

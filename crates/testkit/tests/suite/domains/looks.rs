@@ -5,7 +5,7 @@ use std::time::Duration;
 use portico_engine::{JobOutcome, MetricValue};
 use portico_kernel::{Clock, Timestamp};
 use portico_store::{Select, args};
-use portico_testkit::{Database, DnsFault, TestApp, turn};
+use portico_testkit::{Database, DnsFault, TestApp, TestRequest, turn};
 use serde_json::json;
 
 use super::{NAME, Net, Prover, View, place, text};
@@ -19,6 +19,7 @@ with_dns! {
     a_record_that_is_gone_from_other_servers_ends_after_24_hours,
     what_nobody_can_tell_ends_after_seven_days,
     a_record_that_comes_back_in_time_ends_nothing,
+    the_end_is_told_anew_when_it_moves,
     while_no_resolver_answers_nothing_moves,
     time_that_passed_while_no_server_ran_is_one_look,
     a_check_begins_what_had_ended,
@@ -204,6 +205,34 @@ async fn a_record_that_comes_back_in_time_ends_nothing(app: TestApp, net: Net) {
     let actions: Vec<_> = ada.audit().await.into_iter().map(|(action, ..)| action).collect();
     assert_eq!(actions, ["domain.added", "domain.verified", "domain.missing"]);
     assert_eq!(ada.events().await.len(), 1);
+}
+
+async fn the_end_is_told_anew_when_it_moves(app: TestApp, net: Net) {
+    let mut ada = Prover::own(&app).await;
+    let name = text(&ada.verify(&net, NAME).await["record_name"]);
+    net.fail(DnsFault::ServFail);
+    let mut ends = Vec::new();
+    next_look(&app).await;
+    ends.push(app.clock.now() + Duration::from_hours(7 * 24));
+    next_look(&app).await;
+    net.clear();
+    net.lose(&name);
+    next_look(&app).await;
+    let gone_since = app.clock.now();
+    ends.push(gone_since + Duration::from_hours(72));
+    next_look(&app).await;
+    net.zone(NAME, &["ns1.domaincontrol.com", "ns2.domaincontrol.com"], false);
+    next_look(&app).await;
+    ends.push(gone_since + Duration::from_hours(24));
+    ada.renew().await;
+    let path = format!("/v1/accounts/orgs/{}/audit?page_size=200", ada.account);
+    let audit = app.send(TestRequest::new("GET", &path).bearer(&ada.token)).await.ok();
+    let told =
+        audit["entries"].as_array().unwrap().iter().filter(|entry| entry["action"] == "domain.missing");
+    let told: Vec<_> = told.map(|entry| text(&entry["metadata"]["ends_at"])).collect();
+    assert_eq!(told, ends.iter().map(ToString::to_string).collect::<Vec<_>>());
+    while next_look(&app).await.is_some() {}
+    assert_eq!(Some(app.clock.now()), ends.last().copied(), "it ends when it was last told to");
 }
 
 async fn while_no_resolver_answers_nothing_moves(app: TestApp, net: Net) {
