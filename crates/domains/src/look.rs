@@ -16,7 +16,7 @@ use portico_kernel::{DomainId, Problem, Timestamp};
 use portico_store::{StoreError, Tx};
 
 use crate::metrics::Metrics;
-use crate::model::{Cause, Status};
+use crate::model::Cause;
 use crate::sql::{self, DomainRow};
 use crate::{Domains, limits};
 
@@ -89,9 +89,8 @@ impl Domains {
         if due_at > now {
             return Ok(WorkResult::RepeatAt(due_at));
         }
-        let is_over = row.status != Status::Verified && row.state().is_expired(now);
-        let look = if is_over { None } else { Some(self.look_unharmed(&row).await) };
-        if look.as_ref().is_some_and(|look| look.verdict == Verdict::Unreachable) {
+        let look = self.look_unharmed(&row).await;
+        if look.verdict == Verdict::Unreachable {
             return self.note_unreachable(engine, id).await;
         }
         let mut ctx = Ctx::platform(engine);
@@ -103,13 +102,7 @@ impl Domains {
             return Ok(row.next_look_at.map_or(WorkResult::Done, WorkResult::RepeatAt));
         }
         ctx.set_account(row.account_id);
-        match look {
-            Some(look) => {
-                let looked = Looked { id, at: now, look };
-                self.apply(&mut ctx, &mut row, Cause::Job, &looked).await?;
-            }
-            None => self.expire(&mut ctx, &mut row).await?,
-        }
+        self.apply(&mut ctx, &mut row, Cause::Job, &Looked { id, at: now, look }).await?;
         ctx.finish().await?;
         Ok(row.next_look_at.map_or(WorkResult::Done, WorkResult::RepeatAt))
     }

@@ -5,11 +5,11 @@ use portico_engine::Ctx;
 use portico_kernel::{AccountId, Problem};
 use serde_json::json;
 
+use crate::Domains;
 use crate::events::{DomainTransferred, DomainUnverified, DomainVerified};
 use crate::look::{Looked, reschedule_look};
 use crate::model::{Cause, Finding, Move, Status, looked, transfer};
 use crate::sql::{self, DomainRow};
-use crate::{Domains, model};
 
 /// Are there name servers, and is none of them what it was?
 fn moved(before: &str, zone: &Zone) -> bool {
@@ -103,16 +103,6 @@ impl Domains {
             ctx.emit(&DomainTransferred { domain, actor })?;
             audit_unverified(ctx, &row)
         })?;
-        self.metrics.moved_after_commit(ctx, row.status);
-        Ok(())
-    }
-
-    /// Ends a domain whose token is over, without a look, which could change nothing.
-    pub(crate) async fn expire(&self, ctx: &mut Ctx, row: &mut DomainRow) -> Result<(), Problem> {
-        let mut state = row.state();
-        model::expire(&mut state);
-        row.set_state(&state);
-        sql::update(ctx.tx().await?, row).await?;
         self.metrics.moved_after_commit(ctx, row.status);
         Ok(())
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use checks::Checks;
 pub(crate) use schedule::{first_look, verified_gap};
-pub(crate) use transition::{Cause, Finding, Move, expire, looked, transfer};
+pub(crate) use transition::{Cause, Finding, Move, looked, transfer};
 
 text_enum! {
     /// How a domain stands.

@@ -45,7 +45,7 @@ pub(crate) enum Move {
 }
 
 /// The token ended before the domain was verified.
-pub(crate) fn expire(state: &mut State) {
+fn expire(state: &mut State) {
     state.status = Status::Unverified;
     state.reason = Reason::TokenExpired;
     state.next_look_at = None;
