@@ -74,9 +74,9 @@ fn to_ascii(text: &str) -> Option<String> {
     Uts46::new().to_ascii(text.as_bytes(), deny, hyphens, length).ok().map(Cow::into_owned)
 }
 
-/// What is wrong with a label.
-fn label_fault(label: &str) -> Option<String> {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+/// What is wrong with a label, in which `more` is allowed beside letters, digits and hyphens.
+fn label_fault(label: &str, more: &str) -> Option<String> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || more.contains(c);
     if label.is_empty() {
         return Some("has an empty label: two dots beside each other, or one at the beginning".to_owned());
     }
@@ -126,7 +126,7 @@ impl Name {
         }
         let ascii =
             to_ascii(text).ok_or_else(|| "holds a label that is no valid international name".to_owned())?;
-        if let Some(fault) = ascii.split('.').find_map(label_fault) {
+        if let Some(fault) = ascii.split('.').find_map(|label| label_fault(label, "")) {
             return Err(fault);
         }
         if let Some(fault) = name_fault(&ascii) {
@@ -168,10 +168,14 @@ pub(crate) fn registrable(name: &str) -> &str {
 /// A host as A-labels, for comparison with domains; `None` for what is no name.
 pub(crate) fn host(text: &str) -> Option<String> {
     let text = text.strip_suffix('.').unwrap_or(text);
-    let is_name = !text.is_empty()
-        && text.chars().count() <= limits::INPUT_CHARACTERS_MAX
-        && text.parse::<IpAddr>().is_err();
-    if is_name { to_ascii(text) } else { None }
+    if text.chars().count() > limits::INPUT_CHARACTERS_MAX {
+        return None;
+    }
+    // A host may have underscores, which a domain may not.
+    let is_name = |text: &String| {
+        text.parse::<IpAddr>().is_err() && text.split('.').all(|label| label_fault(label, "_").is_none())
+    };
+    to_ascii(text).filter(is_name)
 }
 
 /// Is `host` the domain or under it? Whole labels count: badexample.com is not under example.com.
@@ -300,6 +304,17 @@ mod tests {
             assert_eq!(covers("example.com", host), covered, "{host}");
         }
         assert!(covers("xn--bcher-kva.example", &host("www.Bücher.example.").unwrap()));
+        for written in [
+            "a@b.example.com",
+            "x/y.example.com",
+            "..example.com",
+            ".example.com",
+            "a b.example.com",
+            "a.example.com:80",
+        ] {
+            assert_eq!(host(written), None, "{written}");
+        }
+        assert_eq!(host("_x.R3---sn-4.example.com").as_deref(), Some("_x.r3---sn-4.example.com"));
         assert_eq!((host("1.2.3.4"), host("::1"), host(""), host(".")), (None, None, None, None));
     }
 }

@@ -105,6 +105,10 @@ async fn a_verified_domain_covers_itself_and_what_is_under_it(app: TestApp, net:
         ("acme.test.evil.test", false),
         ("127.0.0.1", false),
         ("[::1]", false),
+        ("_x.acme.test", true),
+        ("a@b.acme.test", false),
+        ("x/y.acme.test", false),
+        ("..acme.test", false),
         ("", false),
     ] {
         assert_eq!(covers(&ada, host).await, covered, "{host}");
