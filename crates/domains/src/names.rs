@@ -66,12 +66,21 @@ impl fmt::Display for Name {
     }
 }
 
-/// A text as A-labels, whatever letters it is written with; `None` where that cannot be done.
+/// A text as A-labels without a last dot, whatever letters and dots it is written with; `None` where that cannot be done.
 fn to_ascii(text: &str) -> Option<String> {
     // What else is not allowed is told by its rule, which the library does not do. Two hyphens in the middle of a label are
     // common, and harmless.
     let (deny, hyphens, length) = (AsciiDenyList::EMPTY, Hyphens::Allow, DnsLength::Ignore);
-    Uts46::new().to_ascii(text.as_bytes(), deny, hyphens, length).ok().map(Cow::into_owned)
+    Uts46::new().to_ascii(text.as_bytes(), deny, hyphens, length).ok().map(without_last_dot)
+}
+
+/// The dot at the end stands for the root, and says nothing.
+fn without_last_dot(text: Cow<'_, str>) -> String {
+    let mut text = text.into_owned();
+    if text.ends_with('.') {
+        text.pop();
+    }
+    text
 }
 
 /// What is wrong with a label, in which `more` is allowed beside letters, digits and hyphens.
@@ -114,18 +123,17 @@ fn name_fault(text: &str) -> Option<String> {
 impl Name {
     /// Reads a domain, however it is written; says which rule it breaks.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let text = text.strip_suffix('.').unwrap_or(text);
-        if text.is_empty() {
-            return Err("is empty".to_owned());
-        }
         if text.chars().count() > limits::INPUT_CHARACTERS_MAX {
             return Err(format!("has over {} characters", limits::NAME_CHARACTERS_MAX));
         }
-        if text.parse::<IpAddr>().is_ok() {
-            return Err("is an IP address, which nobody proves by DNS".to_owned());
-        }
         let ascii =
             to_ascii(text).ok_or_else(|| "holds a label that is no valid international name".to_owned())?;
+        if ascii.is_empty() {
+            return Err("is empty".to_owned());
+        }
+        if ascii.parse::<IpAddr>().is_ok() {
+            return Err("is an IP address, which nobody proves by DNS".to_owned());
+        }
         if let Some(fault) = ascii.split('.').find_map(|label| label_fault(label, "")) {
             return Err(fault);
         }
@@ -167,7 +175,6 @@ pub(crate) fn registrable(name: &str) -> &str {
 
 /// A host as A-labels, for comparison with domains; `None` for what is no name.
 pub(crate) fn host(text: &str) -> Option<String> {
-    let text = text.strip_suffix('.').unwrap_or(text);
     if text.chars().count() > limits::INPUT_CHARACTERS_MAX {
         return None;
     }
@@ -202,6 +209,8 @@ mod tests {
             // Non-transitional: a sharp s stays one.
             ("straße.de", "xn--strae-oqa.de"),
             ("例え。jp", "xn--r8jz45g.jp"),
+            ("example.com。", "example.com"),
+            ("example。com．", "example.com"),
             ("ｅｘａｍｐｌｅ.com", "example.com"),
             ("r3---sn-4g5e6nz7.example.com", "r3---sn-4g5e6nz7.example.com"),
             ("1.2.example", "1.2.example"),
@@ -221,6 +230,9 @@ mod tests {
             ("a..test", "an empty label"),
             (".a.test", "an empty label"),
             ("a.test..", "an empty label"),
+            ("a.test.。", "an empty label"),
+            ("。", "is empty"),
+            ("１.2.3.4。", "is an IP address"),
             (&format!("{}.test", "x".repeat(64)), "a label of over 63 characters"),
             ("*.acme.test", "holds '*'"),
             ("_x.acme.test", "holds '_'"),

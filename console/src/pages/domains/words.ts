@@ -53,7 +53,7 @@ export function inPanel({ record_name }: Pick<Domain, "record_name">, zone: stri
 
 /** What is wrong with a name, as far as that can be told without asking. */
 export function fault(name: string): string | undefined {
-  const text = name.trim().replace(/\.$/, "");
+  const text = name.trim().replace(/[.。．｡]$/, "");
   if (text === "") return undefined;
   if (/[/:?#]/.test(text)) return "A domain is a name alone, without https:// and without a path or a port.";
   if (text.includes("@")) return "That is an e-mail address; the domain is what stands after the @.";
@@ -66,7 +66,7 @@ export function fault(name: string): string | undefined {
 }
 
 /** Is it a name that the server can be asked about? */
-export const isWhole = (name: string) => name.trim().replace(/\.$/, "").includes(".") && fault(name) === undefined;
+export const isWhole = (name: string) => name.trim().replace(/[.。．｡]$/, "").includes(".") && fault(name) === undefined;
 
 /** Where the record was found instead, as a sentence about a mistake names it. */
 export function wrongName(hint: string, message: string): string | undefined {
