@@ -134,11 +134,14 @@ pub(crate) async fn lock_domain(
     account: AccountId,
     name: &str,
 ) -> Result<Option<DomainRow>, StoreError> {
-    tx.first(
-        concat!("update domains set id = id where account_id = $1 and name = $2 returning ", columns!()),
-        args![account, name.to_owned()],
-    )
-    .await
+    let lock =
+        concat!("update domains set id = id where account_id = $1 and name = $2 returning ", columns!());
+    let found = tx.first(lock, args![account, name.to_owned()]).await?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    // A statement that waited for a row which was then deleted does not see the one that came in its place. The next does.
+    tx.first(lock, args![account, name.to_owned()]).await
 }
 
 /// The domain of that id, its row locked until the commit.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use portico_kernel::Code;
+use portico_kernel::{Code, DomainId};
 use portico_store::{Select, args};
-use portico_testkit::{DnsFault, TestApp, turn};
+use portico_testkit::{Database, DnsFault, TestApp, turn, until};
 use serde_json::{Value, json};
 
-use super::{NAME, Net, Prover, View, reason, text};
+use super::{NAME, Net, Prover, View, place, reason, text};
 use crate::with_dns;
 
 with_dns! {
@@ -447,4 +447,34 @@ async fn a_look_that_began_earlier_undoes_no_later_one(app: TestApp, net: Net) {
     assert_eq!(checked["status"], "unverified");
     assert_eq!(ada.get(NAME).await, checked["domain"]);
     assert_eq!(ada.confirm(NAME).await.ok()["domain"]["status"], "verified");
+}
+
+/// A check waits for the row of a domain that is added anew in the transaction which it waits for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_that_waits_for_a_row_finds_the_one_in_its_place() {
+    const RENEW: &str = "with earlier as (delete from domains where name = $1 returning *) insert into domains select \
+         $2, account_id, name, scope, status, token, dns_provider, created_at, verified_at, last_checked_at, expires_at, \
+         unverified_reason, verified_servers, misses, missed_since, gone_since, ends_at, unreachable_since, checks, \
+         next_look_at from earlier";
+    let (app, net) = place(Database::Postgres).await;
+    let ada = Prover::own(&app).await;
+    let name = text(&ada.add(NAME).await["record_name"]);
+    let engine = &app.app.engine;
+    let renewed = async {
+        net.held(&name).await;
+        let id: DomainId = engine.entropy.id(engine.clock.now());
+        let mut tx = engine.db.write().await.unwrap();
+        assert_eq!(tx.execute(RENEW, args![NAME.to_owned(), id]).await.unwrap(), 1);
+        until("the check waits for the row", async || {
+            let waiting = "select count(*) as value from pg_stat_activity where wait_event_type = 'Lock' \
+                           and datname = current_database()";
+            engine.db.query().value::<i64>(waiting, args![]).await.unwrap() > 0
+        })
+        .await;
+        tx.commit().await.unwrap();
+    };
+    net.hold();
+    let (checked, ()) = tokio::join!(ada.check(NAME), renewed);
+    let checked = checked.ok();
+    assert_eq!((&checked["status"], &checked["domain"]["last_checked_at"]), (&json!("pending"), &json!("")));
 }
