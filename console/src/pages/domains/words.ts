@@ -12,6 +12,9 @@ export const STATES: Record<string, { tone: Tone; words: string }> = {
   unverified: { tone: "bad", words: "not verified" },
 };
 
+/** Is a new proof by the record of a domain accepted still? */
+export const isProvable = ({ expires_at }: Pick<Domain, "expires_at">) => Date.parse(expires_at) > Date.now();
+
 /** Why a domain is not verified any more, or soon will not be. */
 export const REASONS: Record<string, string> = {
   token_expired: "Its record was not confirmed within seven days.",
