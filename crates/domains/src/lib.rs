@@ -22,6 +22,7 @@ mod model;
 mod moves;
 mod names;
 mod record;
+mod shares;
 mod sql;
 
 use std::sync::Arc;
@@ -34,17 +35,19 @@ use portico_store::StoreError;
 
 use metrics::Metrics;
 use names::Scope;
+use shares::Shares;
 
 /// The state of the area.
 pub struct Domains {
     dns: Dns,
+    shares: Shares,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Domains {
     /// The area's state, with whom to ask.
     pub fn new(dns: Dns) -> Arc<Self> {
-        Arc::new(Self { dns, metrics: Arc::default() })
+        Arc::new(Self { dns, shares: Shares::new(limits::ASKING_AT_ONCE), metrics: Arc::default() })
     }
 
     /// Looks for the record of a domain. No transaction may be open.
@@ -92,6 +95,7 @@ pub fn area(domains: &Arc<Domains>) -> Area {
         .event::<events::DomainTransferred>()
         .worker(Arc::new(look::LookAgain(domains.clone())))
         .job(look::CountDue(domains.metrics.clone()))
+        .job(look::ForgetChecks)
         .metrics({
             let domains = domains.clone();
             move || domains.metrics.shown(&domains.dns.figures())

@@ -22,6 +22,16 @@ pub const TOKEN_BYTES: usize = 20;
 pub const CHECKS_MAX: usize = 10;
 /// in any time of this length.
 pub const CHECKS_WINDOW: Duration = Duration::from_mins(1);
+/// Checks, confirmations and additions of one account that a server asks resolvers for at once;
+pub const ASKING_AT_ONCE: usize = 4;
+/// so long a further check or confirmation waits for those before it.
+pub const ASKING_WAIT_MAX: Duration = Duration::from_secs(10);
+/// When to come back while too many of the account wait.
+pub const ASKING_AGAIN: Duration = Duration::from_secs(2);
+/// How often the checks of removed domains are forgotten that count no more,
+pub const FORGET_EVERY: Duration = Duration::from_mins(10);
+/// and how many at once.
+pub const FORGET_AT_ONCE: i64 = 1_000;
 /// How long adding a domain waits to learn who serves it.
 pub const PROVIDER_TIME_MAX: Duration = Duration::from_secs(2);
 /// When to come back while no resolver answers.
