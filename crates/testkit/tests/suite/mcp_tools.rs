@@ -55,11 +55,11 @@ async fn every_tool_is_described_for_every_model() {
     let tools = app.tools(&app.token).await;
     let own: Vec<_> =
         tools.iter().filter(|tool| !tool["name"].as_str().unwrap().starts_with("lab_")).collect();
-    assert!((15..=25).contains(&own.len()), "{}", own.len());
+    assert!((15..=30).contains(&own.len()), "{}", own.len());
     // A model reads all of it before anything else: about four bytes are a token.
     let bytes = json!(own).to_string().len();
     let of_each: Vec<_> = own.iter().map(|tool| (tool["name"].to_string(), tool.to_string().len())).collect();
-    assert!(bytes <= 48_000, "{bytes} bytes of tools: {of_each:?}");
+    assert!(bytes <= 60_000, "{bytes} bytes of tools: {of_each:?}");
     let mut faults = Vec::new();
     for tool in &tools {
         let name = tool["name"].as_str().unwrap();

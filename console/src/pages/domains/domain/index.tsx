@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { api, ask } from "../../../api/client";
 import { queries } from "../../../api/queries";
 import { useOrg, useWorkplace } from "../../../app/account";
@@ -8,7 +8,7 @@ import { curl, TOKEN } from "../../../ui/curl";
 import { moment } from "../../../ui/format";
 import { Button, Code, Confirm, ErrorNote, Facts, Json, Note, PageHead, Section, Time, Waiting } from "../../../ui/kit";
 import { Status } from "../status";
-import { type Domain, REASONS } from "../words";
+import { type Domain, isProvable, REASONS } from "../words";
 import { useGraceEnd } from "./grace";
 import { Record } from "./record";
 import { Views } from "./views";
@@ -35,14 +35,22 @@ function Standing({ of, again, busy }: { of: Domain; again: () => void; busy: bo
         tone="bad"
         action={
           may("admin") && (
-            <Button look="primary" busy={busy} onClick={again}>
+            <Button look={isProvable(of) ? "plain" : "primary"} busy={busy} onClick={again}>
               Add it again
             </Button>
           )
         }
       >
         <p>
-          <strong>This domain is not verified.</strong> {reason} Adding it again gives another record to publish.
+          <strong>This domain is not verified.</strong> {reason}{" "}
+          {isProvable(of) ? (
+            <>
+              Until <time dateTime={of.expires_at}>{moment(of.expires_at)}</time> the same record proves it: publish it, check it, and confirm
+              the domain. Adding it again gives another record.
+            </>
+          ) : (
+            "Adding it again gives another record to publish."
+          )}
         </p>
       </Note>
     );
@@ -107,6 +115,7 @@ function DomainPage({ of }: { of: Domain }) {
     },
   });
   const unproven = of.status === "pending" || of.status === "seen";
+  const accepted = unproven || (of.status === "unverified" && isProvable(of));
   return (
     <>
       <PageHead
@@ -133,7 +142,7 @@ function DomainPage({ of }: { of: Domain }) {
       />
       <Standing of={of} again={() => again.mutate()} busy={again.isPending} />
       <ErrorNote error={check.error ?? again.error} />
-      {of.status !== "unverified" && <Record of={of} />}
+      {(of.status !== "unverified" || isProvable(of)) && <Record of={of} />}
       {check.data && !check.error && <Views of={of} checked={check.data} />}
       <Section
         title="Domain"
@@ -149,7 +158,7 @@ function DomainPage({ of }: { of: Domain }) {
           items={[
             ["Covers", `${of.domain} and every name under it`],
             ["DNS at", of.dns_provider || "not known"],
-            ...(unproven ? [["Record accepted until", <Time key="until" at={of.expires_at} />] as [string, ReactNode]] : []),
+            ...(accepted ? [["Record accepted until", <Time key="until" at={of.expires_at} />] as [string, ReactNode]] : []),
             ["Last look", <Time key="look" at={of.last_checked_at} none="not yet" />],
             ["Verified", <Time key="verified" at={of.verified_at} />],
             ["Added", <Time key="added" at={of.created_at} />],

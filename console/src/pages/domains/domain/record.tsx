@@ -8,10 +8,12 @@ function Part({ name, value, children }: { name: string; value: string; children
     <div className="record-part">
       <dt>{name}</dt>
       <dd>
-        <code>{value}</code>
-        {children && <p className="hint">{children}</p>}
+        <div>
+          <code>{value}</code>
+          {children && <p className="hint">{children}</p>}
+        </div>
+        <Copy text={value} label={`Copy the ${name.toLowerCase()}`} />
       </dd>
-      <Copy text={value} label={`Copy the ${name.toLowerCase()}`} />
     </div>
   );
 }
