@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portico_engine::{Access, Entry, Method, PageSize, Protocol, RequestBody};
+use portico_engine::{Access, Entry, Method, Protocol, RequestBody};
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Code, PersonId, Role};
 use portico_testkit::{Database, MqttClient, SocketClient, TestApp, TestRequest, TestServer};
@@ -406,16 +406,17 @@ impl Comparison<'_> {
         if let Some(tool) = spec.tool
             && spec.name != "lab.heavy.list"
         {
-            let mut arguments = self.params.clone();
-            if spec.list.is_some() {
-                arguments["page_size"] = json!(PageSize::DEFAULT);
-            }
-            let mut over_mcp = app.tool(&app.token, tool.name, arguments).await;
+            let mut over_mcp = app.tool(&app.token, tool.name, self.params.clone()).await;
             assert_eq!(over_mcp["isError"], false, "{}: {over_mcp}", spec.name);
-            if spec.list.is_some() {
-                over_mcp["structuredContent"]["next_page_token"] = json!("");
+            let (mut told, mut rest) = (over_mcp["structuredContent"].take(), rest.clone());
+            if let Some(list) = spec.list {
+                // A model is told less at once.
+                let count = told[list].as_array().unwrap().len();
+                rest[list].as_array_mut().unwrap().truncate(count);
+                assert!(count > 0 || rest[list] == json!([]), "{}", spec.name);
+                told["next_page_token"] = json!("");
             }
-            assert!(over_mcp["structuredContent"] == rest, "{} answers otherwise over MCP", spec.name);
+            assert!(told == rest, "{} answers otherwise over MCP", spec.name);
         }
         assert!(called["result"] == rest, "{} answers otherwise on the socket", spec.name);
         assert!(over_mqtt == rest, "{} answers otherwise over MQTT", spec.name);

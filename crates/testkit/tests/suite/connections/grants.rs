@@ -119,12 +119,13 @@ async fn a_revoked_grant_stops_the_next_call(place: Place) {
     let path = place.path(&format!("/{con}/actions/get_issue"));
     let body = json!({ "params": issue() });
     let elsewhere = async || {
-        let sent = TestRequest::new("POST", &path).bearer(&place.token).json(&body);
-        beside_each_other(&place.app, &beside, beside.send(sent)).await
+        let sent = || TestRequest::new("POST", &path).bearer(&place.token).json(&body);
+        beside_each_other(&place.app, &beside, async || beside.send(sent()).await).await
     };
     elsewhere().await.ok();
     let path_of_grant = format!("/{con}/grants/{grant}");
-    beside_each_other(&place.app, &beside, place.delete(&path_of_grant)).await.ok();
+    let revoke = async || place.delete(&path_of_grant).await;
+    beside_each_other(&place.app, &beside, revoke).await.ok();
     reason(&elsewhere().await, Code::Forbidden, "NOT_GRANTED");
 }
 

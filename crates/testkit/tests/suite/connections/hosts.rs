@@ -1,7 +1,7 @@
 //! Where connections may lead: the disguises and detours that others met.
 
 use portico_kernel::Code;
-use portico_testkit::{Database, TestApp, TestAppOptions};
+use portico_testkit::{Database, TestApp, TestAppOptions, TestRequest};
 use serde_json::json;
 
 use super::{Place, beside_each_other, id, reason};
@@ -104,11 +104,13 @@ async fn a_host_that_is_lost_is_not_called(place: Place) {
     let mut options = TestAppOptions::default();
     options.environment.egress_allow = "127.0.0.0/8".parse().unwrap();
     let beside = place.app.beside_with(options).await;
-    let sent = portico_testkit::TestRequest::new("POST", &place.path(&format!("/{con}/actions/get")));
-    let sent = sent.bearer(&place.token).json(&json!({ "params": { "path": "/x" } }));
-    let refused = beside_each_other(&place.app, &beside, beside.send(sent)).await;
+    let path = place.path(&format!("/{con}/actions/get"));
+    let body = json!({ "params": { "path": "/x" } });
+    let sent = || TestRequest::new("POST", &path).bearer(&place.token).json(&body);
+    let refused = beside_each_other(&place.app, &beside, async || beside.send(sent()).await).await;
     assert_eq!(reason(&refused, Code::FailedPrecondition, "DOMAIN_NOT_VERIFIED")["host"], "api.acme.test");
-    let uses = beside_each_other(&place.app, &beside, place.uses("status=refused")).await;
-    assert_eq!(uses[0]["error_class"], "domain_unverified");
+    let path = place.path("/history?status=refused");
+    let uses = beside_each_other(&place.app, &beside, async || place.app.get(&path).await).await.ok();
+    assert_eq!(uses["uses"][0]["error_class"], "domain_unverified");
     assert_eq!(place.provider.calls("/own/x").len(), 1);
 }

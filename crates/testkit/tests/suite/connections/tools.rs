@@ -199,10 +199,13 @@ async fn those_who_listen_hear_of_changes(place: Place) {
     assert!(app.tools(&app.token).await.iter().any(|tool| tool["name"] == "code_get_issue"));
     // Another server revokes it.
     let beside = app.beside_with(options(&provider)).await;
-    let revoked = TestRequest::new("DELETE", &format!("{grants}/{grant}")).bearer(&app.token);
-    beside_each_other(app, &beside, beside.send(revoked)).await.ok();
+    let path = format!("{grants}/{grant}");
+    let revoke = async || beside.send(TestRequest::new("DELETE", &path).bearer(&app.token)).await;
+    beside_each_other(app, &beside, revoke).await.ok();
     turn(app, "connections.spread_changes").await;
     assert_eq!(stream.event().await.json()["method"], "notifications/tools/list_changed");
-    let tools = beside_each_other(app, &beside, app.tools(&app.token)).await;
+    let list = async || app.send(rpc(&app.token, "tools/list", json!({}))).await;
+    let listed = beside_each_other(app, &beside, list).await.ok();
+    let tools = listed["result"]["tools"].as_array().unwrap();
     assert!(!tools.iter().any(|tool| tool["name"] == "code_get_issue"));
 }
