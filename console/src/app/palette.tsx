@@ -24,6 +24,7 @@ function byId(typed: string): Place[] {
   const text = prefix + rest.toUpperCase();
   const kinds: [string, string, string, Search?][] = [
     ["whe_", "Endpoint", `/webhooks/${text}`],
+    ["con_", "Connection", `/connections/${text}`],
     ["evt_", "Event", "/events", { open: text }],
     ["req_", "Request", "/requests", { open: text }],
     ["key_", "Key", "/keys", { open: text }],
