@@ -9,8 +9,8 @@ import { Button, Choice, Dialog, Field, Form, Note, Ticks } from "../../../ui/ki
 import { keyState } from "../../keys/state";
 import { refresh } from "../refresh";
 import { allowed, CLASSES, classOf, type Connection, isTrifecta, isWithin, type Kind, labelsOf, type MaxClass } from "../words";
-import { useRevoke } from "./grants";
 import { About, listed } from "./labels";
+import { useRevoke } from "./revoke";
 
 const TO = [
   ["keys", "Key"],

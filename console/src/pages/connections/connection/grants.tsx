@@ -1,5 +1,4 @@
 /** Who may use the connection, and how far. */
-import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, ask } from "../../../api/client";
 import { useList } from "../../../api/queries";
@@ -9,10 +8,10 @@ import { plural } from "../../../ui/format";
 import { Badge, Button, type Column, Confirm, Empty, ErrorNote, Id, More, Section, Table, Time, Waiting } from "../../../ui/kit";
 import { useQueryParams, useSetParams } from "../../../ui/url";
 import { useConsumers } from "../consumers";
-import { refresh } from "../refresh";
 import { type Action, allowed, classOf, type Connection, type Grant, isTrifecta, type Kind, labelsOf } from "../words";
 import { GrantForm } from "./grant-form";
 import { listed } from "./labels";
+import { useRevoke } from "./revoke";
 
 const isOver = ({ expires_at }: Grant) => expires_at !== "" && Date.parse(expires_at) <= Date.now();
 
@@ -30,20 +29,6 @@ function May({ grant, actions }: { grant: Grant; actions: readonly Action[] }) {
       {labels.length > 0 && <span className={isTrifecta(all) ? "warn-text grant-labels" : "quiet grant-labels"}>{listed(labels)}</span>}
     </span>
   );
-}
-
-/** Ends a grant, once that was confirmed. */
-export function useRevoke(of: Connection, onSuccess: () => void) {
-  return useMutation({
-    mutationFn: (grant_id: string) => {
-      const path = { org_id: of.account_id, connection_id: of.id, grant_id };
-      return ask(api.DELETE("/v1/accounts/orgs/{org_id}/connections/{connection_id}/grants/{grant_id}", { params: { path } }));
-    },
-    onSuccess: () => {
-      refresh();
-      onSuccess();
-    },
-  });
 }
 
 export function Grants({ of, kind }: { of: Connection; kind: Kind }) {
