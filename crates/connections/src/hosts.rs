@@ -33,7 +33,7 @@ impl ChosenHosts {
         let is_in = |name: &String| {
             let below = name.strip_prefix('.').unwrap_or(name);
             let is_below = host.strip_suffix(below).is_some_and(|rest| rest.ends_with('.') && rest.len() > 1);
-            is_below || host == *name
+            is_below || (host == *name && below.len() == name.len())
         };
         self.all || self.names.iter().any(is_in)
     }

@@ -46,7 +46,7 @@ async fn next_look(app: &TestApp) -> Option<Duration> {
     let due = due_at(app).await?;
     let wait = due.since(app.clock.now());
     if !wait.is_zero() {
-        app.clock.advance(wait - Duration::from_micros(1));
+        app.clock.advance(wait.saturating_sub(Duration::from_micros(1)));
         let before = looked_at(app).await;
         turn(app, LOOK).await;
         assert_eq!(looked_at(app).await, before, "it was not due yet");
