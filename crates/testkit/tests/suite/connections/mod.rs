@@ -1,6 +1,7 @@
 //! Connections: a provider of the test's own on this machine, by key and by sign-in.
 
 mod actions;
+mod crash;
 mod endpoints;
 mod grants;
 mod hosts;
