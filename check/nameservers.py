@@ -74,6 +74,13 @@ def wait(found, what, seconds=20):
     return answer
 
 
+def listens(server):
+    """Over TCP, where a closed port says so at once."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((server, PORT)) == 0
+
+
 class Process:
     def __init__(self, folder, words):
         self.folder, self.words, self.running = folder, words, None
@@ -97,7 +104,7 @@ class Process:
 
 class Knot(Process):
     def __init__(self, folder, address, zones):
-        folder.mkdir()
+        (folder / "db").mkdir(parents=True)
         self.conf = folder / "knot.conf"
         super().__init__(folder, ["knotd", "-c", str(self.conf)])
         parts = [
@@ -165,11 +172,13 @@ class Unbound(Process):
             f'server:\n  interface: {self.address}\n  port: {PORT}\n  do-daemonize: no\n  username: ""\n  chroot: ""\n'
             f'  directory: "{self.folder}"\n  pidfile: ""\n  use-syslog: no\n  logfile: ""\n  verbosity: 1\n  num-threads: 1\n'
             f"  access-control: 127.0.0.0/8 allow\n  do-not-query-localhost: no\n  do-ip6: no\n"
+            # It thinks that there is no such zone, and says so itself, unless it is told otherwise.
+            f'  local-zone: "test." nodefault\n'
             f'  root-hints: "{hints}"\n  module-config: "validator iterator"\n  trust-anchor: "test. DS {anchor or self.anchor}"\n'
             f"{more}remote-control:\n  control-enable: no\n"
         )
         self.start()
-        wait(lambda: ask(self.address, ".", "SOA"), f"the resolver {self.address}: {self.log()}")
+        wait(lambda: listens(self.address) and ask(self.address, ".", "SOA"), f"the resolver {self.address}: {self.log()}")
 
     def be_honest(self):
         self.become()
@@ -224,11 +233,11 @@ class Nameservers:
         self.knot.start()
         self.nsd.start()
         for server in (KNOT, NSD):
-            wait(lambda server=server: ask(server, "hosting.test.", "SOA"), f"{server}: {self.knot.log()} {self.nsd.log()}")
+            wait(lambda server=server: listens(server) and ask(server, "hosting.test.", "SOA"), f"{server}: {self.knot.log()} {self.nsd.log()}")
         self.signed_ds = self.knot.ds(SIGNED)
         self.write_top(self.signed_ds)
         self.registry.start()
-        wait(lambda: ask(REGISTRY, "test.", "SOA"), f"the registry: {self.registry.log()}")
+        wait(lambda: listens(REGISTRY) and ask(REGISTRY, "test.", "SOA"), f"the registry: {self.registry.log()}")
         anchor = self.registry.ds("test.")
         for resolver in self.resolvers:
             resolver.anchor = anchor

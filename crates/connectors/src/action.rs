@@ -2,10 +2,9 @@
 
 use std::ops::Deref;
 
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::answer::{Answer, Message, raw};
+use crate::answer::{Answer, Message};
 use crate::fault::Fault;
 use crate::manifest::Manifest;
 use crate::pointer::Pointers;
@@ -22,8 +21,9 @@ const CURSOR_BYTES_MAX: usize = 8_192;
 /// What an action's answer holds.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// The result: JSON as the provider wrote it, text as a string, other bytes as `{content_type, base64}`.
-    pub result: Box<RawValue>,
+    /// The result, as a text of JSON that is to be sent as it is: JSON as the provider wrote it, text as a string, other
+    /// bytes as `{content_type, base64}`.
+    pub result: String,
     /// Where the next page begins, for the parameter `cursor`; empty at the end.
     pub next_cursor: String,
     /// Tokens of a model, read.
@@ -124,7 +124,7 @@ impl<'m> Action<'m> {
             u32::try_from(count).unwrap_or(u32::MAX)
         };
         Ok(Reading {
-            result: raw(result),
+            result,
             next_cursor: next.unwrap_or_default(),
             input_tokens: tokens(&entry.input_tokens),
             output_tokens: tokens(&entry.output_tokens),

@@ -4,7 +4,6 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName};
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use crate::scrub::Scrubber;
 use crate::text::first;
@@ -135,10 +134,4 @@ fn is_text(media_type: &str) -> bool {
         "application/graphql",
     ];
     media_type.starts_with("text/") || media_type.ends_with("+xml") || TEXT.contains(&media_type)
-}
-
-/// JSON that was just written or checked, for an answer of ours.
-pub(crate) fn raw(json: String) -> Box<RawValue> {
-    // It is JSON; if it were not, nothing would be better than an answer that nobody can read.
-    RawValue::from_string(json).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

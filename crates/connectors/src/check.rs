@@ -125,8 +125,10 @@ impl<'a> Check<'a> {
             Some(base) => self.address(&format!("{path}.base_url"), base, &names),
             None => {
                 for auth in modes {
-                    let base = self.manifest.base_url(auth.mode);
-                    self.address(&format!("{path}.base_url"), base, &Self::own_names(&[auth]));
+                    let (names, base) = (Self::own_names(&[auth]), self.manifest.base_url(auth.mode));
+                    for variable in base.path.variables() {
+                        self.variable(&format!("{path}.base_url"), variable, &names);
+                    }
                 }
             }
         }

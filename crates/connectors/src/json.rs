@@ -1,10 +1,11 @@
 //! JSON as its text: numbers stay as they were written.
+//!
+//! The library's own type for such text is not used: with it, any text of JSON that is read into a tree could hold further
+//! text of JSON that is read again, however deep it nests.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 
 /// How deep an answer may nest; what nests deeper is text, since not every reader can take it.
 const DEPTH_MAX: usize = 100;
@@ -13,7 +14,7 @@ const DEPTH_MAX: usize = 100;
 /// decoded, and every number, and says what stands there instead.
 pub(crate) fn compact(text: &str, rewrite: &mut dyn FnMut(Token<'_>) -> Option<String>) -> Option<String> {
     // Checks the text without building a tree, however deep it is.
-    serde_json::from_str::<&RawValue>(text).ok()?;
+    serde_json::from_str::<IgnoredAny>(text).ok()?;
     let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len());
     let (mut at, mut depth) = (0, 0_usize);
@@ -115,12 +116,82 @@ fn escape(text: &str) -> (Option<u16>, usize) {
     }
 }
 
-/// The text of the value that the steps lead to. Of a name that is given twice, the last one counts.
+/// The text of the value that the steps lead to in compact JSON. Of a name that is given twice, the last one counts.
 pub(crate) fn find<'a>(json: &'a str, steps: &[String]) -> Option<&'a str> {
-    steps.iter().try_fold(json, |json, step| {
-        let mut reader = serde_json::Deserializer::from_str(json);
-        reader.deserialize_any(Step(step)).ok().flatten().map(RawValue::get)
+    steps.iter().try_fold(json, |json, step| match json.as_bytes().first()? {
+        b'{' => {
+            let named = Parts::of(json).filter(|(name, _)| name.is_some_and(|name| unescape(name) == *step));
+            named.last().map(|(_, value)| value)
+        }
+        b'[' => {
+            let is_index = step == "0" || !step.starts_with(['0', '+']);
+            let index = step.parse().ok().filter(|_| is_index)?;
+            items(json).nth(index)
+        }
+        _ => None,
     })
+}
+
+/// The items of a list in compact JSON; none of anything else.
+pub(crate) fn items(json: &str) -> impl Iterator<Item = &str> {
+    let list = if json.starts_with('[') { json } else { "[]" };
+    Parts::of(list).map(|(_, item)| item)
+}
+
+/// The entries of an object, or the items of a list, which have no names.
+struct Parts<'a> {
+    json: &'a str,
+    at: usize,
+    is_object: bool,
+}
+
+impl<'a> Parts<'a> {
+    /// The text is compact JSON that was checked before.
+    fn of(json: &'a str) -> Self {
+        Self { json, at: 1, is_object: json.starts_with('{') }
+    }
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = (Option<&'a str>, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.json.as_bytes();
+        if matches!(bytes.get(self.at)?, b']' | b'}') {
+            return None;
+        }
+        let mut name = None;
+        if self.is_object {
+            let end = end_of_string(bytes, self.at);
+            name = self.json.get(self.at..end);
+            // Behind the colon.
+            self.at = end + 1;
+        }
+        let end = end_of_value(bytes, self.at);
+        let value = self.json.get(self.at..end)?;
+        // Behind the comma, or at the end.
+        self.at = end + usize::from(bytes.get(end) == Some(&b','));
+        Some((name, value))
+    }
+}
+
+/// Where the value ends that begins at `at`.
+fn end_of_value(bytes: &[u8], at: usize) -> usize {
+    let (mut end, mut depth) = (at, 0_usize);
+    while let Some(byte) = bytes.get(end) {
+        match byte {
+            b'"' => {
+                end = end_of_string(bytes, end);
+                continue;
+            }
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' | b',' if depth == 0 => return end,
+            b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        end += 1;
+    }
+    end
 }
 
 /// A string, a number or a boolean as text.
@@ -129,42 +200,5 @@ pub(crate) fn scalar(json: &str) -> Option<String> {
         b'"' => Some(unescape(json).into_owned()),
         b'-' | b'0'..=b'9' | b't' | b'f' => Some(json.to_owned()),
         _ => None,
-    }
-}
-
-struct Step<'s>(&'s str);
-
-impl<'de> Visitor<'de> for Step<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object or an array")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(name) = entries.next_key::<Cow<'de, str>>()? {
-            if name == self.0 {
-                found = Some(entries.next_value()?);
-            } else {
-                entries.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(found)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        let is_index = self.0 == "0" || !self.0.starts_with(['0', '+']);
-        let index = self.0.parse::<usize>().ok().filter(|_| is_index);
-        let index = index.ok_or_else(|| de::Error::custom("no index"))?;
-        for _ in 0..index {
-            if items.next_element::<IgnoredAny>()?.is_none() {
-                return Ok(None);
-            }
-        }
-        let found = items.next_element()?;
-        // The reader wants to see the end.
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(found)
     }
 }

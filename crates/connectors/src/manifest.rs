@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use portico_kernel::check_name;
 use serde_json::{Map, Value};
+use url::Url;
 
 use crate::action::{Action, Entry};
 use crate::address::{AddressTemplate, parse_host};
@@ -75,8 +77,9 @@ impl Manifest {
 
     fn read(table: &Table<'_>, source: &Value) -> Option<Self> {
         let id = table.required("id").and_then(|node| node.parse(32, connector_id));
-        let title = table.required_text("title", 80);
-        let (description, docs) = (table.text("description", DESCRIPTION_MAX), table.text("docs", DOCS_MAX));
+        let title = table.required("title").and_then(|node| node.parse(80, title));
+        let description = table.text("description", DESCRIPTION_MAX);
+        let docs = table.get("docs").and_then(|node| node.parse(DOCS_MAX, docs)).unwrap_or_default();
         let hosts = table.list("hosts", HOSTS_MAX, |node| node.parse(254, parse_host));
         if hosts.is_empty() {
             table.fault("hosts", "is required, and must not be empty");
@@ -238,6 +241,16 @@ fn connector_id(text: &str) -> Result<String, String> {
     } else {
         Err("must be like [a-z][a-z0-9-]{1,31}".to_owned())
     }
+}
+
+fn title(text: &str) -> Result<String, String> {
+    check_name(text, 1..=80).map(|()| text.to_owned())
+}
+
+/// The address of a page for people, or nothing.
+fn docs(text: &str) -> Result<String, String> {
+    let is_page = text.is_empty() || (text.starts_with("https://") && Url::parse(text).is_ok());
+    if is_page { Ok(text.to_owned()) } else { Err("must be an address that begins with https://".to_owned()) }
 }
 
 /// The modes, the default first; `None` when one cannot be read.

@@ -8,6 +8,7 @@ use crate::address::AddressTemplate;
 use crate::answer::Message;
 use crate::auth::{GIVEN_NAMES, address};
 use crate::field::name;
+use crate::json;
 use crate::pointer::Pointers;
 use crate::request::RequestTemplate;
 use crate::rules::{ErrorClass, Failure, Rules, plain};
@@ -147,8 +148,7 @@ impl Probe {
         let wanted = scope.text(&choose.equals, &Room::new(usize::MAX)).ok().flatten();
         let whole = || message.json().map(str::to_owned);
         let list = if choose.list.is_empty() { whole() } else { choose.list.json(message) };
-        let items: Vec<&serde_json::value::RawValue> =
-            list.as_deref().and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
+        let items: Vec<_> = list.as_deref().map(json::items).into_iter().flatten().collect();
         let is_known = self.keep.keys().any(|name| scope.auth.get(name).is_some());
         if wanted.is_none() && !is_known && items.len() > 1 {
             return Err(TestFailure::ChooseSite);
@@ -160,7 +160,7 @@ impl Probe {
             }
             None => true,
         };
-        let found = items.into_iter().map(|item| message.part(item.get())).find(is_it);
+        let found = items.into_iter().map(|item| message.part(item)).find(is_it);
         found.ok_or_else(|| {
             TestFailure::Refused(Failure {
                 class: ErrorClass::NotFound,

@@ -2,7 +2,7 @@
 
 use http::HeaderName;
 use http::header::RETRY_AFTER;
-use portico_kernel::{Timestamp, text_enum};
+use portico_kernel::{Timestamp, is_printable, text_enum};
 use serde_json::Value;
 
 use crate::answer::Message;
@@ -133,12 +133,15 @@ impl Success {
     fn holds(&self, message: &Message<'_>) -> bool {
         let found = self.at.json(message);
         match &self.equals {
-            Some(value) => {
-                found.and_then(|found| serde_json::from_str::<Value>(&found).ok()).as_ref() == Some(value)
-            }
+            Some(value) => found.is_some_and(|found| is_scalar(&found, value)),
             None => found.is_none_or(|found| found == "[]"),
         }
     }
+}
+
+/// Is it this string, number or boolean?
+fn is_scalar(json: &str, value: &Value) -> bool {
+    !json.starts_with(['{', '[']) && serde_json::from_str::<Value>(json).is_ok_and(|found| found == *value)
 }
 
 /// How answers of a provider are judged.
@@ -201,13 +204,9 @@ impl Rules {
     }
 }
 
-/// A character for a line of text.
-pub(crate) const fn plain(character: char) -> char {
-    if character.is_ascii_control() || matches!(character, '\u{80}'..='\u{9f}' | '\u{2028}' | '\u{2029}') {
-        ' '
-    } else {
-        character
-    }
+/// A character for a line of text, which nothing invisible may turn around.
+pub(crate) fn plain(character: char) -> char {
+    if is_printable(character.encode_utf8(&mut [0; 4])) { character } else { ' ' }
 }
 
 /// For how many seconds a provider asks to wait.

@@ -27,12 +27,7 @@ impl Scrubber {
         let mut forms = Vec::new();
         for value in values.into_iter().filter(|value| !value.is_empty()) {
             let encoded = encode(value);
-            forms.extend([
-                value.to_owned(),
-                encoded.replace("%20", "+"),
-                encoded.to_ascii_lowercase(),
-                encoded,
-            ]);
+            forms.extend([value.to_owned(), encoded.replace("%20", "+"), lower_hex(&encoded), encoded]);
         }
         // A value that holds another one goes first, or its rest would stay.
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
@@ -82,6 +77,19 @@ impl Scrubber {
     }
 }
 
+/// The same with the digits behind each `%` in lower case, as some write them.
+fn lower_hex(encoded: &str) -> String {
+    let mut parts = encoded.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        text.push('%');
+        text.push_str(&digits.to_ascii_lowercase());
+        text.push_str(rest);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,18 +101,19 @@ mod tests {
             scrubber.text("a s/e cret, s%2Fe%20cret, s%2fe%20cret, s%2Fe+cret, s/e b"),
             "a ***, ***, ***, ***, *** b"
         );
+        assert_eq!(Scrubber::new(["A/b"]).text("A%2Fb A%2fb a%2fb"), "*** *** a%2fb");
         assert!(matches!(scrubber.text("nothing"), Cow::Borrowed("nothing")));
         assert_eq!(scrubber.bytes(b"\xffs/e cret\xff").as_ref(), b"\xff***\xff");
-        assert_eq!(format!("{scrubber:?}"), "a scrubber of 6 values");
+        assert_eq!(format!("{scrubber:?}"), "a scrubber of 7 values");
     }
 
     #[test]
     fn json_keeps_everything_else_as_it_was() {
         let scrubber = Scrubber::new(["key\"1", "4711", "ü"]);
         let text = "{ \"a\" : 1.10, \"key\\\"1\": [9007199254740993, 1e400, 4711, -0.0],\n\"\\u00fc\": \"\\ud800 \\u006bey\\\"1 x\\/\" }";
-        let scrubbed = scrubber.json(text).unwrap();
+        let found = scrubber.json(text).unwrap();
         assert_eq!(
-            scrubbed,
+            found,
             "{\"a\":1.10,\"***\":[9007199254740993,1e400,\"***\",-0.0],\"***\":\"\u{fffd} *** x/\"}"
         );
         let untouched = r#"{"x":"\ud800\/\u0041"}"#;

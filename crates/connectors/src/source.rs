@@ -140,11 +140,6 @@ impl<'a> Table<'a> {
         self.get(name).and_then(|node| node.text(0..=max)).unwrap_or_default().to_owned()
     }
 
-    /// A text that may be neither left out nor empty.
-    pub(crate) fn required_text(&self, name: &'static str, max: usize) -> Option<String> {
-        self.required(name)?.text(1..=max).map(str::to_owned)
-    }
-
     pub(crate) fn flag(&self, name: &'static str, default: bool) -> bool {
         self.get(name).and_then(|node| node.flag()).unwrap_or(default)
     }

@@ -27,8 +27,7 @@ pub(crate) struct AddDomain {
     /// The domain, in international letters or as A-labels.
     #[schemars(example = &"example.com")]
     domain: String,
-    /// What it is; left out, what follows from its name. `domain` must be a registrable domain, such as example.com, and
-    /// `subdomain` a name below one.
+    /// What it is, which follows from its name.
     #[serde(default)]
     scope: Option<Scope>,
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domains::missing;
 use crate::look::LookAgain;
-use crate::model::{Cause, Checks, Status};
+use crate::model::{Cause, Checks};
 use crate::names::{Name, Scope};
 use crate::record::{Domain, ResolverView, views};
 use crate::sql::{self, DomainRow};
@@ -99,17 +99,17 @@ pub(crate) struct CheckDomain {
 pub(crate) struct CheckedDomain {
     /// The domain after the check.
     domain: Domain,
-    /// What each resolver says, in the configured order, and then each of the zone's own servers.
+    /// What each resolver says, and then each of the zone's own servers.
     resolvers: Vec<ResolverView>,
-    /// The status of the domain after the check.
-    status: Status,
+    /// Its status after the check.
+    status: &'static str,
 }
 
 impl Operation for CheckDomain {
     const SPEC: Spec = Spec::post("domains.domains.check", "/v1/accounts/orgs/{org_id}/domains/{domain}/check")
         .tool(Tool::new("domains_check_domain", "Check the record of a domain").hint(
             "Publish record_value as a TXT record at record_name, check until the status is `seen`, then a person confirms \
-             in the console. A hint names the mistake; a new record takes minutes to be seen everywhere.",
+             in the console.",
         ))
         .scope("domains:write")
         .role(Role::Admin)
@@ -129,7 +129,7 @@ impl Operation for CheckDomain {
             domains.apply(ctx, &mut row, Cause::Check, &look).await?;
             reschedule_look(ctx, &row, before).await?;
         }
-        let (status, now) = (row.status, ctx.engine().clock.now());
+        let (status, now) = (row.status.name(), ctx.engine().clock.now());
         Ok(CheckedDomain { domain: row.into(), resolvers: views(look, now), status })
     }
 }

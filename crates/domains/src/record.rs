@@ -18,24 +18,23 @@ pub(crate) const VALUE_KEY: &str = "portico-verification";
 pub(crate) struct Domain {
     /// The name, as A-labels.
     domain: String,
-    /// `domain` is a registrable domain, `subdomain` a name below one. Either covers its own name and every name under it.
+    /// What it covers beside its own name is every name under it.
     scope: Scope,
-    /// `pending`: its record was given out. `seen`: the last look saw the record, and nothing follows from that until it is
-    /// confirmed. `verified`: the account has proven it. `unverified`: it was verified and is no more, or its token ended.
+    /// How it stands.
     status: Status,
     /// The name of the TXT record to publish.
     record_name: String,
-    /// Its value. The record must stay for as long as the domain is to be verified.
+    /// Its value. The record must stay.
     record_value: String,
-    /// Who serves the domain's DNS; empty where that was not found out.
+    /// Who serves its DNS; empty where that was not found out.
     dns_provider: String,
     /// When the record was given out.
     created_at: Timestamp,
-    /// When it was last verified; empty for never.
+    /// When it was verified; empty for never.
     verified_at: String,
     /// When the record was last looked for; empty for never.
     last_checked_at: String,
-    /// Until when a new proof with this record is accepted: seven days after `created_at`.
+    /// Until when a new proof with it is accepted.
     expires_at: Timestamp,
     /// Why it is not verified any more, or soon will not be: empty, `token_expired`, `record_missing`, `record_changed`,
     /// `unresolvable` or `transferred`.
@@ -86,24 +85,23 @@ impl From<DomainRow> for OneDomain {
 /// What one server says of the record.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ResolverView {
-    /// Which server: a resolver as `host:port`, or the name of one of the zone's own.
+    /// A resolver as `host:port`, or the name of one of the zone's own servers.
     resolver: String,
-    /// `public` for a resolver, `authoritative` for one of the zone's own servers.
+    /// `public` for a resolver, `authoritative` for a server of the zone.
     kind: &'static str,
-    /// `found`; `other_value`: other TXT records are there; `no_record`: none is; `nxdomain`: there is no such name;
-    /// `servfail`: the server could not tell; `timeout`: no answer; `error`: any other answer; `blocked`: the server's address
-    /// may not be asked; `not_asked`: nobody asked it.
+    /// `found`, `other_value`, `no_record`, `nxdomain`, `servfail`, `timeout`, `error`, `blocked` (its address may not be
+    /// asked) or `not_asked`.
     outcome: String,
-    /// The TXT values at the record's name: at most 5, each cut at 255 characters.
+    /// TXT values at the record's name, at most 5.
     values: Vec<String>,
-    /// Does the server say that it checked the signatures of the answer?
+    /// Were the answer's signatures checked?
     authenticated: bool,
-    /// For how many seconds the answer may be kept; 0 without one.
+    /// Seconds that the answer may be kept.
     ttl: i32,
-    /// How many milliseconds the server took; 0 when it was not asked.
+    /// Milliseconds that it took.
     latency_ms: i32,
-    /// A common mistake that explains what was not found: `doubled_name`, `at_apex`, `wrong_label`, `cname_in_the_way`,
-    /// `stale_value`, `not_propagated`, `dnssec_broken` or `no_zone`; empty without one.
+    /// The mistake: `doubled_name`, `at_apex`, `wrong_label`, `cname_in_the_way`, `stale_value`, `not_propagated`,
+    /// `dnssec_broken`, `no_zone` or empty.
     hint: String,
     /// What it means, for a person.
     message: String,

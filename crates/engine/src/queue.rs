@@ -7,9 +7,11 @@
 //!
 //! Shared jobs are items too (`jobs.rs`).
 
+mod pace;
+
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -22,6 +24,7 @@ use tokio::task::JoinSet;
 use crate::sql::queue as sql;
 pub use crate::sql::queue::PROBE;
 use crate::{Engine, JobOutcome, Metric};
+use pace::Pace;
 
 /// How often a server looks for items that are due.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -112,9 +115,7 @@ type Run = Box<dyn Fn(Arc<Engine>, Arc<QueueItem>) -> BoxFuture<'static, WorkRes
 pub(crate) struct Queue {
     pub(crate) name: &'static str,
     parallel: usize,
-    per_second: usize,
-    /// The second in which items were last begun, and how many.
-    begun: Mutex<(i64, usize)>,
+    pace: Pace,
     lease: Duration,
     /// Is it a job, which is due again and again?
     repeats: bool,
@@ -138,8 +139,7 @@ impl Queue {
         Self {
             name: W::QUEUE,
             parallel: W::PARALLEL,
-            per_second: W::PER_SECOND,
-            begun: Mutex::default(),
+            pace: Pace::new(W::PER_SECOND),
             lease: W::LEASE,
             repeats: false,
             is_ready: Box::new(move || ready.is_ready()),
@@ -159,8 +159,7 @@ impl Queue {
         Self {
             name,
             parallel: 1,
-            per_second: usize::MAX,
-            begun: Mutex::default(),
+            pace: Pace::new(usize::MAX),
             lease: LEASE,
             repeats: true,
             is_ready: Box::new(|| true),
@@ -196,17 +195,8 @@ impl Queue {
     /// How many items may be begun now.
     fn room(&self, now: Timestamp) -> i64 {
         let in_flight = usize::try_from(self.numbers.in_flight.load(Ordering::Relaxed)).unwrap_or(0);
-        let (second, begun) = *self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = if second == now.as_seconds() { begun } else { 0 };
-        let room = self.parallel.saturating_sub(in_flight).min(self.per_second.saturating_sub(begun));
+        let room = self.parallel.saturating_sub(in_flight).min(self.pace.room(now));
         i64::try_from(room).unwrap_or(i64::MAX)
-    }
-
-    /// Counts items as begun.
-    fn note_begun(&self, now: Timestamp, items: usize) {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = if begun.0 == now.as_seconds() { begun.1 } else { 0 };
-        *begun = (now.as_seconds(), before + items);
     }
 
     /// Claims up to `limit` items that are due.
@@ -216,7 +206,7 @@ impl Queue {
         let now = engine.clock.now();
         let items = sql::claim(&mut tx, self.name, &id, now, now + self.lease, limit).await?;
         tx.commit().await?;
-        self.note_begun(now, items.len());
+        self.pace.note(now, items.len());
         let claim = |item| Claim { queue: self.clone(), id: id.clone(), item: Arc::new(item) };
         Ok(items.into_iter().map(claim).collect())
     }

@@ -7,23 +7,22 @@ use serde_json::{Value, json};
 
 use crate::{headers, object, paths, strings};
 
-fn service(config: Value) -> Endpoint {
-    Endpoint::new(&strings(&config), Executor::Cloud).unwrap()
+fn service(config: &Value) -> Endpoint {
+    Endpoint::new(&strings(config), Executor::Cloud).unwrap()
 }
 
-fn refused(config: Value, executor: Executor) -> String {
-    paths(&Endpoint::new(&strings(&config), executor).err().unwrap_or_default()).join(" ")
+fn refused(config: &Value, executor: Executor) -> String {
+    paths(&Endpoint::new(&strings(config), executor).err().unwrap_or_default()).join(" ")
 }
 
 #[test]
 fn a_base_url_is_an_address_and_nothing_more() {
-    let base = |url: &str| refused(json!({ "base_url": url }), Executor::Cloud);
+    let base = |url: &str| refused(&json!({ "base_url": url }), Executor::Cloud);
     for good in [
         "https://api.acme.example",
         "http://api.acme.test:9000/own/",
         "HTTPS://API.acme.example/%20",
         "https://bücher.example/x",
-        "https://api.acme.example./x",
     ] {
         assert_eq!(base(good), "", "{good}");
     }
@@ -58,6 +57,7 @@ fn a_base_url_is_an_address_and_nothing_more() {
         " https://api.acme.example",
         "https://api.ac\nme.example",
         "https://api..example",
+        "https://api.acme.example./x",
         "https://ａpi.1",
     ] {
         assert_eq!(base(bad), "config.base_url", "{bad}");
@@ -65,9 +65,9 @@ fn a_base_url_is_an_address_and_nothing_more() {
     assert_eq!(base(&format!("https://api.acme.example/{}", "x".repeat(2_048))), "config.base_url");
     // An agent stands in a network of its own.
     for good in ["http://127.0.0.1:9000/own", "http://[::1]/", "http://localhost:1", "http://db/x"] {
-        assert_eq!(refused(json!({ "base_url": good }), Executor::Agent), "", "{good}");
+        assert_eq!(refused(&json!({ "base_url": good }), Executor::Agent), "", "{good}");
     }
-    assert_eq!(refused(json!({ "base_url": "http://u@127.0.0.1/" }), Executor::Agent), "config.base_url");
+    assert_eq!(refused(&json!({ "base_url": "http://u@127.0.0.1/" }), Executor::Agent), "config.base_url");
 }
 
 #[test]
@@ -75,9 +75,9 @@ fn the_rest_of_a_configuration_is_checked_too() {
     let with = |more: Value| {
         let mut config = json!({ "base_url": "https://api.acme.example" });
         config.as_object_mut().unwrap().extend(object(&more));
-        refused(config, Executor::Cloud)
+        refused(&config, Executor::Cloud)
     };
-    assert_eq!(refused(json!({}), Executor::Cloud), "config.base_url");
+    assert_eq!(refused(&json!({}), Executor::Cloud), "config.base_url");
     assert_eq!(with(json!({ "nope": "" })), "config.nope");
     assert_eq!(with(json!({ "auth": "digest" })), "config.auth");
     assert_eq!(with(json!({ "auth": "header" })), "config.header_name");
@@ -93,7 +93,7 @@ fn the_rest_of_a_configuration_is_checked_too() {
 fn the_secret_goes_as_the_configuration_says() {
     let header = |auth: &str, name: &str, secret: &str| {
         let config = json!({ "base_url": "https://api.acme.example", "auth": auth, "header_name": "X-Key" });
-        let request = service(config).test_request(Some(secret));
+        let request = service(&config).test_request(Some(secret));
         request.map(|request| request.headers.get(name).map(|value| value.to_str().unwrap().to_owned()))
     };
     assert_eq!(header("bearer", "authorization", "s").unwrap().unwrap(), "Bearer s");
@@ -103,7 +103,7 @@ fn the_secret_goes_as_the_configuration_says() {
     assert_eq!(header("basic", "authorization", "no colon").unwrap_err().path, "secret");
     assert_eq!(header("bearer", "authorization", "a\r\nx: y").unwrap_err().path, "secret");
     // Whoever has the secret puts it in later.
-    let own = service(json!({ "base_url": "https://api.acme.example" }));
+    let own = service(&json!({ "base_url": "https://api.acme.example" }));
     assert!(!own.test_request(None).unwrap().headers.contains_key("authorization"));
     assert_eq!(own.injection().name(), "bearer");
     assert_eq!(endpoint::scrubber("user:pass").text("user:pass dXNlcjpwYXNz pass"), "*** *** pass");
@@ -111,7 +111,7 @@ fn the_secret_goes_as_the_configuration_says() {
 
 #[test]
 fn a_request_is_appended_to_the_address() {
-    let own = service(json!({ "base_url": "http://api.acme.test:9000/own/", "test_path": "/health" }));
+    let own = service(&json!({ "base_url": "http://api.acme.test:9000/own/", "test_path": "/health" }));
     assert_eq!(own.host(), "api.acme.test");
     let request = |action: &str, params: Value| {
         let spec = endpoint::actions().iter().find(|spec| spec.name == action).unwrap();
@@ -121,10 +121,10 @@ fn a_request_is_appended_to_the_address() {
     assert_eq!((get.method.as_str(), get.url.as_str()), ("GET", "http://api.acme.test:9000/own/x?q=1"));
     assert_eq!(get.destination, Destination::Chosen);
     let query = json!({ "a b": ["x&y", 1, true], "n": null, "e": "" });
-    let get = request("get", json!({ "path": "/a b/ü/%2F/", "query": query })).unwrap();
+    let get = request("get", json!({ "path": "/a b/ü/x%2Fy/", "query": query })).unwrap();
     assert_eq!(
         get.url.as_str(),
-        "http://api.acme.test:9000/own/a%20b/%C3%BC/%2F/?a%20b=x%26y&a%20b=1&a%20b=true&e="
+        "http://api.acme.test:9000/own/a%20b/%C3%BC/x%2Fy/?a%20b=x%26y&a%20b=1&a%20b=true&e="
     );
     let send =
         request("send", json!({ "method": "PATCH", "path": "/x", "body": [1, { "a": null }] })).unwrap();
@@ -149,7 +149,7 @@ fn a_request_is_appended_to_the_address() {
 
 #[test]
 fn a_path_stays_below_the_address() {
-    let own = service(json!({ "base_url": "https://api.acme.example/own" }));
+    let own = service(&json!({ "base_url": "https://api.acme.example/own" }));
     let path = |path: &str| own.request("get", &object(&json!({ "path": path })), None);
     for bad in [
         "",
@@ -197,8 +197,7 @@ fn an_answer_is_its_status_its_type_and_its_body() {
         let head = headers(&head);
         endpoint::read(&Answer { status, headers: &head, body }, &endpoint::scrubber("s3cret"))
     };
-    let result =
-        |status: u16, head: Value, body: &[u8]| read(status, head, body).unwrap().result.get().to_owned();
+    let result = |status: u16, head: Value, body: &[u8]| read(status, head, body).unwrap().result;
     assert_eq!(
         result(201, json!({ "content-type": "application/json" }), br#"{"big": 1.0e5, "k": "s3cret"}"#),
         r#"{"status":201,"content_type":"application/json","body":{"big":1.0e5,"k":"***"}}"#
@@ -221,7 +220,7 @@ proptest! {
         name in "\\PC{0,5}",
         value in "\\PC{0,5}",
     ) {
-        let own = service(json!({ "base_url": "https://api.acme.example/own" }));
+        let own = service(&json!({ "base_url": "https://api.acme.example/own" }));
         let params = object(&json!({ "path": format!("/{path}"), "query": { &name: &value } }));
         if let Ok(request) = own.request("get", &params, Some("s")) {
             prop_assert_eq!(request.url.host_str(), Some("api.acme.example"));

@@ -88,7 +88,7 @@ fn replay(manifest: &Manifest, name: &str, fixture: &Value) {
     match action.read(&answer, &scrubber) {
         Ok(reading) => {
             assert_eq!(fixture.get("failure"), None, "{place}");
-            let result: Value = serde_json::from_str(reading.result.get()).unwrap();
+            let result: Value = serde_json::from_str(&reading.result).unwrap();
             assert_eq!(result, fixture["result"], "{place}");
             assert_eq!(reading.next_cursor, fixture["next_cursor"].as_str().unwrap_or_default(), "{place}");
             let tokens = [u64::from(reading.input_tokens), u64::from(reading.output_tokens)];

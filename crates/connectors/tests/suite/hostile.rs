@@ -1,7 +1,7 @@
 //! Whatever a manifest or an answer holds, reading it ends, and nothing breaks.
 
 use http::HeaderMap;
-use portico_connectors::{Answer, MANIFEST_BYTES_MAX, Manifest, Mode, Scrubber, Values, builtins, endpoint};
+use portico_connectors::{Answer, MANIFEST_BYTES_MAX, Manifest, Scrubber, Values, builtins, endpoint};
 use portico_kernel::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -87,7 +87,7 @@ proptest! {
         let mut source = builtins()[which].to_json().clone();
         let mut places = Vec::new();
         pointers(&source, "", &mut places);
-        put(&mut source, place.get(&places), value);
+        put(&mut source, place.get::<String>(&places), value);
         let empty = HeaderMap::new();
         match Manifest::from_json(&source) {
             Ok(manifest) => {
@@ -125,7 +125,7 @@ proptest! {
         let answer = Answer { status, headers: &head, body: &body };
         exercise(&builtins()[which], &answer);
         if let Ok(reading) = endpoint::read(&answer, &Scrubber::default()) {
-            let result: Value = serde_json::from_str(reading.result.get()).unwrap_or_default();
+            let result: Value = serde_json::from_str(&reading.result).unwrap_or_default();
             // A number can be too large for a reader; all else is an object of three fields.
             prop_assert!(result.is_null() || result.as_object().unwrap().len() == 3, "{}", reading.result);
         }
@@ -144,9 +144,10 @@ proptest! {
         for body in [body, odd] {
             let answer = Answer { status: 200, headers: &head, body: body.as_bytes() };
             let reading = endpoint::read(&answer, &scrubber).unwrap();
-            let result: Value = serde_json::from_str(reading.result.get()).unwrap();
+            let result: Value = serde_json::from_str(&reading.result).unwrap();
             let mut places = Vec::new();
-            pointers(&result, "", &mut places);
+            let result = &result["body"];
+            pointers(result, "", &mut places);
             for place in places {
                 let name = place.rsplit('/').next().unwrap().replace("~1", "/").replace("~0", "~");
                 prop_assert!(!name.contains(&secret), "{name}");
@@ -215,7 +216,7 @@ fn the_largest_answers_are_read_at_once() {
                 strings(&json!({})),
                 credentials(&json!({ "api_key": "secret", "access_token": "a", "token": "1" })),
             );
-            for mode in [Mode::ApiKey, Mode::OAuth2, Mode::Basic] {
+            for mode in manifest.modes().take(1) {
                 let values = Values { mode, config: &config, auth: &auth, base_url: None };
                 let scrubber = manifest.scrubber(mode, &auth);
                 let _ = manifest.read_test(&values, &answer, &scrubber);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use portico_connectors::{Kind, builtins, endpoint, webhook_in};
+use portico_connectors::{Kind, Manifest, builtins, endpoint, webhook_in};
 use serde_json::{Value, json};
 
 use crate::{read, with};
@@ -14,7 +14,7 @@ fn names(value: &Value) -> BTreeSet<&str> {
 #[test]
 fn every_kind_has_every_field() {
     let kinds: Vec<Kind> =
-        builtins().iter().map(|each| each.kind()).chain([endpoint::kind(), webhook_in::kind()]).collect();
+        builtins().iter().map(Manifest::kind).chain([endpoint::kind(), webhook_in::kind()]).collect();
     for kind in kinds {
         let kind = serde_json::to_value(kind).unwrap();
         assert_eq!(

@@ -1,6 +1,6 @@
 //! What manifests are read into, which are refused, what requests they make, and what they read in answers.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod answers;
 mod changes;

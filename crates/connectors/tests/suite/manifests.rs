@@ -185,6 +185,7 @@ fn source_of(manifest: &Manifest, action: &str) -> Value {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "it is a table")]
 fn classes_and_labels_are_those_that_were_decided() {
     let told = |id: &str| -> Vec<String> {
         let letters = |action: &portico_connectors::ActionSpec| {

@@ -1,6 +1,6 @@
 //! Parameters of calls, and the schema that says the same.
 
-use portico_connectors::{Manifest, builtins, endpoint, webhook_in};
+use portico_connectors::{ActionSpec, Manifest, builtins, endpoint, webhook_in};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -77,7 +77,7 @@ fn what_is_given_stays_as_it_is_and_the_rest_has_its_default() {
 #[test]
 fn every_schema_is_closed_and_compiles() {
     let own = builtins().iter().flat_map(Manifest::actions).map(|action| action.definition());
-    let others = endpoint::actions().iter().chain(webhook_in::actions()).map(|action| action.definition());
+    let others = endpoint::actions().iter().chain(webhook_in::actions()).map(ActionSpec::definition);
     let mut count = 0;
     for action in own.chain(others) {
         let schema: Value = serde_json::from_str(&action.schema).unwrap();

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::{action, faults, minimal, paths, put, with};
 
 /// The smallest manifest with one thing wrong, and where that is.
+#[expect(clippy::too_many_lines, reason = "it is a table")]
 fn wrong() -> Vec<(&'static str, Value, &'static str)> {
     let field = |more: Value| {
         let mut field = json!({ "name": "x", "type": "string" });
@@ -20,6 +21,10 @@ fn wrong() -> Vec<(&'static str, Value, &'static str)> {
         ("/title", json!(""), "title"),
         ("/title", json!("a\u{0}b"), "title"),
         ("/title", json!("x".repeat(81)), "title"),
+        ("/title", json!("a\nb"), "title"),
+        ("/title", json!("a\u{202e}b"), "title"),
+        ("/docs", json!("javascript:alert(1)"), "docs"),
+        ("/docs", json!("http://acme.example"), "docs"),
         ("/nope", json!(1), "nope"),
         ("/hosts", json!([]), "hosts"),
         ("/hosts", json!("api.acme.example"), "hosts"),

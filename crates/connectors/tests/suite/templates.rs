@@ -132,8 +132,8 @@ proptest! {
 
     #[test]
     fn no_value_leaves_its_place(
-        one in any::<String>(), two in "\\PC{1,6}", path in "([a-z.%/\\\\ü ]|%2e){1,8}", q in any::<String>(),
-        h in any::<String>(), c in any::<String>(), any in any::<String>(),
+        one in "\\PC{1,6}", two in "\\PC{1,6}", path in "([a-z.%/\\\\ü ]|%2e){1,8}", q in any::<String>(),
+        h in "[ -~]{0,8}", c in any::<String>(), any in any::<String>(),
     ) {
         let params = json!({ "one": one, "two": two, "path": path, "q": q, "h": h, "any": { "x": any } });
         let config = strings(&json!({ "c": c }));

@@ -19,13 +19,13 @@ text_enum! {
     #[serde(rename_all = "snake_case")]
     #[schemars(inline)]
     pub(crate) enum Status {
-        /// Its record was given out.
+        /// It waits for its record.
         Pending = "pending",
-        /// The last look saw the record; nothing follows from that until it is confirmed.
+        /// The last look saw the record; it is to be confirmed.
         Seen = "seen",
-        /// The account has proven that it controls the domain.
+        /// The account has proven it.
         Verified = "verified",
-        /// It was verified and is no more, or its token ended.
+        /// It is no longer verified, or the record was not confirmed in time.
         Unverified = "unverified",
     }
 }

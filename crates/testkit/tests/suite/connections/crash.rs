@@ -140,7 +140,8 @@ async fn killed_during_refreshes(kind: Database) {
     let brought = json!({ "state": state, "code": code });
     let asked = scene.provider.calls(TOKEN).len();
     scene.provider.hold(TOKEN);
-    let completing = scene.send(&server.api, "POST", &scene.person, "/connect/complete", &brought);
+    let api = server.api.clone();
+    let completing = scene.send(&api, "POST", &scene.person, "/connect/complete", &brought);
     let kill = async {
         until("the code is exchanged", async || scene.provider.calls(TOKEN).len() > asked).await;
         server.kill();

@@ -22,7 +22,7 @@ pub(crate) enum View {
 }
 
 /// Shorter than a resolver is waited for, and longer than a few calls take.
-const HOLD: Duration = Duration::from_millis(1_500);
+const HOLD: Duration = Duration::from_millis(900);
 
 /// Resolvers, the servers of zones, and what was published.
 pub(crate) struct Net {
@@ -132,10 +132,9 @@ impl Net {
         }
     }
 
-    /// Waits until a question waits.
-    pub(crate) async fn held(&self) {
-        let asked = async || self.each().any(|resolver| !resolver.asked().is_empty());
-        until("a resolver is asked", asked).await;
+    /// Waits until every resolver was asked for the records of the name, and has not answered yet.
+    pub(crate) async fn held(&self, name: &str) {
+        until("the resolvers are asked", async || self.asked_resolvers(name) >= self.count).await;
         self.each().for_each(|resolver| resolver.delay(Duration::ZERO));
     }
 }

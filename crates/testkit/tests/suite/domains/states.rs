@@ -235,6 +235,7 @@ async fn what_is_unclear_moves_nothing(app: TestApp, net: Net) {
     let mut expected = verified.clone();
     expected["last_checked_at"] = checked["last_checked_at"].clone();
     assert_eq!(checked, expected);
+    net.clear();
     let below = ada.add("api.acme.test").await;
     net.publish(&below);
     assert_eq!(ada.check("api.acme.test").await.ok()["status"], "seen");
@@ -315,9 +316,10 @@ async fn a_domain_that_changes_during_a_look_is_left_alone(app: TestApp, net: Ne
     let ada = Prover::own(&app).await;
     for rest in ["check", "confirm"] {
         let added = ada.add(NAME).await;
+        let name = text(&added["record_name"]);
         net.publish(&added);
         let remove = async {
-            net.held().await;
+            net.held(&name).await;
             ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
         };
         net.hold();
@@ -328,9 +330,10 @@ async fn a_domain_that_changes_during_a_look_is_left_alone(app: TestApp, net: Ne
     }
     for rest in ["check", "confirm"] {
         let added = ada.add(NAME).await;
+        let name = text(&added["record_name"]);
         net.publish(&added);
         let renew = async {
-            net.held().await;
+            net.held(&name).await;
             ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
             ada.add(NAME).await;
         };

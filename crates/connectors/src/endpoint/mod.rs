@@ -1,129 +1,35 @@
 //! An account's own service: the kind `endpoint`.
 
+mod address;
+mod catalogue;
+
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use percent_encoding::percent_decode;
 use serde_json::{Map, Value, json};
-use url::{Host, Url};
+use url::Url;
 
 use crate::action::Reading;
 use crate::address::{Destination, parse_method};
-use crate::answer::{Answer, Message, raw};
+use crate::answer::{Answer, Message};
 use crate::body::JSON_TYPE;
 use crate::fault::Fault;
-use crate::field::{CONFIG_VALUE_MAX, ConfigField, Field, FieldType};
-use crate::kind::{Kind, TEST_ACTION, definitions, executors};
 use crate::request::{HttpRequest, REQUEST_BYTES_MAX, basic_header, header_value, query};
 use crate::rules::{Failure, Rules};
 use crate::scrub::Scrubber;
-use crate::spec::{ActionSpec, Class, Executor};
-use crate::text::{header_name, host_name, shown};
+use crate::spec::Executor;
+use crate::text::{header_name, shown};
 use crate::values::{basic, config_value, scalar};
+
+use address::{base_url, check_path};
+use catalogue::CONFIG;
+pub use catalogue::{actions, kind};
 
 /// The name of the kind.
 pub const NAME: &str = "endpoint";
-/// Who can send its requests.
-const EXECUTORS: [Executor; 2] = [Executor::Cloud, Executor::Agent];
-/// The longest path of a call, and the longest query.
-const PATH_BYTES_MAX: usize = 8 * 1024;
+/// The longest query.
 const QUERY_BYTES_MAX: usize = 24 * 1024;
-
-static CONFIG: LazyLock<[ConfigField; 4]> = LazyLock::new(|| {
-    let field = |field| ConfigField { field, host: false };
-    let base_url = Field::new(
-        "base_url",
-        FieldType::String,
-        "The address of the service, such as https://api.example.com/v1.",
-    );
-    let auth = Field::new(
-        "auth",
-        FieldType::String,
-        "How the secret goes with a request: as a bearer token, in a header of its own, as user:password, or not at all.",
-    );
-    [
-        ConfigField { host: true, ..field(Field { required: true, ..base_url }) },
-        field(Field {
-            choices: ["bearer", "header", "basic", "none"].map(str::to_owned).to_vec(),
-            default_value: "bearer".to_owned(),
-            ..auth
-        }),
-        field(Field::new(
-            "header_name",
-            FieldType::String,
-            "The header that the secret goes in, where auth is header.",
-        )),
-        field(Field {
-            default_value: "/".to_owned(),
-            ..Field::new("test_path", FieldType::String, "The path that a test reads; any 2xx passes.")
-        }),
-    ]
-});
-
-static ACTIONS: LazyLock<[ActionSpec; 2]> = LazyLock::new(|| {
-    let required = |field| Field { required: true, ..field };
-    let path = || {
-        required(Field::new(
-            "path",
-            FieldType::String,
-            "The path, which begins with a slash and is appended to the address of the service.",
-        ))
-    };
-    let query = || {
-        Field::new(
-            "query",
-            FieldType::Object,
-            "The query: names, and values that are strings, numbers, booleans or lists of them.",
-        )
-    };
-    let method = Field {
-        choices: ["POST", "PUT", "PATCH", "DELETE"].map(str::to_owned).to_vec(),
-        ..required(Field::new("method", FieldType::String, "The method."))
-    };
-    let action = |name: &str, description: &str, class, sends_out, params| ActionSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        class,
-        reads_private: true,
-        reads_untrusted: true,
-        sends_out,
-        params,
-        executors: &EXECUTORS,
-    };
-    let body = Field::new("body", FieldType::Any, "The body, any JSON.");
-    [
-        action("get", "Read from the service.", Class::Read, false, vec![path(), query()]),
-        action(
-            "send",
-            "Write to the service.",
-            Class::WriteIrreversible,
-            true,
-            vec![method, path(), query(), body],
-        ),
-    ]
-});
-
-/// Its actions.
-pub fn actions() -> &'static [ActionSpec] {
-    &*ACTIONS
-}
-
-/// Its entry in the catalogue.
-pub fn kind() -> Kind {
-    Kind {
-        name: NAME.to_owned(),
-        title: "Own service".to_owned(),
-        description: "A service of the account's own, on a domain that it has proven, or in its own network."
-            .to_owned(),
-        auth: "secret".to_owned(),
-        executors: executors(&EXECUTORS),
-        test_action: TEST_ACTION.to_owned(),
-        config: CONFIG.iter().map(|field| field.field.definition()).collect(),
-        actions: definitions(actions()),
-    }
-}
 
 /// How the secret goes with a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -227,7 +133,7 @@ impl Endpoint {
             }
             _ => {
                 faults.sort();
-                faults.dedup();
+                faults.dedup_by(|a, b| a.path == b.path);
                 Err(faults)
             }
         }
@@ -248,7 +154,7 @@ impl Endpoint {
         &self.injection
     }
 
-    /// The request of an action, with parameters that [`ActionSpec::check_params`] gave. Without a secret, somebody
+    /// The request of an action, with parameters that [`crate::ActionSpec::check_params`] gave. Without a secret, somebody
     /// else puts it in.
     pub fn request(
         &self,
@@ -312,81 +218,7 @@ pub fn read(answer: &Answer<'_>, scrubber: &Scrubber) -> Result<Reading, Failure
     let (status, content_type) = (message.status, json!(message.content_type()));
     let result =
         format!(r#"{{"status":{status},"content_type":{content_type},"body":{}}}"#, message.result());
-    Ok(Reading { result: raw(result), next_cursor: String::new(), input_tokens: 0, output_tokens: 0 })
-}
-
-/// The address of a service: nothing but scheme, host, port and path.
-fn base_url(text: &str, executor: Executor) -> Result<Url, String> {
-    const FAULT: &str = "must be an address such as https://api.example.com/v1";
-    let is_odd = |c: char| c.is_control() || c.is_whitespace() || c == '\\';
-    let after_scheme = text.split_once("://").map(|(_, rest)| rest);
-    if text.chars().any(is_odd) || after_scheme.is_none_or(|rest| rest.is_empty() || rest.starts_with('/')) {
-        return Err(FAULT.to_owned());
-    }
-    let url = Url::parse(text).map_err(|_| FAULT.to_owned())?;
-    if !matches!(url.scheme(), "https" | "http") {
-        return Err("must begin with https://".to_owned());
-    }
-    // The parser forgets an empty user.
-    let authority = after_scheme.unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
-    if authority.contains('@') || url.query().is_some() || url.fragment().is_some() {
-        return Err("must have no user, query or fragment".to_owned());
-    }
-    if url.port() == Some(0) {
-        return Err("must have a port from 1 to 65535, or none".to_owned());
-    }
-    match url.host() {
-        Some(Host::Domain(name)) if executor == Executor::Cloud => {
-            let name = name.strip_suffix('.').unwrap_or(name);
-            host_name(name).map_err(|_| "must have the name of a host".to_owned())?;
-        }
-        Some(Host::Ipv4(_) | Host::Ipv6(_)) if executor == Executor::Cloud => {
-            return Err("must have the name of a host, not an IP address".to_owned());
-        }
-        Some(_) => {}
-        None => return Err(FAULT.to_owned()),
-    }
-    let path =
-        text.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..])).unwrap_or("/");
-    check_path(path).map_err(str::to_owned)?;
-    Ok(url)
-}
-
-/// Does the path begin with a slash, and stay below where it is appended, however often it is decoded?
-fn check_path(path: &str) -> Result<(), &'static str> {
-    if !path.starts_with('/') {
-        return Err("must begin with a slash");
-    }
-    if path.len() > PATH_BYTES_MAX {
-        return Err("is too long");
-    }
-    let bytes = path.as_bytes();
-    let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
-    if !(0..bytes.len()).all(|at| bytes[at] != b'%' || (is_hex(at + 1) && is_hex(at + 2))) {
-        return Err("has a % that encodes nothing");
-    }
-    if path.contains(['?', '#']) {
-        return Err("must have no query and no fragment");
-    }
-    // Each round makes it shorter, or is the last.
-    let mut decoded = bytes.to_vec();
-    loop {
-        if leaves(&decoded) {
-            return Err("must not leave the address of the service, or have // or a backslash");
-        }
-        let next: Vec<u8> = percent_decode(&decoded).collect();
-        if next.len() == decoded.len() {
-            return Ok(());
-        }
-        decoded = next;
-    }
-}
-
-fn leaves(path: &[u8]) -> bool {
-    let is_dots = |segment: &[u8]| matches!(segment, b"." | b"..");
-    path.windows(2).any(|pair| pair == b"//")
-        || path.iter().any(|byte| *byte == b'\\' || byte.is_ascii_control())
-        || path.split(|byte| *byte == b'/').any(is_dots)
+    Ok(Reading { result, next_cursor: String::new(), input_tokens: 0, output_tokens: 0 })
 }
 
 /// The pairs of a query.
@@ -401,6 +233,3 @@ fn pairs(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, Fault> {
     }
     Ok(pairs)
 }
-
-// The bound of a configuration's value is the bound of a base URL too.
-const _: () = assert!(CONFIG_VALUE_MAX < PATH_BYTES_MAX);
