@@ -114,6 +114,17 @@ export function useInbox(options: { refetchInterval?: number | false } = {}) {
   });
 }
 
+/** The account's connections, newest first. */
+export function useConnections() {
+  const org_id = useOrg();
+  const list = useList(
+    ["connections", org_id],
+    (page_token) => ask(api.GET("/v1/accounts/orgs/{org_id}/connections", { params: { path: { org_id }, query: { page_token } } })),
+    { refetchInterval: 30_000 },
+  );
+  return { list, connections: list.data?.pages.flatMap(({ connections }) => connections) ?? [] };
+}
+
 /** Everything that can be connected, by name. */
 export function useKinds() {
   const account_id = useOrg();

@@ -1,6 +1,5 @@
 import { Link, useNavigate } from "@tanstack/react-router";
-import { api, ask } from "../../api/client";
-import { useKinds, useList } from "../../api/queries";
+import { useConnections, useKinds } from "../../api/queries";
 import { useOrg, useWorkplace } from "../../app/account";
 import { curl, TOKEN } from "../../ui/curl";
 import { number } from "../../ui/format";
@@ -10,9 +9,6 @@ import { useConsumers } from "./consumers";
 import { ConnectDialog } from "./form";
 import { LastTest, Status } from "./status";
 import type { Connection } from "./words";
-
-/** How often the list looks for what no event tells of. */
-const LOOK_MS = 30_000;
 
 function useColumns(): Column<Connection>[] {
   const kinds = useKinds();
@@ -54,12 +50,7 @@ export default function Connections() {
   const { new: making } = useQueryParams();
   const setParams = useSetParams();
   const columns = useColumns();
-  const list = useList(
-    ["connections", org_id],
-    (page_token) => ask(api.GET("/v1/accounts/orgs/{org_id}/connections", { params: { path: { org_id }, query: { page_token } } })),
-    { refetchInterval: LOOK_MS },
-  );
-  const items = list.data?.pages.flatMap(({ connections }) => connections) ?? [];
+  const { list, connections } = useConnections();
   const connect = may("admin") && (
     <Button look="primary" icon="plus" onClick={() => setParams({ new: "connection" })}>
       Connect
@@ -82,7 +73,7 @@ export default function Connections() {
       <ErrorNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending ? (
         <Waiting />
-      ) : items.length === 0 ? (
+      ) : connections.length === 0 ? (
         <Empty title="No connections" action={connect}>
           <p>Connect a provider once, with a key or by signing in. Then grant a program what it may do there; it never sees the credential.</p>
           <Code
@@ -94,7 +85,7 @@ export default function Connections() {
         <Table
           label="Connections"
           columns={columns}
-          items={items}
+          items={connections}
           id={({ id }) => id}
           onOpen={({ id }) => void navigate({ to: "/connections/$connection", params: { connection: id } as never })}
         />

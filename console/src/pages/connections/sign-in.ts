@@ -53,7 +53,7 @@ async function outcome({ org, id }: Away): Promise<Connection | undefined> {
   const answer: Schemas["SignInAnswer"] = await ask(
     api.GET("/v1/accounts/orgs/{org_id}/connections/connect/{sign_in_id}", { params: { path } }),
   );
-  return answer.connection;
+  return answer.connection ?? undefined;
 }
 
 async function completeOnce(org: string, brought: Brought): Promise<Connection> {

@@ -77,17 +77,19 @@ function Consumer({ value, onChange, refusal }: { value: string; onChange: (cons
   );
 }
 
+/** What is granted. Without `some`, it is every action of these classes, and `actions` is empty. */
 interface What {
   max_class: MaxClass;
+  some: boolean;
   actions: string[];
 }
 
 function Actions({ of, value, onChange, refusal }: { of: Kind; value: What; onChange: (what: What) => void; refusal: Refusal | undefined }) {
-  const [some, setSome] = useState(false);
+  const { some } = value;
   const within = of.actions.filter((action) => isWithin(action.class, value.max_class));
   const change = (max_class: MaxClass) => {
     const still = of.actions.filter((action) => isWithin(action.class, max_class)).map(({ name }) => name);
-    onChange({ max_class, actions: value.actions.filter((name) => still.includes(name)) });
+    onChange({ max_class, some, actions: value.actions.filter((name) => still.includes(name)) });
   };
   return (
     <>
@@ -100,10 +102,7 @@ function Actions({ of, value, onChange, refusal }: { of: Kind; value: What; onCh
         legend="Actions"
         options={within.map((action) => ({ value: action.name, title: <code>{action.name}</code>, about: <About of={action} />, group: classOf(action.class)?.title }))}
         value={some ? value.actions : within.map(({ name }) => name)}
-        onChange={(actions) => {
-          setSome(true);
-          onChange({ ...value, actions });
-        }}
+        onChange={(actions) => onChange({ ...value, some: true, actions })}
         above={
           <Choice
             label="Which actions"
@@ -112,14 +111,11 @@ function Actions({ of, value, onChange, refusal }: { of: Kind; value: What; onCh
               ["all", "All of these"],
               ["some", "Only some"],
             ]}
-            onChange={(which) => {
-              setSome(which === "some");
-              onChange({ ...value, actions: [] });
-            }}
+            onChange={(which) => onChange({ ...value, some: which === "some", actions: [] })}
           />
         }
-        hint={some ? undefined : "Also those of these sorts that are added later."}
-        error={refusal?.field("actions") ?? (some && value.actions.length === 0 ? "Choose at least one." : undefined)}
+        hint={some ? undefined : "Those that are added later too, as far as they are of these sorts."}
+        error={refusal?.field("actions")}
       />
     </>
   );
@@ -154,7 +150,7 @@ function Warned({ of, grant, onClose }: { of: Connection; grant: Schemas["Grant"
 
 export function GrantForm({ of, kind, onClose }: { of: Connection; kind: Kind; onClose: () => void }) {
   const [consumer, setConsumer] = useState("");
-  const [what, setWhat] = useState<What>({ max_class: "read", actions: [] });
+  const [what, setWhat] = useState<What>({ max_class: "read", some: false, actions: [] });
   const [days, setDays] = useState<"" | (typeof LIVES)[number][0]>("");
   const make = useMutation({
     mutationFn: () => {
@@ -163,7 +159,7 @@ export function GrantForm({ of, kind, onClose }: { of: Connection; kind: Kind; o
       return ask(
         api.POST("/v1/accounts/orgs/{org_id}/connections/{connection_id}/grants", {
           params,
-          body: { consumer, ...what, ...(expires_at && { expires_at }) },
+          body: { consumer, max_class: what.max_class, actions: what.actions, ...(expires_at && { expires_at }) },
         }),
       );
     },
@@ -174,11 +170,13 @@ export function GrantForm({ of, kind, onClose }: { of: Connection; kind: Kind; o
   });
   if (make.data) return <Warned of={of} grant={make.data.grant} onClose={onClose} />;
   const refusal = make.error ? asRefusal(make.error) : undefined;
-  const granted = allowed(kind.actions, what);
+  // No action at all would mean every one to the server.
+  const isNothing = what.some && what.actions.length === 0;
+  const granted = isNothing ? [] : allowed(kind.actions, what);
   const labels = labelsOf(granted);
   return (
     <Dialog open onClose={onClose} title={`Grant the use of ${of.name}`} keep={consumer !== ""} wide>
-      <Form onSubmit={() => make.mutate()} error={make.error} busy={make.isPending} submit="Grant" onCancel={onClose} disabled={consumer === ""}>
+      <Form onSubmit={() => make.mutate()} error={make.error} busy={make.isPending} submit="Grant" onCancel={onClose} disabled={consumer === "" || isNothing}>
         <Consumer value={consumer} onChange={setConsumer} refusal={refusal} />
         <Actions of={kind} value={what} onChange={setWhat} refusal={refusal} />
         <fieldset className="field">

@@ -57,7 +57,8 @@ function ConnectionPage({ of, kind }: { of: Connection; kind: Kind }) {
       refresh();
     },
   });
-  const tested = test.data?.connection;
+  // Another test, or another credential, makes an old result one of the past.
+  const tested = test.data?.connection.last_test_at === of.last_test_at ? test.data.connection : undefined;
   return (
     <>
       <PageHead
@@ -79,7 +80,7 @@ function ConnectionPage({ of, kind }: { of: Connection; kind: Kind }) {
           )
         }
       />
-      {of.status === "needs_reconnect" && <ReconnectNote of={of} onReconnect={may("admin") ? () => setAsking("reconnect") : undefined} />}
+      {of.status === "needs_reconnect" && <ReconnectNote onReconnect={may("admin") ? () => setAsking("reconnect") : undefined} />}
       {of.status === "paused" && (
         <Note
           tone="warn"

@@ -12,7 +12,7 @@ import { useSignIn } from "../sign-in";
 import { type Connection, type Kind, SIGN_IN } from "../words";
 
 /** Says that nothing is sent until the connection has another credential. */
-export function ReconnectNote({ of, onReconnect }: { of: Connection; onReconnect: (() => void) | undefined }) {
+export function ReconnectNote({ onReconnect }: { onReconnect: (() => void) | undefined }) {
   return (
     <Note
       tone="bad"

@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { api, ask } from "../../../api/client";
 import { queries } from "../../../api/queries";
 import { useOrg, useWorkplace } from "../../../app/account";
