@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portico_connectors::{Class, Reading};
-use portico_engine::Engine;
 use portico_engine::clock::Stopwatch;
+use portico_engine::{Answer, Body, Ctx, Engine, Output, Spec};
 use portico_kernel::{ConnectionUseId, Problem, Timestamp};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::outcome::{CallError, outcome_unknown};
@@ -24,17 +23,46 @@ use crate::sql::CallRow;
 use crate::{limits, refusals};
 
 /// What a provider answered to a call.
-#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ActionAnswer {
+    /// JSON, as it is to be sent.
+    result: String,
+    frame: Frame,
+}
+
+/// What stands around the result.
+#[derive(Serialize)]
+struct Frame {
+    status_code: i32,
+    next_cursor: String,
+    use_id: ConnectionUseId,
+}
+
+/// What a provider answered to a call, as it is described.
+#[derive(JsonSchema)]
+#[schemars(rename = "ActionAnswer")]
+#[expect(dead_code, reason = "the result is written as the provider wrote it, which no type can hold")]
+struct DescribedAnswer {
     /// The result, as the provider wrote it; text as a string, other bytes as `{content_type, base64}`.
-    #[schemars(with = "Value")]
-    result: Box<RawValue>,
+    result: Value,
     /// The status that the provider answered with.
     status_code: i32,
     /// Goes back as `params.cursor` for what follows; empty at the end.
     next_cursor: String,
     /// The use in the history.
     use_id: ConnectionUseId,
+}
+
+impl Answer for ActionAnswer {
+    fn schema(_: &Spec, generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<DescribedAnswer>()
+    }
+
+    fn write(self, _: &Ctx) -> Result<Output, Problem> {
+        let frame = serde_json::to_string(&self.frame).map_err(Problem::internal)?;
+        let rest = frame.strip_prefix('{').unwrap_or(&frame);
+        let text = format!("{{\"result\":{},{rest}", self.result);
+        Ok(Body::Json(text.into()).into())
+    }
 }
 
 /// A call of an action that there is.
@@ -135,7 +163,8 @@ impl Calls {
             if call.class() == Class::Read { problem } else { unrecorded(&ending, problem) }
         })?;
         let Reading { result, next_cursor, .. } = reading;
-        Ok(ActionAnswer { result, status_code: status.into(), next_cursor, use_id })
+        let frame = Frame { status_code: status.into(), next_cursor, use_id };
+        Ok(ActionAnswer { result, frame })
     }
 
     async fn attempt(
