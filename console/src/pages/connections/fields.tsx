@@ -74,7 +74,7 @@ export function DefinedFields({
       hint={
         <>
           {of.description}
-          {!of.required && !of.default_value && <span className="optional"> Optional.</span>}
+          {!of.required && !of.default_value && " Optional."}
           {JSON_TYPES.has(of.type) && " As JSON."}
         </>
       }
