@@ -1,6 +1,7 @@
 //! A provider on this machine: a code host by key, one by sign-in, and a service of an account's own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -16,6 +17,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+
+use crate::TestDns;
 
 /// A request as it came.
 #[derive(Debug, Clone)]
@@ -70,6 +73,8 @@ pub struct Provider {
     state: Arc<Mutex<State>>,
     /// Requests whose path begins so wait; empty for none.
     held: Arc<watch::Sender<String>>,
+    /// Knows names of this machine.
+    dns: Arc<TestDns>,
 }
 
 type Reply = Response<Full<Bytes>>;
@@ -165,6 +170,11 @@ impl State {
 }
 
 impl Provider {
+    /// A name of this machine, for who asks [`Provider::name_servers`], and another one.
+    pub const HOST: &str = "api.acme.test";
+    /// See above.
+    pub const OTHER_HOST: &str = "other.acme.test";
+
     /// Begins to listen.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -239,6 +249,16 @@ impl Provider {
     /// Its address without a path.
     pub fn origin(&self) -> &str {
         &self.origin
+    }
+
+    /// Who knows its names.
+    pub fn name_servers(&self) -> Vec<SocketAddr> {
+        self.dns.resolvers()
+    }
+
+    /// Where it is a service of an account's own, by its name.
+    pub fn own(&self) -> String {
+        format!("{}/own", self.origin.replace("127.0.0.1", Self::HOST))
     }
 
     /// The configuration that puts it in the place of the code hosts.

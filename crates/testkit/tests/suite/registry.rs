@@ -157,7 +157,7 @@ impl Linked {
         const KEY: &str = "ghp_good";
         net.provider.set_keys(&[KEY]);
         let path = format!("/v1/accounts/orgs/{}/connections", app.account);
-        let own = format!("{}/own", net.provider.origin().replace("127.0.0.1", "localhost"));
+        let own = net.provider.own();
         let code_host = json!({ "kind": "github", "name": "Code", "credentials": { "api_key": KEY } });
         let connection = text(&app.post(&path, &code_host).await.ok()["connection"]["id"]);
         let service = json!({ "kind": "endpoint", "secret": "s", "config": { "base_url": own } });

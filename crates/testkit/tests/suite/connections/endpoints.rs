@@ -1,7 +1,7 @@
 //! Services of an account's own.
 
 use portico_kernel::Code;
-use portico_testkit::ProviderAnswer;
+use portico_testkit::{Provider, ProviderAnswer};
 use serde_json::{Value, json};
 
 use super::{Place, SECRET, id, reason, text};
@@ -15,14 +15,9 @@ with_a_provider! {
 }
 
 impl Place {
-    /// The address of the service, by its name.
-    fn own(&self) -> String {
-        format!("{}/own", self.provider.origin().replace("127.0.0.1", "localhost"))
-    }
-
     async fn service(&self, config: Value) -> Value {
         let mut config = config;
-        config["base_url"] = json!(self.own());
+        config["base_url"] = json!(self.provider.own());
         let body = json!({ "kind": "endpoint", "name": "Own", "secret": SECRET, "config": config });
         self.to("", body).await.ok()["connection"].clone()
     }
@@ -32,7 +27,7 @@ async fn a_service_is_called_with_its_secret(place: Place) {
     let made = place.service(json!({})).await;
     assert_eq!(
         (&made["label"], &made["connector"], &made["auth_mode"]),
-        (&json!("localhost"), &json!(""), &json!("secret"))
+        (&json!("api.acme.test"), &json!(""), &json!("secret"))
     );
     assert_eq!((&made["credential"]["kind"], &made["last_test_at"]), (&json!("secret"), &json!("")));
     assert!(place.provider.calls("/").is_empty(), "it is stored untested");
@@ -53,9 +48,9 @@ async fn a_service_is_called_with_its_secret(place: Place) {
 
 async fn a_secret_goes_to_another_host_only_by_hand(place: Place) {
     let con = id(&place.service(json!({})).await);
-    let same = format!("{}/other", place.own());
+    let same = format!("{}/other", place.provider.own());
     place.patch(&con, json!({ "config": { "base_url": same } })).await.ok();
-    let elsewhere = place.own().replace("localhost", "other.localhost");
+    let elsewhere = place.provider.own().replace(Provider::HOST, Provider::OTHER_HOST);
     let moved = json!({ "config": { "base_url": elsewhere } });
     place.patch(&con, moved).await.refused_field("secret");
     let refused = place
@@ -68,12 +63,12 @@ async fn a_secret_goes_to_another_host_only_by_hand(place: Place) {
     let before = place.read(&con).await;
     let after = place.patch(&con, json!({ "secret": "another" })).await.ok()["connection"].clone();
     assert_ne!(after["credential"]["reference"], before["credential"]["reference"]);
-    let none = json!({ "config": { "base_url": place.own(), "auth": "none" } });
+    let none = json!({ "config": { "base_url": place.provider.own(), "auth": "none" } });
     assert_eq!(place.patch(&con, none).await.ok()["connection"]["credential"]["kind"], "none");
 }
 
 async fn what_does_not_fit_is_named(place: Place) {
-    let own = place.own();
+    let own = place.provider.own();
     let with = |more: Value| {
         let mut body = json!({ "kind": "endpoint", "secret": "s", "config": { "base_url": own } });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -93,9 +88,9 @@ async fn what_does_not_fit_is_named(place: Place) {
         (with(json!({ "config": { "base_url": own, "auth": "magic" } })), "config.auth"),
         (with(json!({ "config": { "base_url": own, "auth": "none" } })), "secret"),
         (url("nowhere"), "config.base_url"),
-        (url("ftp://localhost/"), "config.base_url"),
-        (url("https://user@localhost/"), "config.base_url"),
-        (url("https://localhost/#part"), "config.base_url"),
+        (url("ftp://api.acme.test/"), "config.base_url"),
+        (url("https://user@api.acme.test/"), "config.base_url"),
+        (url("https://api.acme.test/#part"), "config.base_url"),
         (url("https://127.0.0.1/"), "config.base_url"),
     ] {
         place.to("", body).await.refused_field(field);

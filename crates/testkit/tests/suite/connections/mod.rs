@@ -12,9 +12,11 @@ mod sign_in;
 mod tools;
 
 use std::ops::Deref;
+use std::pin::pin;
+use std::time::Duration;
 
 use portico::{Environment, ProviderSettings};
-use portico_kernel::{Code, Role};
+use portico_kernel::{Code, PersonId, Role};
 use portico_testkit::{Answer, Database, Provider, TestApp, TestAppOptions, TestRequest};
 use serde_json::{Value, json};
 
@@ -31,7 +33,7 @@ pub(crate) struct Place {
     app: TestApp,
     provider: Provider,
     /// A person of the account, its owner.
-    owner: String,
+    owner: PersonId,
     /// The consumer that the account's token is.
     consumer: String,
 }
@@ -47,10 +49,11 @@ impl Deref for Place {
 /// What the operator says of that provider.
 pub(crate) fn options(provider: &Provider) -> TestAppOptions {
     let clients = format!("gitlab=app-1:{CLIENT_SECRET}");
-    let hosts = "localhost".to_owned();
+    let hosts = "acme.test".to_owned();
     let providers = ProviderSettings::read(Some(provider.overrides()), Some(&clients), Some(hosts)).unwrap();
     let environment = Environment {
-        egress_allow: "127.0.0.0/8, ::1".parse().unwrap(),
+        egress_allow: "127.0.0.0/8".parse().unwrap(),
+        egress_name_servers: provider.name_servers(),
         providers,
         ..Environment::default()
     };
@@ -64,7 +67,7 @@ impl Place {
         let app = TestApp::with(database, options(&provider)).await;
         let owner = app.new_person("ada@example.com", None).await;
         app.join(app.account, owner.id, Role::Owner).await;
-        let owner = app.person_token(owner.id).await;
+        let owner = owner.id;
         let me = app.get("/v1/me").await.ok();
         let consumer = format!("key:{}", text(&me["subject"]));
         Self { app, provider, owner, consumer }
@@ -76,6 +79,8 @@ impl Place {
     }
 
     async fn call(&self, method: &str, token: &str, path: &str, body: &Value) -> Answer {
+        // No two calls come at one time, so that what they leave has an order.
+        self.clock.advance(Duration::from_millis(1));
         let sent = TestRequest::new(method, path).bearer(token);
         let takes_body = ["POST", "PUT", "PATCH"].contains(&method);
         self.send(if takes_body { sent.json(body) } else { sent }).await
@@ -88,7 +93,9 @@ impl Place {
 
     /// The same as the owner.
     async fn as_owner(&self, method: &str, rest: &str, body: Value) -> Answer {
-        self.call(method, &self.owner, &self.path(rest), &body).await
+        // A person's token lasts a quarter of an hour.
+        let owner = self.person_token(self.owner).await;
+        self.call(method, &owner, &self.path(rest), &body).await
     }
 
     async fn patch(&self, id: &str, body: Value) -> Answer {
@@ -148,6 +155,19 @@ impl Place {
         let (state, code) = self.provider.allow(begun["authorize_url"].as_str().unwrap());
         let body = json!({ "state": state, "code": code });
         self.as_owner("POST", "/connect/complete", body).await.ok()["connection"].clone()
+    }
+}
+
+/// Lets two servers do what they do by themselves while one of them is waited for: time goes by where one waits for the other.
+async fn beside_each_other<T>(first: &TestApp, second: &TestApp, coming: impl Future<Output = T>) -> T {
+    let mut coming = pin!(coming);
+    loop {
+        tokio::select! {
+            biased;
+            come = &mut coming => return come,
+            () = first.advance(Duration::from_millis(100)) => {}
+        }
+        second.catch_up().await;
     }
 }
 

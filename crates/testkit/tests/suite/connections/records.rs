@@ -185,6 +185,7 @@ async fn a_reconnect_is_tested_first(mut place: Place) {
     let before = place.by_key().await;
     let con = id(&before);
     place.grant(&con, json!({})).await;
+    let before = place.read(&con).await;
     let bad = place.patch(&con, json!({ "name": "New", "credentials": { "api_key": "ghp_bad" } })).await;
     reason(&bad, Code::FailedPrecondition, "CREDENTIAL_REFUSED");
     assert_eq!(place.read(&con).await, before);
@@ -263,7 +264,7 @@ async fn connections_are_paged_newest_first(place: Place) {
     for name in ["a", "b", "c"] {
         let body = json!({
             "kind": "endpoint", "name": name, "secret": "s",
-            "config": { "base_url": format!("{}/own", place.provider.origin().replace("127.0.0.1", "localhost")) },
+            "config": { "base_url": place.provider.own() },
         });
         made.push(id(&place.to("", body).await.ok()["connection"]));
     }

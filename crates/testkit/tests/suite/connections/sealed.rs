@@ -70,7 +70,7 @@ async fn credentials_are_in_no_answer_log_event_audit_entry_metric_or_file() {
     let wrong = json!({ "kind": "github", "credentials": { "api_key": "wrong-canary-b8b8" } });
     seen += &place.to("", wrong).await.text();
     let signed = id(&place.by_sign_in().await);
-    let own = format!("{}/own", place.provider.origin().replace("127.0.0.1", "localhost"));
+    let own = place.provider.own();
     let service = json!({ "kind": "endpoint", "secret": SECRET, "config": { "base_url": own } });
     let service = id(&place.to("", service).await.ok()["connection"]);
     for con in [&code, &signed, &service] {

@@ -4,7 +4,7 @@ use portico_kernel::Code;
 use portico_testkit::{NEWEST, SseClient, TestRequest, TestServer, old_rpc, rpc, turn};
 use serde_json::{Value, json};
 
-use super::{Place, id, issue, options, reason, text};
+use super::{Place, beside_each_other, id, issue, options, reason, text};
 use crate::with_a_provider;
 
 with_a_provider! {
@@ -17,14 +17,15 @@ with_a_provider! {
 }
 
 async fn names(place: &Place, token: &str) -> Vec<String> {
-    let tools = place.call("GET", token, "/v1/connections/tools?page_size=200", &Value::Null).await.ok();
+    let path = format!("/v1/connections/tools?page_size=200&account_id={}", place.account);
+    let tools = place.call("GET", token, &path, &Value::Null).await.ok();
     tools["tools"].as_array().unwrap().iter().map(|tool| text(&tool["name"])).collect()
 }
 
 async fn a_token_sees_the_tools_that_it_was_granted(place: Place) {
     let con = id(&place.by_key().await);
     assert!(names(&place, &place.token).await.is_empty());
-    let all = names(&place, &place.owner).await;
+    let all = names(&place, &place.person_token(place.owner).await).await;
     assert!(all.contains(&"code_merge_pull_request".to_owned()), "a person has all: {all:?}");
     let grant =
         place.grant(&con, json!({ "actions": ["get_issue", "search_issues"] })).await["grant"].clone();
@@ -119,16 +120,16 @@ async fn assistants_are_asked_for_the_scopes_of_the_class(place: Place) {
 }
 
 async fn names_never_clash(place: Place) {
-    let origin = place.provider.origin().replace("127.0.0.1", "localhost");
+    let own = place.provider.own();
     let mut handles = Vec::new();
     // The platform has tools that begin with `webhooks_`, and the others would take each other's names.
     for name in ["Own", "own", "Webhooks", "connections", "own get", "\u{4e2d}\u{6587}"] {
         let body = json!({
-            "kind": "endpoint", "name": name, "secret": "s", "config": { "base_url": format!("{origin}/own") },
+            "kind": "endpoint", "name": name, "secret": "s", "config": { "base_url": own },
         });
         handles.push(id(&place.to("", body).await.ok()["connection"]));
     }
-    let names = names(&place, &place.owner).await;
+    let names = names(&place, &place.person_token(place.owner).await).await;
     let expected = [
         "connection_get",
         "connection_send",
@@ -189,6 +190,7 @@ async fn those_who_listen_hear_of_changes(place: Place) {
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged", "{acknowledged}");
     assert_eq!(acknowledged["params"]["notifications"], json!({ "toolsListChanged": true }));
     let body = json!({ "consumer": consumer });
+    let owner = app.person_token(owner).await;
     let made = TestRequest::new("POST", &grants).bearer(&owner).json(&body);
     let grant = id(&app.send(made).await.ok()["grant"]);
     let told = stream.event().await.json();
@@ -198,8 +200,9 @@ async fn those_who_listen_hear_of_changes(place: Place) {
     // Another server revokes it.
     let beside = app.beside_with(options(&provider)).await;
     let revoked = TestRequest::new("DELETE", &format!("{grants}/{grant}")).bearer(&app.token);
-    beside.send(revoked).await.ok();
+    beside_each_other(app, &beside, beside.send(revoked)).await.ok();
     turn(app, "connections.spread_changes").await;
     assert_eq!(stream.event().await.json()["method"], "notifications/tools/list_changed");
-    assert!(!app.tools(&app.token).await.iter().any(|tool| tool["name"] == "code_get_issue"));
+    let tools = beside_each_other(app, &beside, app.tools(&app.token)).await;
+    assert!(!tools.iter().any(|tool| tool["name"] == "code_get_issue"));
 }
