@@ -40,13 +40,16 @@ function KindForm({ kind, onBack, onClose }: { kind: Kind; onBack: () => void; o
   const signIn = useSignIn();
   const [name, setName] = useState("");
   const [proof, setProof] = useState<Proof>({ mode: modesOf(kind)[0] ?? "", config: defaults(kind.config), credential: {} });
-  // The same for every try of this form, so that a lost answer does not make a second connection.
-  const [key] = useState(idempotencyKey);
+  // The same until there is an answer, so that a lost one does not make a second connection; what was refused is sent as something new.
+  const [key, setKey] = useState(idempotencyKey);
   const create = useMutation({
     mutationFn: async () => {
       const params = { path: { org_id }, header: { "Idempotency-Key": key } };
       const body = { kind: kind.name, ...(name && { name }), ...proofBody(kind, proof) };
       return (await ask(api.POST("/v1/accounts/orgs/{org_id}/connections", { params, body }))).connection;
+    },
+    onError: (error) => {
+      if (!asRefusal(error).isOffline) setKey(idempotencyKey());
     },
     onSuccess: async ({ id }) => {
       refresh();

@@ -7,7 +7,7 @@ import { refresh } from "../refresh";
 import type { Connection } from "../words";
 
 /** Asks, deletes, and says where the provider may still take the credential. */
-export function Delete({ of, onClose }: { of: Connection; onClose: () => void }) {
+export function Delete({ of, onBegin, onFail, onClose }: { of: Connection; onBegin: () => void; onFail: () => void; onClose: () => void }) {
   const navigate = useNavigate();
   const leave = async () => {
     await navigate({ to: "/connections" });
@@ -18,6 +18,8 @@ export function Delete({ of, onClose }: { of: Connection; onClose: () => void })
       const params = { path: { org_id: of.account_id, connection_id: of.id } };
       return ask(api.DELETE("/v1/accounts/orgs/{org_id}/connections/{connection_id}", { params }));
     },
+    onMutate: onBegin,
+    onError: onFail,
     onSuccess: async ({ upstream }) => {
       if (upstream !== "failed") await leave();
     },

@@ -20,7 +20,7 @@ import { Try } from "./try";
 /** How often the page looks whether the connection changed. */
 const LOOK_MS = 15_000;
 
-type Asking = "edit" | "reconnect" | "delete" | null;
+type Asking = "edit" | "reconnect" | null;
 
 /** What is known of the connection. */
 function useFacts(of: Connection): [string, ReactNode][] {
@@ -41,7 +41,7 @@ function useFacts(of: Connection): [string, ReactNode][] {
   ];
 }
 
-function ConnectionPage({ of, kind }: { of: Connection; kind: Kind }) {
+function ConnectionPage({ of, kind, onDelete }: { of: Connection; kind: Kind; onDelete: () => void }) {
   const { may } = useWorkplace();
   const [asking, setAsking] = useState<Asking>(null);
   const facts = useFacts(of);
@@ -115,7 +115,7 @@ function ConnectionPage({ of, kind }: { of: Connection; kind: Kind }) {
               <Button small onClick={() => setAsking("reconnect")}>
                 Reconnect…
               </Button>
-              <Button small look="danger" onClick={() => setAsking("delete")}>
+              <Button small look="danger" onClick={onDelete}>
                 Delete…
               </Button>
             </>
@@ -131,13 +131,13 @@ function ConnectionPage({ of, kind }: { of: Connection; kind: Kind }) {
       <Raw path={`/v1/accounts/orgs/${of.account_id}/connections/${of.id}`} value={of} />
       {asking === "edit" && <Edit of={of} onClose={() => setAsking(null)} />}
       {asking === "reconnect" && <Reconnect of={of} kind={kind} onClose={() => setAsking(null)} />}
-      {asking === "delete" && <Delete of={of} onClose={() => setAsking(null)} />}
     </>
   );
 }
 
-export default function ConnectionRoute() {
-  const { connection = "" } = useParams({ strict: false }) as { connection?: string };
+/** One connection. Nothing is asked of it any more once its deletion has begun. */
+function OneConnection({ id: connection }: { id: string }) {
+  const [deleting, setDeleting] = useState<"asked" | "begun" | null>(null);
   const org_id = useOrg();
   const kinds = useKinds();
   const found = useQuery({
@@ -146,11 +146,26 @@ export default function ConnectionRoute() {
       const params = { path: { org_id, connection_id: connection } };
       return (await ask(api.GET("/v1/accounts/orgs/{org_id}/connections/{connection_id}", { params }))).connection;
     },
+    enabled: deleting !== "begun",
     refetchInterval: LOOK_MS,
   });
   const error = found.error ?? kinds.error;
   const kind = kinds.data?.find(({ name }) => name === found.data?.kind);
-  if (found.data && kind) return <ConnectionPage key={found.data.id} of={found.data} kind={kind} />;
+  if (found.data && kind) {
+    return (
+      <>
+        {deleting === "begun" ? <Waiting rows={6} /> : <ConnectionPage of={found.data} kind={kind} onDelete={() => setDeleting("asked")} />}
+        {deleting && (
+          <Delete of={found.data} onBegin={() => setDeleting("begun")} onFail={() => setDeleting("asked")} onClose={() => setDeleting(null)} />
+        )}
+      </>
+    );
+  }
   if (error) return <ErrorNote error={error} retry={() => void Promise.all([found.refetch(), kinds.refetch()])} />;
   return <Waiting rows={6} />;
+}
+
+export default function ConnectionRoute() {
+  const { connection = "" } = useParams({ strict: false }) as { connection?: string };
+  return <OneConnection key={connection} id={connection} />;
 }
