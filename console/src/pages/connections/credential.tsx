@@ -5,7 +5,7 @@ import type { Refusal } from "../../api/problem";
 import { useOrg } from "../../app/account";
 import { Choice, Note } from "../../ui/kit";
 import { CredentialFields, DefinedFields, given, type Values } from "./fields";
-import { CREDENTIALS, type Kind, MODES, OWN_SERVICE, SIGN_IN } from "./words";
+import { CREDENTIALS, type FieldDefinition, type Kind, MODES, OWN_SERVICE, SIGN_IN } from "./words";
 
 /** What is typed of it. */
 export interface Proof {
@@ -26,6 +26,9 @@ export function proofBody(kind: Kind, { mode, config, credential }: Proof) {
 /** The fields that count with what is chosen in the others. */
 const configOf = ({ name, config }: Kind, values: Values) =>
   name === OWN_SERVICE && values.auth !== "header" ? config.filter((field) => field.name !== "header_name") : config;
+
+/** Says where to go, or does much by itself: such a field comes before the credential, and what may simply be left out after it. */
+const isFirst = ({ required, default_value }: FieldDefinition) => required || default_value !== "";
 
 const credentialOf = ({ name }: Kind, { mode, config }: Proof) =>
   name === OWN_SERVICE && config.auth === "none" ? [] : (CREDENTIALS[mode] ?? []);
@@ -57,6 +60,15 @@ export function ProofFields({
 }) {
   const isSignIn = value.mode === SIGN_IN;
   const hasClient = useHasClient(kind.name, isSignIn);
+  const config = configOf(kind, value.config);
+  const configFields = (fields: FieldDefinition[]) => (
+    <DefinedFields
+      fields={fields}
+      values={value.config}
+      onChange={(changed) => onChange({ ...value, config: changed })}
+      fault={(name) => refusal?.field(`config.${name}`)}
+    />
+  );
   const secretField = kind.name === OWN_SERVICE ? "" : "credentials.";
   return (
     <>
@@ -71,18 +83,14 @@ export function ProofFields({
           />
         </fieldset>
       )}
-      <DefinedFields
-        fields={configOf(kind, value.config)}
-        values={value.config}
-        onChange={(config) => onChange({ ...value, config })}
-        fault={(name) => refusal?.field(`config.${name}`)}
-      />
+      {configFields(config.filter(isFirst))}
       <CredentialFields
         fields={credentialOf(kind, value)}
         values={value.credential}
         onChange={(credential) => onChange({ ...value, credential })}
         fault={(name) => refusal?.field(`${secretField}${name}`)}
       />
+      {configFields(config.filter((field) => !isFirst(field)))}
       {isSignIn && (
         <Note tone={hasClient ? "accent" : "warn"}>
           {hasClient

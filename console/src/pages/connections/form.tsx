@@ -1,7 +1,7 @@
 /** Connecting: first what, then how. */
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { api, ask, idempotencyKey } from "../../api/client";
 import { asRefusal } from "../../api/problem";
 import { useKinds } from "../../api/queries";
@@ -57,6 +57,9 @@ function KindForm({ kind, onBack, onClose }: { kind: Kind; onBack: () => void; o
       await navigate({ to: "/connections/$connection", params: { connection: id } as never });
     },
   });
+  // What was focused went with the list of kinds.
+  const host = useRef<HTMLDivElement>(null);
+  useEffect(() => host.current?.querySelector<HTMLElement>("input, select, textarea")?.focus(), []);
   const isSignIn = proof.mode === SIGN_IN;
   const error = isSignIn ? signIn.error : create.error;
   const refusal = error ? asRefusal(error) : undefined;
@@ -72,10 +75,12 @@ function KindForm({ kind, onBack, onClose }: { kind: Kind; onBack: () => void; o
       <p className="quiet">
         {kind.description}{" "}
         <Button small look="quiet" onClick={onBack}>
-          Another one
+          Something else
         </Button>
       </p>
-      <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} />
+      <div ref={host}>
+        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} />
+      </div>
       <Field label="Name" hint="What to call it here. Left out, it is called after the account at the provider. Tools are named after it." error={refusal?.field("name")}>
         {(control) => <input {...control} value={name} maxLength={80} onChange={(event) => setName(event.target.value)} autoComplete="off" />}
       </Field>

@@ -11,9 +11,9 @@ export function Status({ of }: { of: Connection }) {
 export function LastTest({ of, why = false }: { of: Connection; why?: boolean }) {
   if (!of.last_test_at) return <span className="quiet">never</span>;
   return (
-    <>
+    <span>
       <span className={of.last_test_ok ? undefined : "bad-text"}>{of.last_test_ok ? "passed" : "failed"}</span> <Time at={of.last_test_at} />
       {why && !of.last_test_ok && <span className="quiet">. {ERRORS[of.last_test_error] ?? of.last_test_error}</span>}
-    </>
+    </span>
   );
 }

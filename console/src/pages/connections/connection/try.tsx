@@ -72,7 +72,9 @@ function TryAction({ of, action }: { of: Connection; action: Action }) {
             <About of={action} /> {action.class !== "read" && classOf(action.class)?.about}
           </span>
         </p>
-        <DefinedFields fields={action.params} values={values} onChange={setValues} fault={(name) => faults[name] ?? refusal?.field(`params.${name}`)} />
+        <div className="field-grid">
+          <DefinedFields fields={action.params} values={values} onChange={setValues} fault={(name) => faults[name] ?? refusal?.field(`params.${name}`)} />
+        </div>
         <Advice error={call.error} />
       </Form>
       {call.data && !call.error && <Answered of={call.data} busy={call.isPending} onMore={(cursor) => call.mutate({ ...params, cursor })} />}

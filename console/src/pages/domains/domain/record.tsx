@@ -11,7 +11,9 @@ function Part({ name, value, children }: { name: string; value: string; children
         <code>{value}</code>
         {children && <p className="hint">{children}</p>}
       </dd>
-      <Copy text={value} label={`Copy the ${name.toLowerCase()}`} />
+      <dd>
+        <Copy text={value} label={`Copy the ${name.toLowerCase()}`} />
+      </dd>
     </div>
   );
 }
