@@ -180,11 +180,12 @@ impl Provider {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());
         let state = State { login: "acme-bot".to_owned(), life: 3_600, workspace: 77, ..State::default() };
-        let provider = Self {
-            origin,
-            state: Arc::new(Mutex::new(state)),
-            held: Arc::new(watch::Sender::new(String::new())),
-        };
+        let dns = TestDns::start(1).await;
+        for name in [Self::HOST, Self::OTHER_HOST] {
+            dns.change(|world| world.set_addresses(name, &[Ipv4Addr::LOCALHOST.into()]));
+        }
+        let (held, dns) = (Arc::new(watch::Sender::new(String::new())), Arc::new(dns));
+        let provider = Self { origin, state: Arc::new(Mutex::new(state)), held, dns };
         let serving = provider.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
