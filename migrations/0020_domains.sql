@@ -23,6 +23,8 @@ create table domains (
     misses bigint not null,
     missed_since bigint,
     gone_since bigint,
+    -- When it ends if nobody sees the record before; what was last told.
+    ends_at bigint,
     -- Since when no resolver answered: that time does not count against the domain.
     unreachable_since bigint,
     -- The last checks and confirmations, in microseconds with spaces between them.
@@ -36,6 +38,18 @@ create unique index domains_verified on domains (name) where status = 'verified'
 create index domains_by_name on domains (name);
 create index domains_by_id on domains (account_id, id);
 create index domains_by_look on domains (next_look_at) where next_look_at is not null;
+
+-- The checks of domains that were removed a moment ago: who adds one again goes on counting.
+create table domain_checks (
+    account_id text not null,
+    name text not null,
+    -- As in `domains`.
+    checks text not null,
+    -- When the last of them counts no more.
+    expires_at bigint not null,
+    primary key (account_id, name)
+);
+create index domain_checks_by_end on domain_checks (expires_at);
 
 -- Names that are being proven at this moment: of two transactions that insert one name the second waits for the first,
 -- which takes its row away before it commits. So nobody ever sees a row.

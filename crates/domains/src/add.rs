@@ -6,7 +6,7 @@ use portico_kernel::{AccountId, Category, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::look::LookAgain;
+use crate::look::{self, LookAgain};
 use crate::model::State;
 use crate::names::{Name, Scope};
 use crate::record::OneDomain;
@@ -58,21 +58,18 @@ fn token(random: &[u8; limits::TOKEN_BYTES]) -> String {
 
 impl Domains {
     /// Who serves the domain, as far as that can be found out in a moment.
-    async fn provider(&self, name: &Name) -> String {
-        let zone = self.dns.zone(name.as_str(), name.registrable());
+    async fn provider(&self, account: AccountId, name: &Name) -> String {
+        let zone = async {
+            let _share = self.shares.take(account).await;
+            self.dns.zone(name.as_str(), name.registrable()).await
+        };
         let zone = tokio::time::timeout(limits::PROVIDER_TIME_MAX, zone).await;
         zone.map(|zone| zone.provider).unwrap_or_default()
     }
 }
 
-/// A new row, or one that follows `earlier`.
-fn new_row(
-    ctx: &Ctx,
-    account: AccountId,
-    name: &Name,
-    provider: String,
-    earlier: Option<DomainRow>,
-) -> DomainRow {
+/// A new row, with the checks that count from before.
+fn new_row(ctx: &Ctx, account: AccountId, name: &Name, provider: String, checks: String) -> DomainRow {
     let state = State::new(ctx.now());
     let mut row = DomainRow {
         id: ctx.new_id(),
@@ -91,9 +88,9 @@ fn new_row(
         misses: 0,
         missed_since: None,
         gone_since: None,
+        ends_at: None,
         unreachable_since: None,
-        // Its checks go on to count: nobody checks more often by adding it again.
-        checks: earlier.map(|row| row.checks).unwrap_or_default(),
+        checks,
         next_look_at: None,
     };
     row.set_state(&state);
@@ -103,6 +100,16 @@ fn new_row(
 /// The row as it is, if adding the domain changes nothing.
 fn unchanged(row: Option<&DomainRow>, now: Timestamp) -> Option<DomainRow> {
     row.filter(|row| !row.state().is_renewed_by_adding(now)).cloned()
+}
+
+/// Refuses one more than an account may have.
+fn check_room(domains: i64) -> Result<(), Problem> {
+    let limit = limits::DOMAINS_MAX;
+    if domains < limit {
+        return Ok(());
+    }
+    let message = format!("The account already has {limit} domains, the maximum.");
+    Err(Problem::limit_reached("domains", message, limit))
 }
 
 impl Operation for AddDomain {
@@ -128,23 +135,26 @@ impl Operation for AddDomain {
             return Ok(row.into());
         }
         ctx.check_calls_out()?;
-        let provider = domains.provider(&name).await;
+        if known.is_none() {
+            // Before anybody is asked for a domain that is refused all the same.
+            check_room(sql::count(&mut ctx.engine().db.query(), account).await?)?;
+        }
+        let provider = domains.provider(account, &name).await;
         ctx.lock_account(account).await?.active()?;
         let tx = ctx.tx().await?;
         let earlier = sql::lock_domain(tx, account, name.as_str()).await?;
         if let Some(row) = unchanged(earlier.as_ref(), now) {
             return Ok(row.into());
         }
-        let limit = limits::DOMAINS_MAX;
-        match &earlier {
-            Some(earlier) => sql::delete(tx, earlier.id).await?,
-            None if sql::count(tx, account).await? >= limit => {
-                let message = format!("The account already has {limit} domains, the maximum.");
-                return Err(Problem::limit_reached("domains", message, limit));
-            }
-            None => {}
-        }
-        let row = new_row(ctx, account, &name, provider, earlier);
+        // Its checks go on to count: nobody checks more often by removing it or adding it again.
+        let checks = if let Some(earlier) = earlier {
+            look::delete(tx, earlier.id).await?;
+            earlier.checks
+        } else {
+            check_room(sql::count(tx, account).await?)?;
+            sql::take_checks(tx, account, name.as_str()).await?.unwrap_or_default()
+        };
+        let row = new_row(ctx, account, &name, provider, checks);
         let tx = ctx.tx().await?;
         sql::insert(tx, &row).await?;
         if let Some(due_at) = row.next_look_at {

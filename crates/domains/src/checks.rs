@@ -3,43 +3,48 @@
 //! A check and a confirmation go the same way. A first transaction finds the domain and notes the check, since a domain may be
 //! checked ten times a minute only (`note_check`). Then resolvers are asked, with no transaction open. A second transaction
 //! locks the domain as it stands by then, and moves it by what was found. If it was removed meanwhile, it is not found; if it
-//! was added anew, it has another token, and the look says nothing about that.
+//! was added anew, it has another token, and the look says nothing about that; and if a look that began later is applied by
+//! then, this one moves nothing.
 
-use portico_dns::{Look, Verdict};
-use portico_engine::queue::{NewItem, reschedule};
-use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
+use portico_dns::{Busy, Verdict};
+use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Code, DomainId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use crate::domains::missing;
-use crate::look::LookAgain;
+use crate::look::{Looked, reschedule_look};
 use crate::model::{Cause, Checks};
 use crate::names::{Name, Scope};
 use crate::record::{Domain, ResolverView, views};
-use crate::sql::{self, DomainRow};
-use crate::{Domains, limits};
+use crate::{Domains, limits, sql};
 
 /// What is looked for, as it was when the check began.
-#[derive(Serialize, Deserialize)]
 struct Checked {
     id: DomainId,
     scope: Scope,
     token: String,
 }
 
-/// Finds the domain and counts the check.
-async fn note_check(ctx: &mut Ctx, account: AccountId, name: &Name) -> Result<Checked, Problem> {
-    let now = ctx.now();
-    let tx = ctx.tx().await?;
-    let row = sql::lock_domain(tx, account, name.as_str()).await?.ok_or_else(|| missing(name))?;
+/// Finds the domain and counts the check, in a transaction of its own. It is no step of the call: a repeat with the same
+/// Idempotency-Key looks anew, so it counts, and finds the domain as it is by then.
+async fn note_check(
+    engine: &Engine,
+    now: Timestamp,
+    account: AccountId,
+    name: &Name,
+) -> Result<Checked, Problem> {
+    let mut tx = engine.db.write().await?;
+    let row = sql::lock_domain(&mut tx, account, name.as_str()).await?.ok_or_else(|| missing(name))?;
     let mut checks = Checks::from_text(&row.checks);
     checks.note(now).map_err(|wait| {
         let (most, seconds) = (limits::CHECKS_MAX, limits::CHECKS_WINDOW.as_secs());
         let message = format!("A domain is checked and confirmed at most {most} times in {seconds} seconds.");
         Problem::new(Code::RateLimited, message).retry_after(wait)
     })?;
-    sql::set_checks(tx, row.id, checks.to_text()).await?;
+    sql::set_checks(&mut tx, row.id, checks.to_text()).await?;
+    tx.commit().await?;
     Ok(Checked { id: row.id, scope: row.scope, token: row.token })
 }
 
@@ -50,36 +55,38 @@ fn unreachable() -> Problem {
     Problem::unavailable(message, limits::RETRY_WAIT).with_info("RESOLVERS_UNREACHABLE", "domains", [])
 }
 
+/// 503: nobody was asked.
+fn busy() -> Problem {
+    let message = "Too many records are looked for at the moment.";
+    Problem::unavailable(message, limits::RETRY_WAIT)
+}
+
+/// 429: the account's other looks take all its share, and have for as long as one waits.
+fn share_taken() -> Problem {
+    let most = limits::ASKING_AT_ONCE;
+    let message = format!("The account has {most} domains checked already, the most at once; try again.");
+    Problem::new(Code::RateLimited, message).retry_after(limits::ASKING_AGAIN)
+}
+
 impl Domains {
-    /// Counts a check of the account's domain and looks for its record; returns the id under which it was looked for, too.
+    /// Counts a check of the account's domain and looks for its record; returns what was found.
     pub(crate) async fn check(
         &self,
         ctx: &mut Ctx,
         account: AccountId,
         name: &Name,
-    ) -> Result<(DomainId, Look), Problem> {
-        let checked = ctx.step("note_check", async |ctx| note_check(ctx, account, name).await).await?;
+    ) -> Result<Looked, Problem> {
         ctx.check_calls_out()?;
-        let look = self.look(name.as_str(), checked.scope, &checked.token).await;
+        let checked = note_check(ctx.engine(), ctx.now(), account, name).await?;
+        let share = timeout(limits::ASKING_WAIT_MAX, self.shares.take(account)).await;
+        let _share = share.map_err(|_| share_taken())?;
+        let at = ctx.engine().clock.now();
+        let look = self.look(name.as_str(), checked.scope, &checked.token).await.map_err(|Busy| busy())?;
         if look.verdict == Verdict::Unreachable {
             return Err(unreachable());
         }
-        Ok((checked.id, look))
+        Ok(Looked { id: checked.id, at, look })
     }
-}
-
-/// Puts the next look of the platform into the queue, where it is at another time than it was.
-pub(crate) async fn reschedule_look(
-    ctx: &mut Ctx,
-    row: &DomainRow,
-    before: Option<Timestamp>,
-) -> Result<(), Problem> {
-    let now = ctx.now();
-    if let Some(due_at) = row.next_look_at.filter(|next| Some(*next) != before) {
-        let item = NewItem { id: row.id.to_string(), account: Some(row.account_id), payload: &[], due_at };
-        reschedule::<LookAgain>(ctx.tx().await?, item, now).await?;
-    }
-    Ok(())
 }
 
 /// See how the world sees the record of a domain, right now: each resolver is asked anew, and a mistake that is common is named.
@@ -121,15 +128,16 @@ impl Operation for CheckDomain {
     async fn run(self, domains: &Domains, ctx: &mut Ctx) -> Result<CheckedDomain, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
         let name = Name::field(&self.domain)?;
-        let (id, look) = domains.check(ctx, account, &name).await?;
+        let found = domains.check(ctx, account, &name).await?;
         let row = sql::lock_domain(ctx.tx().await?, account, name.as_str()).await?;
         let mut row = row.ok_or_else(|| missing(&name))?;
-        if row.id == id {
+        let is_outdated = row.state().was_looked_at_since(found.at, ctx.engine().clock.now());
+        if row.id == found.id && !is_outdated {
             let before = row.next_look_at;
-            domains.apply(ctx, &mut row, Cause::Check, &look).await?;
+            domains.apply(ctx, &mut row, Cause::Check, &found).await?;
             reschedule_look(ctx, &row, before).await?;
         }
         let (status, now) = (row.status.name(), ctx.engine().clock.now());
-        Ok(CheckedDomain { domain: row.into(), resolvers: views(look, now), status })
+        Ok(CheckedDomain { domain: row.into(), resolvers: views(found.look, now), status })
     }
 }

@@ -1,21 +1,22 @@
 //! Confirming a domain: taking it, from another account too.
 
-use portico_dns::{Authority, Look, Verdict};
+use portico_dns::{Authority, Verdict};
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
-use portico_kernel::{Category, Code, Problem, Role, Timestamp};
+use portico_kernel::{Category, Code, Problem, Role};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::checks::reschedule_look;
 use crate::domains::missing;
+use crate::look::{Looked, reschedule_look};
 use crate::model::{Cause, State, Status};
 use crate::names::Name;
 use crate::record::{OneDomain, hint};
 use crate::{Domains, sql};
 
 /// Why the domain cannot be confirmed, as it stands and by what the look found.
-fn refusal(state: &State, look: &Look, now: Timestamp) -> Option<Problem> {
-    if state.status != Status::Verified && state.is_expired(now) {
+fn refusal(state: &State, found: &Looked) -> Option<Problem> {
+    let look = &found.look;
+    if state.status != Status::Verified && state.is_expired(found.at) {
         let message =
             "The record is over seven days old and no longer accepted; add the domain again for a new one.";
         return Some(Problem::failed_precondition("TOKEN_EXPIRED", "domains", message, []));
@@ -64,25 +65,36 @@ impl Operation for ConfirmDomain {
     async fn run(self, domains: &Domains, ctx: &mut Ctx) -> Result<OneDomain, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
         let name = Name::field(&self.domain)?;
-        let (id, look) = domains.check(ctx, account, &name).await?;
-        let now = ctx.now();
+        let found = domains.check(ctx, account, &name).await?;
         ctx.lock_account(account).await?.active()?;
         let tx = ctx.tx().await?;
         sql::lock_name(tx, name.as_str()).await?;
         let row = sql::lock_domain(tx, account, name.as_str()).await?;
         let mut row = row.ok_or_else(|| missing(&name))?;
-        if row.id != id {
+        if row.id != found.id {
             let message = "The domain was added anew meanwhile, and has another record; confirm it again.";
             return Err(Problem::new(Code::Conflict, message));
         }
-        if let Some(refusal) = refusal(&row.state(), &look, now) {
+        if let Some(refusal) = refusal(&row.state(), &found) {
             return Err(refusal);
+        }
+        if row.state().was_looked_at_since(found.at, ctx.engine().clock.now()) {
+            match row.status {
+                // Another confirmation came first.
+                Status::Verified => return Ok(row.into()),
+                // What came first saw the record too.
+                Status::Seen => {}
+                Status::Pending | Status::Unverified => {
+                    let message = "The domain was checked anew meanwhile, and the record was not seen; confirm it again.";
+                    return Err(Problem::new(Code::Conflict, message));
+                }
+            }
         }
         if row.status != Status::Verified {
             domains.take_from_holder(ctx, name.as_str(), account).await?;
         }
         let before = row.next_look_at;
-        domains.apply(ctx, &mut row, Cause::Confirm, &look).await?;
+        domains.apply(ctx, &mut row, Cause::Confirm, &found).await?;
         reschedule_look(ctx, &row, before).await?;
         sql::unlock_name(ctx.tx().await?, name.as_str()).await?;
         Ok(row.into())

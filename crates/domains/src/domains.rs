@@ -5,11 +5,10 @@ use portico_kernel::{Category, Problem, Role};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::model::Status;
-use crate::moves;
+use crate::model::{Checks, Status};
 use crate::names::Name;
 use crate::record::{Domain, OneDomain};
-use crate::{Domains, sql};
+use crate::{Domains, look, moves, sql};
 
 /// 404 for a domain that the account does not have.
 pub(crate) fn missing(name: &Name) -> Problem {
@@ -90,10 +89,14 @@ impl Operation for DeleteDomain {
     async fn run(self, _: &Domains, ctx: &mut Ctx) -> Result<Done, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
         let name = Name::field(&self.domain)?;
+        let now = ctx.now();
         let tx = ctx.tx().await?;
         let row = sql::lock_domain(tx, account, name.as_str()).await?.ok_or_else(|| missing(&name))?;
-        // The look that waits in the queue finds nothing, and ends.
-        sql::delete(tx, row.id).await?;
+        look::delete(tx, row.id).await?;
+        let checks = Checks::from_text(&row.checks);
+        if let Some(until) = checks.count_until(now) {
+            sql::keep_checks(tx, &row, checks.to_text(), until).await?;
+        }
         ctx.audit("domain.removed", &row.name)?;
         if row.status == Status::Verified {
             moves::tell_unverified(ctx, &row.name)?;

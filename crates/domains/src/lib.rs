@@ -22,33 +22,36 @@ mod model;
 mod moves;
 mod names;
 mod record;
+mod shares;
 mod sql;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use portico_dns::{Dns, Look, Record};
+use portico_dns::{Busy, Dns, Look, Record};
 use portico_engine::{Area, Engine, ports};
 use portico_kernel::AccountId;
 use portico_store::StoreError;
 
 use metrics::Metrics;
 use names::Scope;
+use shares::Shares;
 
 /// The state of the area.
 pub struct Domains {
     dns: Dns,
+    shares: Shares,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Domains {
     /// The area's state, with whom to ask.
     pub fn new(dns: Dns) -> Arc<Self> {
-        Arc::new(Self { dns, metrics: Arc::default() })
+        Arc::new(Self { dns, shares: Shares::new(limits::ASKING_AT_ONCE), metrics: Arc::default() })
     }
 
     /// Looks for the record of a domain. No transaction may be open.
-    pub(crate) async fn look(&self, name: &str, scope: Scope, token: &str) -> Look {
+    pub(crate) async fn look(&self, name: &str, scope: Scope, token: &str) -> Result<Look, Busy> {
         let record = Record {
             domain: name.to_owned(),
             registrable: names::registrable(name).to_owned(),
@@ -92,6 +95,7 @@ pub fn area(domains: &Arc<Domains>) -> Area {
         .event::<events::DomainTransferred>()
         .worker(Arc::new(look::LookAgain(domains.clone())))
         .job(look::CountDue(domains.metrics.clone()))
+        .job(look::ForgetChecks)
         .metrics({
             let domains = domains.clone();
             move || domains.metrics.shown(&domains.dns.figures())

@@ -22,6 +22,16 @@ pub const TOKEN_BYTES: usize = 20;
 pub const CHECKS_MAX: usize = 10;
 /// in any time of this length.
 pub const CHECKS_WINDOW: Duration = Duration::from_mins(1);
+/// Checks, confirmations and additions of one account that a server asks resolvers for at once;
+pub const ASKING_AT_ONCE: usize = 4;
+/// so long a further check or confirmation waits for those before it.
+pub const ASKING_WAIT_MAX: Duration = Duration::from_secs(10);
+/// When to come back while too many of the account wait.
+pub const ASKING_AGAIN: Duration = Duration::from_secs(2);
+/// How often the checks of removed domains are forgotten that count no more,
+pub const FORGET_EVERY: Duration = Duration::from_mins(10);
+/// and how many at once.
+pub const FORGET_AT_ONCE: i64 = 1_000;
 /// How long adding a domain waits to learn who serves it.
 pub const PROVIDER_TIME_MAX: Duration = Duration::from_secs(2);
 /// When to come back while no resolver answers.
@@ -60,9 +70,9 @@ pub const LATE_GAP: Duration = Duration::from_hours(6);
 pub const LOOKS_AT_ONCE: usize = 16;
 /// Looks that one server begins in a second.
 pub const LOOKS_PER_SECOND: usize = 8;
-/// How long the look of a server that died waits for another: longer than a look takes.
+/// How long the look of a server that died waits for another: longer than a look waits for its turn and takes.
 pub const LOOK_LEASE: Duration = Duration::from_secs(30);
-/// When a look is tried again that could not be recorded.
+/// When a look is tried again that could not be recorded, or for which too many others look.
 pub const RETRY_WAIT: Duration = Duration::from_secs(30);
 /// How often the domains are counted that are due.
 pub const COUNT_EVERY: Duration = Duration::from_secs(10);

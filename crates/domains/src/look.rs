@@ -9,15 +9,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use portico_dns::{Authority, Look, Verdict, Zone};
-use portico_engine::queue::{QueueItem, WorkResult, Worker};
+use portico_dns::{Authority, Busy, Look, Verdict, Zone};
+use portico_engine::queue::{NewItem, QueueItem, WorkResult, Worker, reschedule, withdraw};
 use portico_engine::{Ctx, Engine, Job, JobOutcome};
-use portico_kernel::{DomainId, Problem};
+use portico_kernel::{DomainId, Problem, Timestamp};
+use portico_store::{StoreError, Tx};
 
 use crate::metrics::Metrics;
-use crate::model::{Cause, Status};
+use crate::model::Cause;
 use crate::sql::{self, DomainRow};
 use crate::{Domains, limits};
+
+/// A look that was made, and what it was for.
+pub(crate) struct Looked {
+    /// The domain's id when the look began; one that is added anew has another.
+    pub(crate) id: DomainId,
+    /// When it began.
+    pub(crate) at: Timestamp,
+    /// What it found.
+    pub(crate) look: Look,
+}
 
 /// Looks at the domains that are due.
 pub(crate) struct LookAgain(pub(crate) Arc<Domains>);
@@ -42,6 +53,31 @@ impl Worker for LookAgain {
     }
 }
 
+/// Puts the next look into the queue where it is at another time than `before`, or takes it out where there is none. An item
+/// that nobody needs would still count for the pace, and hold up the looks of others.
+pub(crate) async fn reschedule_look(
+    ctx: &mut Ctx,
+    row: &DomainRow,
+    before: Option<Timestamp>,
+) -> Result<(), Problem> {
+    let (now, id) = (ctx.now(), row.id.to_string());
+    match row.next_look_at {
+        next if next == before => {}
+        Some(due_at) => {
+            let item = NewItem { id, account: Some(row.account_id), payload: &[], due_at };
+            reschedule::<LookAgain>(ctx.tx().await?, item, now).await?;
+        }
+        None => withdraw::<LookAgain>(ctx.tx().await?, &id).await?,
+    }
+    Ok(())
+}
+
+/// Deletes a domain, and its look that waits in the queue.
+pub(crate) async fn delete(tx: &mut Tx, id: DomainId) -> Result<(), StoreError> {
+    sql::delete(tx, id).await?;
+    withdraw::<LookAgain>(tx, &id.to_string()).await
+}
+
 impl Domains {
     /// Looks at the domain, if it is due.
     async fn look_again(&self, engine: &Arc<Engine>, id: DomainId) -> Result<WorkResult, Problem> {
@@ -53,9 +89,11 @@ impl Domains {
         if due_at > now {
             return Ok(WorkResult::RepeatAt(due_at));
         }
-        let is_over = row.status != Status::Verified && row.state().is_expired(now);
-        let look = if is_over { None } else { Some(self.look_unharmed(&row).await) };
-        if look.as_ref().is_some_and(|look| look.verdict == Verdict::Unreachable) {
+        let Ok(look) = self.look_unharmed(&row).await else {
+            tracing::warn!("Too many records are looked for, so some domains are looked at later");
+            return Ok(WorkResult::RepeatAt(engine.clock.now() + limits::RETRY_WAIT));
+        };
+        if look.verdict == Verdict::Unreachable {
             return self.note_unreachable(engine, id).await;
         }
         let mut ctx = Ctx::platform(engine);
@@ -67,21 +105,18 @@ impl Domains {
             return Ok(row.next_look_at.map_or(WorkResult::Done, WorkResult::RepeatAt));
         }
         ctx.set_account(row.account_id);
-        match look {
-            Some(look) => self.apply(&mut ctx, &mut row, Cause::Job, &look).await?,
-            None => self.expire(&mut ctx, &mut row).await?,
-        }
+        self.apply(&mut ctx, &mut row, Cause::Job, &Looked { id, at: now, look }).await?;
         ctx.finish().await?;
         Ok(row.next_look_at.map_or(WorkResult::Done, WorkResult::RepeatAt))
     }
 
     /// Looks for the record. Strangers choose what their servers answer; should an answer ever make us panic, that is
     /// logged, and nobody knows how the record stands.
-    async fn look_unharmed(&self, row: &DomainRow) -> Look {
+    async fn look_unharmed(&self, row: &DomainRow) -> Result<Look, Busy> {
         let looking = self.look(&row.name, row.scope, &row.token);
         AssertUnwindSafe(looking).catch_unwind().await.unwrap_or_else(|_| {
             tracing::error!(domain = %row.id, "A look at a domain panicked");
-            Look {
+            Ok(Look {
                 verdict: Verdict::Unclear,
                 authority: Authority::NotReached,
                 zone: Zone::default(),
@@ -90,7 +125,7 @@ impl Domains {
                 found: 0,
                 needed: 0,
                 asked: 0,
-            }
+            })
         })
     }
 
@@ -117,5 +152,21 @@ impl Job for CountDue {
         let due = sql::due(&mut engine.db.query(), engine.clock.now()).await?;
         self.0.set_due(due);
         Ok(JobOutcome::Idle)
+    }
+}
+
+/// Forgets the checks of removed domains that count no more.
+pub(crate) struct ForgetChecks;
+
+impl Job for ForgetChecks {
+    const NAME: &'static str = "domains.forget_checks";
+    const EVERY: Duration = limits::FORGET_EVERY;
+
+    async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
+        let mut tx = engine.db.write().await?;
+        let most = limits::FORGET_AT_ONCE;
+        let forgotten = sql::forget_checks(&mut tx, engine.clock.now(), most).await?;
+        tx.commit().await?;
+        Ok(JobOutcome::after_batch(forgotten, most))
     }
 }

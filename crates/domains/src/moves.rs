@@ -5,10 +5,11 @@ use portico_engine::Ctx;
 use portico_kernel::{AccountId, Problem};
 use serde_json::json;
 
+use crate::Domains;
 use crate::events::{DomainTransferred, DomainUnverified, DomainVerified};
+use crate::look::{Looked, reschedule_look};
 use crate::model::{Cause, Finding, Move, Status, looked, transfer};
 use crate::sql::{self, DomainRow};
-use crate::{Domains, model};
 
 /// Are there name servers, and is none of them what it was?
 fn moved(before: &str, zone: &Zone) -> bool {
@@ -46,15 +47,15 @@ impl Domains {
         ctx: &mut Ctx,
         row: &mut DomainRow,
         cause: Cause,
-        look: &Look,
+        found: &Looked,
     ) -> Result<(), Problem> {
-        let (mut state, before) = (row.state(), row.status);
+        let (mut state, before, look) = (row.state(), row.status, &found.look);
         let finding = Finding {
             verdict: look.verdict,
             moved: moved(&row.verified_servers, &look.zone),
             chance: u32::from_le_bytes(ctx.engine().entropy.bytes()),
         };
-        let told = looked(&mut state, cause, finding, ctx.now());
+        let told = looked(&mut state, cause, finding, found.at);
         row.set_state(&state);
         note_zone(row, told, look);
         sql::update(ctx.tx().await?, row).await?;
@@ -91,25 +92,17 @@ impl Domains {
         let tx = ctx.tx().await?;
         let Some(mut row) = sql::lock_holder(tx, name, account).await? else { return Ok(()) };
         let mut state = row.state();
+        let before = row.next_look_at;
         transfer(&mut state);
         row.set_state(&state);
         sql::update(tx, &row).await?;
+        reschedule_look(ctx, &row, before).await?;
         ctx.as_platform(row.account_id, |ctx| {
             tell_unverified(ctx, &row.name)?;
             let (domain, actor) = (row.name.clone(), ctx.caller().subject.clone());
             ctx.emit(&DomainTransferred { domain, actor })?;
             audit_unverified(ctx, &row)
         })?;
-        self.metrics.moved_after_commit(ctx, row.status);
-        Ok(())
-    }
-
-    /// Ends a domain whose token is over, without a look, which could change nothing.
-    pub(crate) async fn expire(&self, ctx: &mut Ctx, row: &mut DomainRow) -> Result<(), Problem> {
-        let mut state = row.state();
-        model::expire(&mut state);
-        row.set_state(&state);
-        sql::update(ctx.tx().await?, row).await?;
         self.metrics.moved_after_commit(ctx, row.status);
         Ok(())
     }

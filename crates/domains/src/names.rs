@@ -66,17 +66,26 @@ impl fmt::Display for Name {
     }
 }
 
-/// A text as A-labels, whatever letters it is written with; `None` where that cannot be done.
+/// A text as A-labels without a last dot, whatever letters and dots it is written with; `None` where that cannot be done.
 fn to_ascii(text: &str) -> Option<String> {
     // What else is not allowed is told by its rule, which the library does not do. Two hyphens in the middle of a label are
     // common, and harmless.
     let (deny, hyphens, length) = (AsciiDenyList::EMPTY, Hyphens::Allow, DnsLength::Ignore);
-    Uts46::new().to_ascii(text.as_bytes(), deny, hyphens, length).ok().map(Cow::into_owned)
+    Uts46::new().to_ascii(text.as_bytes(), deny, hyphens, length).ok().map(without_last_dot)
 }
 
-/// What is wrong with a label.
-fn label_fault(label: &str) -> Option<String> {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+/// The dot at the end stands for the root, and says nothing.
+fn without_last_dot(text: Cow<'_, str>) -> String {
+    let mut text = text.into_owned();
+    if text.ends_with('.') {
+        text.pop();
+    }
+    text
+}
+
+/// What is wrong with a label, in which `more` is allowed beside letters, digits and hyphens.
+fn label_fault(label: &str, more: &str) -> Option<String> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || more.contains(c);
     if label.is_empty() {
         return Some("has an empty label: two dots beside each other, or one at the beginning".to_owned());
     }
@@ -114,19 +123,18 @@ fn name_fault(text: &str) -> Option<String> {
 impl Name {
     /// Reads a domain, however it is written; says which rule it breaks.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let text = text.strip_suffix('.').unwrap_or(text);
-        if text.is_empty() {
-            return Err("is empty".to_owned());
-        }
         if text.chars().count() > limits::INPUT_CHARACTERS_MAX {
             return Err(format!("has over {} characters", limits::NAME_CHARACTERS_MAX));
         }
-        if text.parse::<IpAddr>().is_ok() {
-            return Err("is an IP address, which nobody proves by DNS".to_owned());
-        }
         let ascii =
             to_ascii(text).ok_or_else(|| "holds a label that is no valid international name".to_owned())?;
-        if let Some(fault) = ascii.split('.').find_map(label_fault) {
+        if ascii.is_empty() {
+            return Err("is empty".to_owned());
+        }
+        if ascii.parse::<IpAddr>().is_ok() {
+            return Err("is an IP address, which nobody proves by DNS".to_owned());
+        }
+        if let Some(fault) = ascii.split('.').find_map(|label| label_fault(label, "")) {
             return Err(fault);
         }
         if let Some(fault) = name_fault(&ascii) {
@@ -167,11 +175,14 @@ pub(crate) fn registrable(name: &str) -> &str {
 
 /// A host as A-labels, for comparison with domains; `None` for what is no name.
 pub(crate) fn host(text: &str) -> Option<String> {
-    let text = text.strip_suffix('.').unwrap_or(text);
-    let is_name = !text.is_empty()
-        && text.chars().count() <= limits::INPUT_CHARACTERS_MAX
-        && text.parse::<IpAddr>().is_err();
-    if is_name { to_ascii(text) } else { None }
+    if text.chars().count() > limits::INPUT_CHARACTERS_MAX {
+        return None;
+    }
+    // A host may have underscores, which a domain may not.
+    let is_name = |text: &String| {
+        text.parse::<IpAddr>().is_err() && text.split('.').all(|label| label_fault(label, "_").is_none())
+    };
+    to_ascii(text).filter(is_name)
 }
 
 /// Is `host` the domain or under it? Whole labels count: badexample.com is not under example.com.
@@ -198,6 +209,8 @@ mod tests {
             // Non-transitional: a sharp s stays one.
             ("straße.de", "xn--strae-oqa.de"),
             ("例え。jp", "xn--r8jz45g.jp"),
+            ("example.com。", "example.com"),
+            ("example。com．", "example.com"),
             ("ｅｘａｍｐｌｅ.com", "example.com"),
             ("r3---sn-4g5e6nz7.example.com", "r3---sn-4g5e6nz7.example.com"),
             ("1.2.example", "1.2.example"),
@@ -217,6 +230,9 @@ mod tests {
             ("a..test", "an empty label"),
             (".a.test", "an empty label"),
             ("a.test..", "an empty label"),
+            ("a.test.。", "an empty label"),
+            ("。", "is empty"),
+            ("１.2.3.4。", "is an IP address"),
             (&format!("{}.test", "x".repeat(64)), "a label of over 63 characters"),
             ("*.acme.test", "holds '*'"),
             ("_x.acme.test", "holds '_'"),
@@ -300,6 +316,17 @@ mod tests {
             assert_eq!(covers("example.com", host), covered, "{host}");
         }
         assert!(covers("xn--bcher-kva.example", &host("www.Bücher.example.").unwrap()));
+        for written in [
+            "a@b.example.com",
+            "x/y.example.com",
+            "..example.com",
+            ".example.com",
+            "a b.example.com",
+            "a.example.com:80",
+        ] {
+            assert_eq!(host(written), None, "{written}");
+        }
+        assert_eq!(host("_x.R3---sn-4.example.com").as_deref(), Some("_x.r3---sn-4.example.com"));
         assert_eq!((host("1.2.3.4"), host("::1"), host(""), host(".")), (None, None, None, None));
     }
 }

@@ -10,7 +10,10 @@ use crate::names::Scope;
 pub(crate) const PROBE: &str = "select id from domains limit 1";
 
 /// Erases what the area keeps of an account.
-pub(crate) const ERASE: [&str; 1] = [delete_some!("domains", "id", "account_id = $1")];
+pub(crate) const ERASE: [&str; 2] = [
+    delete_some!("domains", "id", "account_id = $1"),
+    delete_some!("domain_checks", "account_id, name", "account_id = $1"),
+];
 
 /// A domain as it is stored.
 #[derive(Debug, Clone)]
@@ -31,6 +34,7 @@ pub(crate) struct DomainRow {
     pub(crate) misses: i64,
     pub(crate) missed_since: Option<Timestamp>,
     pub(crate) gone_since: Option<Timestamp>,
+    pub(crate) ends_at: Option<Timestamp>,
     pub(crate) unreachable_since: Option<Timestamp>,
     pub(crate) checks: String,
     pub(crate) next_look_at: Option<Timestamp>,
@@ -53,6 +57,7 @@ from_row!(DomainRow {
     misses,
     missed_since,
     gone_since,
+    ends_at,
     unreachable_since,
     checks,
     next_look_at,
@@ -71,6 +76,7 @@ impl DomainRow {
             misses: self.misses,
             missed_since: self.missed_since,
             gone_since: self.gone_since,
+            ends_at: self.ends_at,
             unreachable_since: self.unreachable_since,
             next_look_at: self.next_look_at,
         }
@@ -85,6 +91,7 @@ impl DomainRow {
         self.misses = state.misses;
         self.missed_since = state.missed_since;
         self.gone_since = state.gone_since;
+        self.ends_at = state.ends_at;
         self.unreachable_since = state.unreachable_since;
         self.next_look_at = state.next_look_at;
     }
@@ -93,7 +100,8 @@ impl DomainRow {
 macro_rules! columns {
     () => {
         "id, account_id, name, scope, status, token, dns_provider, created_at, verified_at, last_checked_at, expires_at, \
-         unverified_reason, verified_servers, misses, missed_since, gone_since, unreachable_since, checks, next_look_at"
+         unverified_reason, verified_servers, misses, missed_since, gone_since, ends_at, unreachable_since, checks, \
+         next_look_at"
     };
 }
 
@@ -126,11 +134,14 @@ pub(crate) async fn lock_domain(
     account: AccountId,
     name: &str,
 ) -> Result<Option<DomainRow>, StoreError> {
-    tx.first(
-        concat!("update domains set id = id where account_id = $1 and name = $2 returning ", columns!()),
-        args![account, name.to_owned()],
-    )
-    .await
+    let lock =
+        concat!("update domains set id = id where account_id = $1 and name = $2 returning ", columns!());
+    let found = tx.first(lock, args![account, name.to_owned()]).await?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    // A statement that waited for a row which was then deleted does not see the one that came in its place. The next does.
+    tx.first(lock, args![account, name.to_owned()]).await
 }
 
 /// The domain of that id, its row locked until the commit.
@@ -182,7 +193,7 @@ pub(crate) async fn domains_before(
     .await
 }
 
-pub(crate) async fn count(tx: &mut Tx, account: AccountId) -> Result<i64, StoreError> {
+pub(crate) async fn count(tx: &mut impl Select, account: AccountId) -> Result<i64, StoreError> {
     tx.value("select count(*) as value from domains where account_id = $1", args![account]).await
 }
 
@@ -200,7 +211,7 @@ pub(crate) async fn insert(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
         concat!(
             "insert into domains (",
             columns!(),
-            ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
+            ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"
         ),
         args![
             row.id,
@@ -219,6 +230,7 @@ pub(crate) async fn insert(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
             row.misses,
             row.missed_since,
             row.gone_since,
+            row.ends_at,
             row.unreachable_since,
             row.checks,
             row.next_look_at,
@@ -231,8 +243,8 @@ pub(crate) async fn insert(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
 pub(crate) async fn update(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreError> {
     tx.run(
         "update domains set status = $2, dns_provider = $3, verified_at = $4, last_checked_at = $5, unverified_reason = $6, \
-         verified_servers = $7, misses = $8, missed_since = $9, gone_since = $10, unreachable_since = $11, \
-         next_look_at = $12 where id = $1",
+         verified_servers = $7, misses = $8, missed_since = $9, gone_since = $10, ends_at = $11, \
+         unreachable_since = $12, next_look_at = $13 where id = $1",
         args![
             row.id,
             row.status,
@@ -244,6 +256,7 @@ pub(crate) async fn update(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
             row.misses,
             row.missed_since,
             row.gone_since,
+            row.ends_at,
             row.unreachable_since,
             row.next_look_at,
         ],
@@ -254,6 +267,38 @@ pub(crate) async fn update(tx: &mut Tx, row: &DomainRow) -> Result<(), StoreErro
 /// Notes the last checks.
 pub(crate) async fn set_checks(tx: &mut Tx, id: DomainId, checks: String) -> Result<(), StoreError> {
     tx.run("update domains set checks = $2 where id = $1", args![id, checks]).await
+}
+
+/// Keeps the checks of a domain that is removed, until they count no more.
+pub(crate) async fn keep_checks(
+    tx: &mut Tx,
+    row: &DomainRow,
+    checks: String,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    tx.run(
+        "insert into domain_checks (account_id, name, checks, expires_at) values ($1, $2, $3, $4) \
+         on conflict (account_id, name) do update set checks = excluded.checks, expires_at = excluded.expires_at",
+        args![row.account_id, row.name, checks, until],
+    )
+    .await
+}
+
+/// Takes over the checks of [`keep_checks`].
+pub(crate) async fn take_checks(
+    tx: &mut Tx,
+    account: AccountId,
+    name: &str,
+) -> Result<Option<String>, StoreError> {
+    let take = "delete from domain_checks where account_id = $1 and name = $2 returning checks as value";
+    tx.first_value(take, args![account, name.to_owned()]).await
+}
+
+/// Forgets up to `most` checks that count no more.
+pub(crate) async fn forget_checks(tx: &mut Tx, now: Timestamp, most: i64) -> Result<u64, StoreError> {
+    let forget =
+        delete_some!("domain_checks", "account_id, name", "expires_at <= $1", also "expires_at <= $1");
+    tx.execute(forget, args![now, most]).await
 }
 
 /// Notes since when no resolver answers, if that is not noted yet.

@@ -7,11 +7,12 @@
 //!
 //! Shared jobs are items too (`jobs.rs`).
 
+mod numbers;
 mod pace;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -24,6 +25,7 @@ use tokio::task::JoinSet;
 use crate::sql::queue as sql;
 pub use crate::sql::queue::PROBE;
 use crate::{Engine, JobOutcome, Metric};
+use numbers::Numbers;
 use pace::Pace;
 
 /// How often a server looks for items that are due.
@@ -104,6 +106,11 @@ pub async fn reschedule<W: Worker>(tx: &mut Tx, item: NewItem<'_>, now: Timestam
     sql::reschedule(tx, W::QUEUE, &item, now).await
 }
 
+/// Takes the item of that id away, if there is one. Work on it that is under way loses its claim, and is dropped.
+pub async fn withdraw<W: Worker>(tx: &mut Tx, id: &str) -> Result<(), StoreError> {
+    sql::withdraw(tx, W::QUEUE, id).await
+}
+
 /// Claims what is due of the worker's queue, as much as may run at once, and does it now.
 pub async fn run_due<W: Worker>(worker: Arc<W>, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
     Arc::new(Queue::new(worker)).run_due(engine).await
@@ -122,15 +129,6 @@ pub(crate) struct Queue {
     is_ready: Box<dyn Fn() -> bool + Send + Sync>,
     run: Run,
     numbers: Numbers,
-}
-
-#[derive(Default)]
-struct Numbers {
-    due: AtomicI64,
-    oldest_seconds: AtomicI64,
-    in_flight: AtomicI64,
-    failed: AtomicU64,
-    claims_lost: AtomicU64,
 }
 
 impl Queue {
@@ -170,26 +168,7 @@ impl Queue {
 
     /// What the queue counts of itself.
     pub(crate) fn metrics(&self) -> [Metric; 5] {
-        let (of, numbers) = (("queue", self.name), &self.numbers);
-        let load = |value: &AtomicI64| value.load(Ordering::Relaxed);
-        let count = |value: &AtomicU64| value.load(Ordering::Relaxed);
-        [
-            Metric::gauge("queue_due", "Items that are due and not claimed", load(&numbers.due)).label(of),
-            Metric::gauge(
-                "queue_oldest_seconds",
-                "How long the oldest due item has waited",
-                load(&numbers.oldest_seconds),
-            )
-            .label(of),
-            Metric::gauge("queue_in_flight", "Items being worked on", load(&numbers.in_flight)).label(of),
-            Metric::counter("queue_failed", "Runs of items that failed", count(&numbers.failed)).label(of),
-            Metric::counter(
-                "queue_claims_lost",
-                "Claims that another server took over",
-                count(&numbers.claims_lost),
-            )
-            .label(of),
-        ]
+        self.numbers.metrics(self.name)
     }
 
     /// How many items may be begun now.
@@ -292,7 +271,7 @@ impl Claim {
         tracing::warn!(
             queue,
             item,
-            "Lost the claim of a queue item: to another server, or because it is due anew"
+            "Lost the claim of a queue item: to another server, or because it is due anew or withdrawn"
         );
     }
 

@@ -12,6 +12,9 @@ export const STATES: Record<string, { tone: Tone; words: string }> = {
   unverified: { tone: "bad", words: "not verified" },
 };
 
+/** Is a new proof by the record of a domain accepted still? */
+export const isProvable = ({ expires_at }: Pick<Domain, "expires_at">) => Date.parse(expires_at) > Date.now();
+
 /** Why a domain is not verified any more, or soon will not be. */
 export const REASONS: Record<string, string> = {
   token_expired: "Its record was not confirmed within seven days.",
@@ -53,7 +56,7 @@ export function inPanel({ record_name }: Pick<Domain, "record_name">, zone: stri
 
 /** What is wrong with a name, as far as that can be told without asking. */
 export function fault(name: string): string | undefined {
-  const text = name.trim().replace(/\.$/, "");
+  const text = name.trim().replace(/[.。．｡]$/, "");
   if (text === "") return undefined;
   if (/[/:?#]/.test(text)) return "A domain is a name alone, without https:// and without a path or a port.";
   if (text.includes("@")) return "That is an e-mail address; the domain is what stands after the @.";
@@ -66,7 +69,7 @@ export function fault(name: string): string | undefined {
 }
 
 /** Is it a name that the server can be asked about? */
-export const isWhole = (name: string) => name.trim().replace(/\.$/, "").includes(".") && fault(name) === undefined;
+export const isWhole = (name: string) => name.trim().replace(/[.。．｡]$/, "").includes(".") && fault(name) === undefined;
 
 /** Where the record was found instead, as a sentence about a mistake names it. */
 export function wrongName(hint: string, message: string): string | undefined {

@@ -32,6 +32,12 @@ impl Checks {
         self.0.push(now);
         Ok(())
     }
+
+    /// When the last of them counts no more; `None` if none does by now.
+    pub(crate) fn count_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let last = self.0.iter().copied().max()?;
+        (now.since(last) < limits::CHECKS_WINDOW).then(|| last.min(now) + limits::CHECKS_WINDOW)
+    }
 }
 
 #[cfg(test)]
@@ -51,6 +57,9 @@ mod tests {
         assert_eq!(checks.note(start + Duration::from_mins(1)), Ok(()));
         assert_eq!(checks.note(start + Duration::from_mins(1)), Err(Duration::from_secs(1)));
         assert_eq!(checks.note(start + Duration::from_mins(5)), Ok(()));
+        assert_eq!(checks.count_until(start + Duration::from_mins(5)), Some(start + Duration::from_mins(6)));
+        assert_eq!(checks.count_until(start + Duration::from_mins(6)), None);
+        assert_eq!(Checks::default().count_until(start), None);
         assert_eq!(checks.to_text(), (start + Duration::from_mins(5)).as_micros().to_string());
     }
 

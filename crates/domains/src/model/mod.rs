@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use checks::Checks;
 pub(crate) use schedule::{first_look, verified_gap};
-pub(crate) use transition::{Cause, Finding, Move, expire, looked, transfer};
+pub(crate) use transition::{Cause, Finding, Move, looked, transfer};
 
 text_enum! {
     /// How a domain stands.
@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) missed_since: Option<Timestamp>,
     /// Since when every look said that it is gone.
     pub(crate) gone_since: Option<Timestamp>,
+    /// When it ends if nobody sees the record before, as it was last told.
+    pub(crate) ends_at: Option<Timestamp>,
     /// Since when no resolver answered.
     pub(crate) unreachable_since: Option<Timestamp>,
     /// When it is due to be looked at.
@@ -91,6 +93,7 @@ impl State {
             misses: 0,
             missed_since: None,
             gone_since: None,
+            ends_at: None,
             unreachable_since: None,
             next_look_at: Some(first_look(now)),
         }
@@ -99,6 +102,12 @@ impl State {
     /// Is no new proof accepted any more?
     pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
         now >= self.expires_at
+    }
+
+    /// Was it moved by a look that began after `began`? A time after `now` is that of a clock that was ahead, and says nothing.
+    pub(crate) fn was_looked_at_since(&self, began: Timestamp, now: Timestamp) -> bool {
+        let looks = [self.verified_at, self.last_checked_at];
+        looks.into_iter().flatten().any(|at| began < at && at <= now)
     }
 
     /// Does adding the domain again make it a new one?

@@ -39,12 +39,13 @@ pub(crate) enum Move {
     Verified,
     /// It was verified, and is no more.
     Unverified,
-    /// It is verified still, and a look missed its record; it ends at this time, if all that come say the same.
+    /// It is verified still, and a look missed its record; it ends at this time, if all that come say the same. Told anew
+    /// whenever that time is another one.
     Missing(Timestamp),
 }
 
 /// The token ended before the domain was verified.
-pub(crate) fn expire(state: &mut State) {
+fn expire(state: &mut State) {
     state.status = Status::Unverified;
     state.reason = Reason::TokenExpired;
     state.next_look_at = None;
@@ -64,7 +65,8 @@ fn end(state: &mut State, reason: Reason) {
 }
 
 fn forget_misses(state: &mut State) {
-    (state.misses, state.missed_since, state.gone_since, state.unreachable_since) = (0, None, None, None);
+    (state.misses, state.missed_since, state.gone_since) = (0, None, None);
+    (state.ends_at, state.unreachable_since) = (None, None);
 }
 
 /// Moves the domain by what a look found. No resolver that answered is no look: then nothing may call this.
@@ -126,7 +128,6 @@ const fn gone(other_value: bool) -> Reason {
 
 /// The platform's own look missed the record of a verified domain.
 fn miss(state: &mut State, finding: Finding, now: Timestamp) -> Move {
-    let first = state.missed_since.is_none();
     // The time in which no resolver answered does not count.
     let unreachable = state.unreachable_since.take().map_or(Duration::ZERO, |since| now.since(since));
     let missed_since = state.missed_since.map_or(now, |since| since + unreachable);
@@ -147,7 +148,8 @@ fn miss(state: &mut State, finding: Finding, now: Timestamp) -> Move {
     }
     // The last look is at the end itself.
     state.next_look_at = Some((now + schedule::missed_gap(state.misses)).min(ends_at));
-    if first { Move::Missing(ends_at) } else { Move::Silent }
+    let is_told = state.ends_at.replace(ends_at) == Some(ends_at);
+    if is_told { Move::Silent } else { Move::Missing(ends_at) }
 }
 
 #[cfg(test)]

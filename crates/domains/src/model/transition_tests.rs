@@ -181,6 +181,31 @@ fn what_is_gone_must_be_gone_at_every_look() {
 }
 
 #[test]
+fn the_end_is_told_anew_whenever_it_moves() {
+    let mut state = state(Status::Verified);
+    let first = START + hours(20);
+    let moved = Finding { moved: true, ..found(MISSING) };
+    for (finding, after, ends_after) in [
+        (found(Verdict::Unclear), 0, Some(7 * 24)),
+        (found(Verdict::Unclear), 1, None),
+        (found(MISSING), 2, Some(2 + 72)),
+        (found(CHANGED), 3, None),
+        (moved, 4, Some(2 + 24)),
+        (found(MISSING), 5, Some(2 + 72)),
+        (found(Verdict::Unclear), 6, Some(7 * 24)),
+    ] {
+        let told = looked(&mut state, Cause::Job, finding, first + hours(after));
+        let expected = ends_after.map_or(Move::Silent, |ends| Move::Missing(first + hours(ends)));
+        assert_eq!(told, expected, "after {after} hours");
+    }
+    state.unreachable_since = Some(first + hours(7));
+    let told = looked(&mut state, Cause::Job, found(Verdict::Unclear), first + hours(17));
+    assert_eq!(told, Move::Missing(first + hours(7 * 24 + 10)), "the time without resolvers does not count");
+    looked(&mut state, Cause::Job, found(Verdict::Seen), first + hours(18));
+    assert_eq!(state.ends_at, None);
+}
+
+#[test]
 fn what_is_never_seen_ends_though_no_two_looks_agree() {
     let mut state = state(Status::Verified);
     let (mut at, mut turn) = (START + hours(20), 0);
@@ -219,6 +244,16 @@ fn a_transferred_domain_can_be_proven_again_while_its_token_lives() {
     assert_eq!(looked(&mut again, Cause::Confirm, found(Verdict::Seen), START + hours(1)), Move::Verified);
     looked(&mut state, Cause::Confirm, found(Verdict::Seen), START + hours(7 * 24));
     assert_eq!(state.status, Status::Unverified);
+}
+
+#[test]
+fn a_look_is_outdated_by_one_that_began_later() {
+    let at = |second| START + Duration::from_secs(second);
+    let mut state = state(Status::Verified);
+    looked(&mut state, Cause::Check, found(Verdict::Unclear), at(5));
+    for (began, now, outdated) in [(4, 9, true), (5, 9, false), (6, 9, false), (0, 4, false)] {
+        assert_eq!(state.was_looked_at_since(at(began), at(now)), outdated, "{began} {now}");
+    }
 }
 
 proptest! {

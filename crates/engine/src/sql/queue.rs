@@ -52,6 +52,12 @@ pub(crate) async fn reschedule(
     .await
 }
 
+/// Takes an item away, whoever works on it.
+pub(crate) async fn withdraw(tx: &mut Tx, queue: &str, id: &str) -> Result<(), StoreError> {
+    let withdraw = "delete from queue_items where id = $1 and queue = $2";
+    tx.run(withdraw, args![id.to_owned(), queue.to_owned()]).await
+}
+
 /// The queues of which something is due.
 pub(crate) async fn due(mut query: Query<'_>, now: Timestamp) -> Result<Vec<DueRow>, StoreError> {
     query

@@ -70,7 +70,11 @@ impl Mcp {
         let mut handshake_versions = SUPPORTED.iter().filter(|version| version.has_initialize());
         let same = handshake_versions.clone().find(|version| version.as_str() == wanted);
         let version = same.or_else(|| handshake_versions.next_back());
-        let result = InitializeResult::new(self.capabilities()?)
+        // Nobody who shook hands can listen, since nothing is kept between two requests.
+        let mut capabilities = self.capabilities()?;
+        capabilities.tools.as_mut().map(|tools| tools.list_changed.take());
+        capabilities.prompts.as_mut().map(|prompts| prompts.list_changed.take());
+        let result = InitializeResult::new(capabilities)
             .with_server_info(self.info.clone())
             .with_instructions(self.instructions(caller).await?)
             .with_protocol_version(version.cloned().unwrap_or(ProtocolVersion::LATEST_WITH_INITIALIZE));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portico_engine::{Access, Entry, Method, Protocol, RequestBody};
+use portico_engine::{Access, Entry, Method, PageSize, Protocol, RequestBody};
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Code, PersonId, Role};
 use portico_testkit::{Database, MqttClient, SocketClient, TestApp, TestRequest, TestServer};
@@ -406,7 +406,11 @@ impl Comparison<'_> {
         if let Some(tool) = spec.tool
             && spec.name != "lab.heavy.list"
         {
-            let mut over_mcp = app.tool(&app.token, tool.name, self.params.clone()).await;
+            let mut arguments = self.params.clone();
+            if spec.list.is_some() {
+                arguments["page_size"] = json!(PageSize::DEFAULT);
+            }
+            let mut over_mcp = app.tool(&app.token, tool.name, arguments).await;
             assert_eq!(over_mcp["isError"], false, "{}: {over_mcp}", spec.name);
             if spec.list.is_some() {
                 over_mcp["structuredContent"]["next_page_token"] = json!("");

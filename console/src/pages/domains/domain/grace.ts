@@ -5,15 +5,15 @@ import { useOrg, useWorkplace } from "../../../app/account";
 import type { Domain } from "../words";
 
 /**
- * The audit log says so, in the entry of the first look that missed the record. It can only be read forwards, so the entry is found by the
- * event that tells of the one before it.
+ * The audit log says so, in the entry of the first look that missed the record, and of each by which the end moved. It can only be read
+ * forwards, so the newest entry is found by the event that tells of the one before it.
  */
 export function useGraceEnd(of: Domain): string | undefined {
   const org_id = useOrg();
   const { may } = useWorkplace();
   const inGrace = of.status === "verified" && of.unverified_reason !== "";
   const end = useQuery({
-    queryKey: ["domain", org_id, of.domain, "grace", of.unverified_reason],
+    queryKey: ["domain", org_id, of.domain, "grace", of.unverified_reason, of.last_checked_at],
     enabled: inGrace && may("admin"),
     queryFn: async () => {
       const path = { org_id };

@@ -7,7 +7,7 @@ import { useOrg, useWorkplace } from "../../../app/account";
 import { moment } from "../../../ui/format";
 import { Button, Confirm, ErrorNote, Facts, Note, PageHead, Raw, Section, Time, Waiting } from "../../../ui/kit";
 import { Status } from "../status";
-import { type Domain, REASONS } from "../words";
+import { type Domain, isProvable, REASONS } from "../words";
 import { useGraceEnd } from "./grace";
 import { Record } from "./record";
 import { Views } from "./views";
@@ -34,14 +34,22 @@ function Standing({ of, again, busy }: { of: Domain; again: () => void; busy: bo
         tone="bad"
         action={
           may("admin") && (
-            <Button look="primary" busy={busy} onClick={again}>
+            <Button look={isProvable(of) ? "plain" : "primary"} busy={busy} onClick={again}>
               Add it again
             </Button>
           )
         }
       >
         <p>
-          <strong>This domain is not verified.</strong> {reason} Adding it again gives another record to publish.
+          <strong>This domain is not verified.</strong> {reason}{" "}
+          {isProvable(of) ? (
+            <>
+              Until <time dateTime={of.expires_at}>{moment(of.expires_at)}</time> the same record proves it: publish it, check it, and confirm
+              the domain. Adding it again gives another record.
+            </>
+          ) : (
+            "Adding it again gives another record to publish."
+          )}
         </p>
       </Note>
     );
@@ -106,6 +114,7 @@ function DomainPage({ of }: { of: Domain }) {
     },
   });
   const unproven = of.status === "pending" || of.status === "seen";
+  const accepted = unproven || (of.status === "unverified" && isProvable(of));
   return (
     <>
       <PageHead
@@ -132,7 +141,7 @@ function DomainPage({ of }: { of: Domain }) {
       />
       <Standing of={of} again={() => again.mutate()} busy={again.isPending} />
       <ErrorNote error={check.error ?? again.error} />
-      {of.status !== "unverified" && <Record of={of} />}
+      {(of.status !== "unverified" || isProvable(of)) && <Record of={of} />}
       {check.data && !check.error && <Views of={of} checked={check.data} />}
       <Section
         title="Domain"
@@ -148,7 +157,7 @@ function DomainPage({ of }: { of: Domain }) {
           items={[
             ["Covers", `${of.domain} and every name under it`],
             ["DNS at", of.dns_provider || "not known"],
-            ...(unproven ? [["Record accepted until", <Time key="until" at={of.expires_at} />] as [string, ReactNode]] : []),
+            ...(accepted ? [["Record accepted until", <Time key="until" at={of.expires_at} />] as [string, ReactNode]] : []),
             ["Last look", <Time key="look" at={of.last_checked_at} none="not yet" />],
             ["Verified", <Time key="verified" at={of.verified_at} />],
             ["Added", <Time key="added" at={of.created_at} />],

@@ -8,10 +8,10 @@ function Part({ name, value, children }: { name: string; value: string; children
     <div className="record-part">
       <dt>{name}</dt>
       <dd>
-        <code>{value}</code>
-        {children && <p className="hint">{children}</p>}
-      </dd>
-      <dd>
+        <div>
+          <code>{value}</code>
+          {children && <p className="hint">{children}</p>}
+        </div>
         <Copy text={value} label={`Copy the ${name.toLowerCase()}`} />
       </dd>
     </div>

@@ -123,8 +123,8 @@ async fn a_revoked_grant_stops_the_next_call(place: Place) {
         beside_each_other(&place.app, &beside, beside.send(sent)).await
     };
     elsewhere().await.ok();
-    let revoking = place.delete(&format!("/{con}/grants/{grant}"));
-    beside_each_other(&place.app, &beside, revoking).await.ok();
+    let path_of_grant = format!("/{con}/grants/{grant}");
+    beside_each_other(&place.app, &beside, place.delete(&path_of_grant)).await.ok();
     reason(&elsewhere().await, Code::Forbidden, "NOT_GRANTED");
 }
 

@@ -73,23 +73,26 @@ impl Scene {
         }
     }
 
-    async fn run(&self, statement: &'static str) {
+    async fn run(&self, statements: &[&'static str]) {
         let mut tx = self.db.write().await.unwrap();
-        tx.run(statement, args![]).await.unwrap();
+        for statement in statements {
+            tx.run(statement, args![]).await.unwrap();
+        }
         tx.commit().await.unwrap();
     }
 
-    /// Lets every look be due.
+    /// Lets every look be due, as if it had been put off to this moment.
     async fn make_due(&self) -> Timestamp {
         let now = SystemClock.now();
-        self.run("update domains set next_look_at = 1 where next_look_at is not null").await;
-        self.run("update queue_items set due_at = 1 where queue = 'domains.look'").await;
+        let rows = "update domains set next_look_at = 1 where next_look_at is not null";
+        let items = "update queue_items set due_at = 1, claim = null, claimed_until = null where queue = 'domains.look'";
+        self.run(&[rows, items]).await;
         now
     }
 
     /// Lets the claims of a dead server end as if half a minute had gone by.
     async fn end_claims(&self) {
-        self.run("update queue_items set claimed_until = 0 where claimed_until is not null").await;
+        self.run(&["update queue_items set claimed_until = 0 where claimed_until is not null"]).await;
     }
 
     /// How many domains were looked at since then.

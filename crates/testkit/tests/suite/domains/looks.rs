@@ -5,7 +5,7 @@ use std::time::Duration;
 use portico_engine::{JobOutcome, MetricValue};
 use portico_kernel::{Clock, Timestamp};
 use portico_store::{Select, args};
-use portico_testkit::{Database, DnsFault, TestApp, turn};
+use portico_testkit::{Database, DnsFault, TestApp, TestRequest, turn};
 use serde_json::json;
 
 use super::{NAME, Net, Prover, View, place, text};
@@ -19,10 +19,12 @@ with_dns! {
     a_record_that_is_gone_from_other_servers_ends_after_24_hours,
     what_nobody_can_tell_ends_after_seven_days,
     a_record_that_comes_back_in_time_ends_nothing,
+    the_end_is_told_anew_when_it_moves,
     while_no_resolver_answers_nothing_moves,
     time_that_passed_while_no_server_ran_is_one_look,
     a_check_begins_what_had_ended,
     looks_go_at_a_pace,
+    what_is_looked_at_no_more_holds_up_nobody,
     a_domain_that_is_removed_meanwhile_is_left_alone,
 }
 
@@ -64,9 +66,7 @@ async fn a_new_domain_is_looked_at_on_its_schedule_until_its_record_ends(app: Te
     let mut looks = Vec::new();
     while next_look(&app).await.is_some() {
         looks.push(app.clock.now().since(added).as_secs() / 60);
-        if due_at(&app).await.is_some() {
-            assert_eq!(looked_at(&app).await, Some(app.clock.now()));
-        }
+        assert_eq!(looked_at(&app).await, Some(app.clock.now()));
     }
     assert_eq!(looks[..7], [1, 2, 5, 10, 30, 60, 120]);
     assert_eq!(looks[28..30], [24 * 60, 30 * 60]);
@@ -205,6 +205,34 @@ async fn a_record_that_comes_back_in_time_ends_nothing(app: TestApp, net: Net) {
     assert_eq!(ada.events().await.len(), 1);
 }
 
+async fn the_end_is_told_anew_when_it_moves(app: TestApp, net: Net) {
+    let mut ada = Prover::own(&app).await;
+    let name = text(&ada.verify(&net, NAME).await["record_name"]);
+    net.fail(DnsFault::ServFail);
+    let mut ends = Vec::new();
+    next_look(&app).await;
+    ends.push(app.clock.now() + Duration::from_hours(7 * 24));
+    next_look(&app).await;
+    net.clear();
+    net.lose(&name);
+    next_look(&app).await;
+    let gone_since = app.clock.now();
+    ends.push(gone_since + Duration::from_hours(72));
+    next_look(&app).await;
+    net.zone(NAME, &["ns1.domaincontrol.com", "ns2.domaincontrol.com"], false);
+    next_look(&app).await;
+    ends.push(gone_since + Duration::from_hours(24));
+    ada.renew().await;
+    let path = format!("/v1/accounts/orgs/{}/audit?page_size=200", ada.account);
+    let audit = app.send(TestRequest::new("GET", &path).bearer(&ada.token)).await.ok();
+    let told =
+        audit["entries"].as_array().unwrap().iter().filter(|entry| entry["action"] == "domain.missing");
+    let told: Vec<_> = told.map(|entry| text(&entry["metadata"]["ends_at"])).collect();
+    assert_eq!(told, ends.iter().map(ToString::to_string).collect::<Vec<_>>());
+    while next_look(&app).await.is_some() {}
+    assert_eq!(Some(app.clock.now()), ends.last().copied(), "it ends when it was last told to");
+}
+
 async fn while_no_resolver_answers_nothing_moves(app: TestApp, net: Net) {
     let mut ada = Prover::own(&app).await;
     let verified = ada.verify(&net, NAME).await;
@@ -295,6 +323,38 @@ async fn looks_go_at_a_pace(app: TestApp, _net: Net) {
         app.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(looked, [(30, 8), (22, 16), (14, 24), (6, 30), (0, 30)], "eight in a second");
+}
+
+async fn what_is_looked_at_no_more_holds_up_nobody(app: TestApp, net: Net) {
+    let (ada, eve) = (Prover::own(&app).await, Prover::another(&app, "Eve").await);
+    for number in 0..20 {
+        ada.add(&format!("n{}.test", number % 2)).await;
+        ada.call("DELETE", &format!("/n{}.test", number % 2), None).await.ok();
+    }
+    assert_eq!(app.count("queue_items").await, 0, "a domain that is removed is looked at no more");
+    ada.add(NAME).await;
+    app.advance(Duration::from_secs(1)).await;
+    eve.add(NAME).await;
+    app.clock.advance(Duration::from_mins(1));
+    turn(&app, LOOK).await;
+    assert_eq!(looked_at(&app).await, Some(app.clock.now()), "at its time");
+    // Nor is one that a check ends, or another account takes, or that is added anew after that.
+    app.catch_up().await;
+    let first = ada.verify(&net, NAME).await;
+    eve.call("DELETE", &format!("/{NAME}"), None).await.ok();
+    assert_eq!(app.count("queue_items").await, 1);
+    net.lose(&text(&first["record_name"]));
+    assert_eq!(ada.check(NAME).await.ok()["status"], "unverified");
+    assert_eq!(app.count("queue_items").await, 0, "ended by a check");
+    ada.verify(&net, NAME).await;
+    assert_eq!(app.count("queue_items").await, 1);
+    eve.verify(&net, NAME).await;
+    assert_eq!(app.count("queue_items").await, 1, "taken by another account");
+    ada.add(NAME).await;
+    assert_eq!(app.count("queue_items").await, 2);
+    app.advance(Duration::from_hours(7 * 24)).await;
+    Prover::own(&app).await.add(NAME).await;
+    assert_eq!(app.count("queue_items").await, 2, "added anew");
 }
 
 fn metric(app: &TestApp, name: &str) -> MetricValue {

@@ -116,6 +116,23 @@ impl Net {
         }
     }
 
+    /// Forgets what resolvers were asked.
+    pub(crate) fn forget(&self) {
+        self.each().for_each(NameServer::forget);
+    }
+
+    /// Of how many of these names, or of what is under them, a resolver was asked for anything.
+    pub(crate) fn asked_of(&self, names: &[String]) -> usize {
+        let asked: Vec<_> = self.dns.resolver(0).asked().into_iter().map(|each| each.name).collect();
+        let is_asked = |name: &&String| asked.iter().any(|each| each.trim_end_matches('.').ends_with(*name));
+        names.iter().filter(is_asked).count()
+    }
+
+    /// Lets all answers wait as long as [`Net::hold`] does, or none.
+    pub(crate) fn slow(&self, is_slow: bool) {
+        self.each().for_each(|resolver| resolver.delay(if is_slow { HOLD } else { Duration::ZERO }));
+    }
+
     /// How often resolvers were asked for the records of the name.
     pub(crate) fn asked_resolvers(&self, name: &str) -> usize {
         let is_for = |asked: &str| asked.trim_end_matches('.').eq_ignore_ascii_case(name);

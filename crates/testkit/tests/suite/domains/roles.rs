@@ -105,6 +105,10 @@ async fn a_verified_domain_covers_itself_and_what_is_under_it(app: TestApp, net:
         ("acme.test.evil.test", false),
         ("127.0.0.1", false),
         ("[::1]", false),
+        ("_x.acme.test", true),
+        ("a@b.acme.test", false),
+        ("x/y.acme.test", false),
+        ("..acme.test", false),
         ("", false),
     ] {
         assert_eq!(covers(&ada, host).await, covered, "{host}");
@@ -125,11 +129,16 @@ async fn an_accounts_domains_go_with_it(app: TestApp, net: Net) {
     ada.verify(&net, NAME).await;
     ada.add("b.test").await;
     eve.add("b.test").await;
+    ada.add("gone.test").await;
+    ada.check("gone.test").await.ok();
+    ada.call("DELETE", "/gone.test", None).await.ok();
+    assert_eq!(app.count("domain_checks").await, 1);
     let engine = &app.app.engine;
     let mut tx = engine.db.write().await.unwrap();
     while engine.registry.erase_some(&mut tx, app.account, 1).await.unwrap() > 0 {}
     tx.commit().await.unwrap();
     assert_eq!((app.count("domains").await, app.count("queue_items").await), (1, 1));
+    assert_eq!(app.count("domain_checks").await, 0);
     assert_eq!(eve.stands("b.test").await.0, "pending");
     eve.verify(&net, NAME).await;
 }

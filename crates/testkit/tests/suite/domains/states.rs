@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use portico_kernel::Code;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use portico_kernel::{Code, DomainId};
 use portico_store::{Select, args};
-use portico_testkit::{DnsFault, TestApp};
+use portico_testkit::{Database, DnsFault, TestApp, turn, until};
 use serde_json::{Value, json};
 
-use super::{NAME, Net, Prover, View, reason, text};
+use super::{NAME, Net, Prover, View, place, reason, text};
 use crate::with_dns;
 
 with_dns! {
@@ -20,9 +22,12 @@ with_dns! {
     a_check_ends_what_is_gone,
     what_is_unclear_moves_nothing,
     a_domain_is_checked_ten_times_a_minute,
+    nobody_checks_more_often_by_removing_and_adding_or_by_a_key,
+    an_account_has_a_share_of_looks,
     without_any_resolver_nothing_moves,
     a_check_is_repeated_by_its_key,
     a_domain_that_changes_during_a_look_is_left_alone,
+    a_look_that_began_earlier_undoes_no_later_one,
 }
 
 const ELEMENT: [&str; 10] = [
@@ -269,6 +274,62 @@ async fn a_domain_is_checked_ten_times_a_minute(app: TestApp, net: Net) {
     ada.check(NAME).await.refused(Code::RateLimited);
 }
 
+async fn nobody_checks_more_often_by_removing_and_adding_or_by_a_key(app: TestApp, net: Net) {
+    let ada = Prover::own(&app).await;
+    ada.add(NAME).await;
+    for _ in 0..9 {
+        ada.check(NAME).await.ok();
+        ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
+        ada.add(NAME).await;
+    }
+    // What nobody could answer was a check, and so is its repeat.
+    net.fail(DnsFault::Silence);
+    let keyed = async || ada.keyed("k", &format!("/{NAME}/check"), &json!({})).await;
+    keyed().await.refused(Code::Unavailable);
+    net.clear();
+    keyed().await.refused(Code::RateLimited);
+    ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
+    ada.add(NAME).await;
+    ada.check(NAME).await.refused(Code::RateLimited);
+    let other = Prover::another(&app, "Other").await;
+    other.add(NAME).await;
+    other.check(NAME).await.ok();
+    // They are kept for as long as they count.
+    ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
+    assert_eq!(app.count("domain_checks").await, 1);
+    app.advance(Duration::from_secs(59)).await;
+    turn(&app, "domains.forget_checks").await;
+    assert_eq!(app.count("domain_checks").await, 1);
+    app.advance(Duration::from_secs(1)).await;
+    turn(&app, "domains.forget_checks").await;
+    assert_eq!(app.count("domain_checks").await, 0);
+    ada.add(NAME).await;
+    keyed().await.ok();
+}
+
+async fn an_account_has_a_share_of_looks(app: TestApp, net: Net) {
+    let (ada, eve) = (Prover::own(&app).await, Prover::another(&app, "Eve").await);
+    let names: Vec<_> = (0..12).map(|number| format!("share{number}.test")).collect();
+    for name in &names {
+        ada.add(name).await;
+    }
+    eve.add(NAME).await;
+    net.forget();
+    net.slow(true);
+    let mut checks: FuturesUnordered<_> = names.iter().map(|name| ada.check(name)).collect();
+    // When the first four have ended, four more at most can have begun.
+    checks.next().await.unwrap().ok();
+    let asked = net.asked_of(&names);
+    assert!((4..=8).contains(&asked), "{asked}");
+    // Somebody else does not wait for them.
+    eve.check(NAME).await.ok();
+    net.slow(false);
+    while let Some(checked) = checks.next().await {
+        assert_eq!(checked.ok()["status"], "pending", "the others waited for their turn");
+    }
+    assert_eq!(net.asked_of(&names), names.len());
+}
+
 async fn without_any_resolver_nothing_moves(app: TestApp, net: Net) {
     let ada = Prover::own(&app).await;
     let verified = ada.verify(&net, NAME).await;
@@ -308,7 +369,7 @@ async fn a_check_is_repeated_by_its_key(app: TestApp, net: Net) {
     );
     let counted: String =
         app.app.engine.db.query().value("select checks as value from domains", args![]).await.unwrap();
-    assert_eq!(counted.split(' ').count(), 3, "a repeat is no further check");
+    assert_eq!(counted.split(' ').count(), 4, "a repeat that looks is a further check");
 }
 
 /// While resolvers are asked the domain is removed, or added anew.
@@ -350,4 +411,70 @@ async fn a_domain_that_changes_during_a_look_is_left_alone(app: TestApp, net: Ne
         ada.call("DELETE", &format!("/{NAME}"), None).await.ok();
     }
     assert_eq!(ada.events().await, []);
+}
+
+/// While resolvers are asked somebody else asks, and is answered earlier.
+async fn a_look_that_began_earlier_undoes_no_later_one(app: TestApp, net: Net) {
+    let ada = Prover::own(&app).await;
+    let verified = ada.verify(&net, NAME).await;
+    let name = text(&verified["record_name"]);
+    let confirmed = async {
+        net.held(&name).await;
+        app.advance(Duration::from_secs(1)).await;
+        let confirmed = ada.confirm(NAME).await.ok()["domain"].clone();
+        // What the earlier look is answered in the end.
+        net.lose(&name);
+        confirmed
+    };
+    net.hold();
+    let (checked, confirmed) = tokio::join!(ada.check(NAME), confirmed);
+    assert_eq!((&checked.ok()["status"], outcomes(&checked.ok()).len()), (&json!("verified"), 4));
+    assert_eq!(ada.get(NAME).await, confirmed, "the check changed nothing");
+    assert_eq!(ada.events().await.len(), 1);
+    // Nor does an earlier confirmation undo what a later check found.
+    net.publish(&verified);
+    let checked = async {
+        net.held(&name).await;
+        app.advance(Duration::from_secs(1)).await;
+        net.lose(&name);
+        let checked = ada.check(NAME).await.ok();
+        net.txt(&name, &[&text(&verified["record_value"])]);
+        checked
+    };
+    net.hold();
+    let (confirmed, checked) = tokio::join!(ada.confirm(NAME), checked);
+    confirmed.refused(Code::Conflict);
+    assert_eq!(checked["status"], "unverified");
+    assert_eq!(ada.get(NAME).await, checked["domain"]);
+    assert_eq!(ada.confirm(NAME).await.ok()["domain"]["status"], "verified");
+}
+
+/// A check waits for the row of a domain that is added anew in the transaction which it waits for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_that_waits_for_a_row_finds_the_one_in_its_place() {
+    const RENEW: &str = "with earlier as (delete from domains where name = $1 returning *) insert into domains select \
+         $2, account_id, name, scope, status, token, dns_provider, created_at, verified_at, last_checked_at, expires_at, \
+         unverified_reason, verified_servers, misses, missed_since, gone_since, ends_at, unreachable_since, checks, \
+         next_look_at from earlier";
+    let (app, net) = place(Database::Postgres).await;
+    let ada = Prover::own(&app).await;
+    let name = text(&ada.add(NAME).await["record_name"]);
+    let engine = &app.app.engine;
+    let renewed = async {
+        net.held(&name).await;
+        let id: DomainId = engine.entropy.id(engine.clock.now());
+        let mut tx = engine.db.write().await.unwrap();
+        assert_eq!(tx.execute(RENEW, args![NAME.to_owned(), id]).await.unwrap(), 1);
+        until("the check waits for the row", async || {
+            let waiting = "select count(*) as value from pg_stat_activity where wait_event_type = 'Lock' \
+                           and datname = current_database()";
+            engine.db.query().value::<i64>(waiting, args![]).await.unwrap() > 0
+        })
+        .await;
+        tx.commit().await.unwrap();
+    };
+    net.hold();
+    let (checked, ()) = tokio::join!(ada.check(NAME), renewed);
+    let checked = checked.ok();
+    assert_eq!((&checked["status"], &checked["domain"]["last_checked_at"]), (&json!("pending"), &json!("")));
 }
