@@ -31,6 +31,7 @@ export function refreshAfter(type: string, action: string) {
     ...(/^(webhook|endpoint|delivery|inbox)/.test(action || type) ? ["endpoints", "endpoint", "deliveries", "inbox"] : []),
     ...(/^(member|invitation)/.test(action || type) ? ["members", "invitations", "me"] : []),
     ...(/^domain\./.test(action || type) ? ["domains", "domain"] : []),
+    ...(/^(connection|grant)\./.test(action || type) ? ["connections", "connection", "grants", "uses"] : []),
     ...(/^account/.test(action) ? ["me"] : []),
     ...(type === "audit.event" ? ["audit"] : []),
     ...(type.startsWith("usage") ? ["units"] : []),
@@ -110,6 +111,27 @@ export function useInbox(options: { refetchInterval?: number | false } = {}) {
     queryKey: ["inbox", account_id],
     queryFn: async () => (await ask(api.GET("/v1/webhooks/inboxes", { params: { query: { account_id } } }))).inboxes[0] ?? null,
     ...options,
+  });
+}
+
+/** The account's connections, newest first. */
+export function useConnections() {
+  const org_id = useOrg();
+  const list = useList(
+    ["connections", org_id],
+    (page_token) => ask(api.GET("/v1/accounts/orgs/{org_id}/connections", { params: { path: { org_id }, query: { page_token } } })),
+    { refetchInterval: 30_000 },
+  );
+  return { list, connections: list.data?.pages.flatMap(({ connections }) => connections) ?? [] };
+}
+
+/** Everything that can be connected, by name. */
+export function useKinds() {
+  const account_id = useOrg();
+  return useQuery({
+    queryKey: ["kinds", account_id],
+    staleTime: 5 * 60_000,
+    queryFn: async () => (await ask(api.GET("/v1/connections/kinds", { params: { query: { account_id, page_size: 200 } } }))).kinds,
   });
 }
 

@@ -1,0 +1,132 @@
+/** Trying an action, as the person who is here: without a grant, and with the real answer. */
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, ask, type Schemas } from "../../../api/client";
+import { asRefusal } from "../../../api/problem";
+import { curl, TOKEN } from "../../../ui/curl";
+import { indented } from "../../../ui/json-text";
+import { Badge, Button, Code, Confirm, Field, Form, Id, Note, Section } from "../../../ui/kit";
+import { useQueryParams, useSetParams } from "../../../ui/url";
+import { Advice } from "../advice";
+import { DefinedFields, defaults, parse, type Parsed, type Values } from "../fields";
+import { refresh } from "../refresh";
+import { type Action, CLASSES, classOf, type Connection, type Kind } from "../words";
+import { About, Class } from "./labels";
+
+type Params = Parsed["params"];
+
+/** The answer as it came, since the provider's numbers may be larger than a browser can count. */
+interface Answer {
+  text: string;
+  said: Schemas["ActionAnswer"];
+}
+
+function Answered({ of: { text, said }, onMore, busy }: { of: Answer; onMore: (cursor: string) => void; busy: boolean }) {
+  return (
+    <div aria-live="polite" className="tried">
+      <p>
+        <Badge tone="good">{said.status_code}</Badge> <span className="quiet">The provider did it. Use</span> <Id id={said.use_id} />
+      </p>
+      <Code label="Answer" text={indented(text)} />
+      {said.next_cursor && (
+        <Button small busy={busy} onClick={() => onMore(said.next_cursor)}>
+          The next page
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function TryAction({ of, action }: { of: Connection; action: Action }) {
+  const [values, setValues] = useState<Values>(() => defaults(action.params));
+  const [faults, setFaults] = useState<Parsed["faults"]>({});
+  const [sure, setSure] = useState<Params | null>(null);
+  const call = useMutation({
+    mutationFn: async (params: Params): Promise<Answer> => {
+      const path = { org_id: of.account_id, connection_id: of.id, action: action.name };
+      const text = await ask<string>(
+        api.POST("/v1/accounts/orgs/{org_id}/connections/{connection_id}/actions/{action}", { params: { path }, body: { params }, parseAs: "text" }),
+      );
+      return { text, said: JSON.parse(text) as Answer["said"] };
+    },
+    onSettled: () => {
+      setSure(null);
+      refresh();
+    },
+  });
+  const refusal = call.error ? asRefusal(call.error) : undefined;
+  const { params } = parse(action.params, values);
+  const submit = () => {
+    const read = parse(action.params, values);
+    setFaults(read.faults);
+    if (Object.keys(read.faults).length > 0) return;
+    if (action.class === "write_irreversible") setSure(read.params);
+    else call.mutate(read.params);
+  };
+  return (
+    <>
+      <Form onSubmit={submit} error={call.error} busy={call.isPending && !sure} submit={`Call ${action.name}`} danger={action.class === "write_irreversible"}>
+        <p>
+          <Class of={action} />{" "}
+          <span className="quiet">
+            <About of={action} /> {action.class !== "read" && classOf(action.class)?.about}
+          </span>
+        </p>
+        <div className="field-grid">
+          <DefinedFields fields={action.params} values={values} onChange={setValues} fault={(name) => faults[name] ?? refusal?.field(`params.${name}`)} />
+        </div>
+        <Advice error={call.error} />
+      </Form>
+      {call.data && !call.error && <Answered of={call.data} busy={call.isPending} onMore={(cursor) => call.mutate({ ...params, cursor })} />}
+      <Code label="The same with curl" text={curl("POST", `/v1/accounts/orgs/${of.account_id}/connections/${of.id}/actions/${action.name}`, TOKEN, { params })} />
+      <Confirm
+        open={sure !== null}
+        onClose={() => setSure(null)}
+        title={`Call ${action.name}?`}
+        submit="Call it"
+        onSubmit={() => sure && call.mutate(sure)}
+        busy={call.isPending}
+        error={null}
+      >
+        <p>
+          It is done at the provider, for <strong>{of.label || of.name}</strong>, and cannot be taken back.
+        </p>
+      </Confirm>
+    </>
+  );
+}
+
+export function Try({ of, kind }: { of: Connection; kind: Kind }) {
+  const { try: chosen } = useQueryParams();
+  const setParams = useSetParams();
+  const action = kind.actions.find(({ name }) => name === chosen);
+  return (
+    <Section title="Try an action">
+      {of.status === "active" ? (
+        <>
+          <Field label="Action" hint="It is really called, in your name; programs need a grant for it.">
+            {(control) => (
+              <select {...control} value={action?.name ?? ""} onChange={(event) => setParams({ try: event.target.value || undefined })}>
+                <option value="">Choose one</option>
+                {CLASSES.map(({ name: strict, title }) => {
+                  const members = kind.actions.filter((each) => each.class === strict);
+                  if (members.length === 0) return null;
+                  return (
+                    <optgroup key={strict} label={title}>
+                      {members.map(({ name }) => (
+                        <option key={name}>{name}</option>
+                      ))}
+                    </optgroup>
+                  );
+                })}
+              </select>
+            )}
+          </Field>
+          {action && <TryAction key={action.name} of={of} action={action} />}
+        </>
+      ) : (
+        <Note>{of.status === "paused" ? "The connection is paused: resume it to try its actions." : "Reconnect it to try its actions."}</Note>
+      )}
+    </Section>
+  );
+}
