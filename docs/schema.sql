@@ -141,6 +141,17 @@ create table credentials (
 create index credentials_by_account on credentials (account_id, kind, id);
 create index credentials_by_parent on credentials (parent) where parent is not null;
 
+create table domain_checks (
+    account_id text not null,
+    name text not null,
+    -- As in `domains`.
+    checks text not null,
+    -- When the last of them counts no more.
+    expires_at bigint not null,
+    primary key (account_id, name)
+);
+create index domain_checks_by_end on domain_checks (expires_at);
+
 create table domain_locks (
     name text primary key
 );
@@ -169,6 +180,8 @@ create table domains (
     misses bigint not null,
     missed_since bigint,
     gone_since bigint,
+    -- When it ends if nobody sees the record before; what was last told.
+    ends_at bigint,
     -- Since when no resolver answered: that time does not count against the domain.
     unreachable_since bigint,
     -- The last checks and confirmations, in microseconds with spaces between them.
