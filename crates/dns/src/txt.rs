@@ -130,15 +130,16 @@ impl<'a> Walk<'a> {
             self.keep_for(ttl);
             self.at = target;
         }
+        // It may have the other zone too, and answer at once; but whether it is one of that zone's servers is not known.
+        if self.zone.is_some_and(|zone| !zone.zone_of(&self.at)) {
+            return Some(Said::Elsewhere);
+        }
         for (text, ttl) in texts(reply, &self.at) {
             self.keep_for(ttl);
             self.values.push(text);
         }
         if !self.values.is_empty() {
             return Some(Said::Values);
-        }
-        if self.zone.is_some_and(|zone| !zone.zone_of(&self.at)) {
-            return Some(Said::Elsewhere);
         }
         let start = start_of_zone(reply, &self.at);
         if code == ResponseCode::NoError && self.links > links && start.is_none() {
@@ -302,6 +303,8 @@ mod tests {
         let out = vec![cname(NAME, "proof.example.net")];
         assert_eq!(of_zone(&reply(ResponseCode::NoError, out.clone())), Some(Said::Elsewhere));
         assert_eq!(of_zone(&no(ResponseCode::NXDomain, out, "example.com")), Some(Said::Elsewhere));
+        let both = vec![cname(NAME, "proof.example.net"), text("proof.example.net", &["abc234"], 60)];
+        assert_eq!(of_zone(&reply(ResponseCode::NoError, both)), Some(Said::Elsewhere), "though it answers");
         let inside = vec![cname(NAME, "proof.example.com")];
         assert_eq!(of_zone(&reply(ResponseCode::NoError, inside.clone())), None, "asked again");
         assert_eq!(of_zone(&no(ResponseCode::NoError, inside, "example.com")), Some(Said::NoRecord));
