@@ -27,8 +27,8 @@ async function freePorts(count) {
 
 /** A server in a folder of its own, which can be stopped and started again. */
 export class Server {
-  /** `more` is added to its configuration; FOLDER in it is the server's own folder. `files` are put there before it starts. */
-  static async start({ more = "", files = {} } = {}) {
+  /** `more` is added to its configuration; FOLDER in it is the server's own folder. `files` are put there before it starts, `env` into its environment. */
+  static async start({ more = "", files = {}, env = {} } = {}) {
     const server = new Server();
     server.folder = await mkdtemp(join(tmpdir(), "portico-console-"));
     const [api, auth, console] = await freePorts(3);
@@ -52,7 +52,10 @@ export class Server {
       PORTICO_LISTEN_CONSOLE: `localhost:${console}`,
       PORTICO_LISTEN_MQTT: "",
       PORTICO_LISTEN_METRICS: "",
+      // Nobody outside of this machine is asked.
+      PORTICO_DNS_RESOLVERS: "127.0.0.1:9",
       PORTICO_LOG: "warn",
+      ...env,
     };
     await server.up();
     return server;

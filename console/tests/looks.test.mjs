@@ -35,6 +35,7 @@ async function fill() {
   await post(`/v1/webhooks/endpoints/${endpoint.id}/test`, {});
   await server.call("PATCH", `/v1/webhooks/endpoints/${endpoint.id}`, token, { enabled: false });
   await post(`${org}/invitations`, { email: "grace@example.com", role: "member" });
+  for (const domain of ["acme.test", "shop.acme.test"]) await post(`${org}/domains`, { domain });
   return { account: account_id, endpoint: endpoint.id, token: made.token };
 }
 
@@ -58,6 +59,10 @@ const pages = () => {
     webhooks: at("/webhooks"),
     endpoint: at(`/webhooks/${full.endpoint}`),
     inbox: at("/webhooks/inbox"),
+    domains: at("/domains"),
+    "new-domain": at("/domains?new=domain"),
+    domain: at("/domains/acme.test"),
+    "empty-domains": "/domains",
     events: at("/events"),
     types: at("/events?tab=types"),
     requests: at("/requests"),

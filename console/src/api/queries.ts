@@ -30,6 +30,7 @@ export function refreshAfter(type: string, action: string) {
     ...(/^(key|token)\./.test(action || type) ? ["keys", "tokens"] : []),
     ...(/^(webhook|endpoint|delivery|inbox)/.test(action || type) ? ["endpoints", "endpoint", "deliveries", "inbox"] : []),
     ...(/^(member|invitation)/.test(action || type) ? ["members", "invitations", "me"] : []),
+    ...(/^domain\./.test(action || type) ? ["domains", "domain"] : []),
     ...(/^account/.test(action) ? ["me"] : []),
     ...(type === "audit.event" ? ["audit"] : []),
     ...(type.startsWith("usage") ? ["units"] : []),

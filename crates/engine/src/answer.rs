@@ -10,8 +10,9 @@ use futures_util::stream::BoxStream;
 use portico_kernel::{Code, Problem};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
+use serde_json::json;
 
-use crate::{Ctx, Page, Spec};
+use crate::{CountedPage, Ctx, Page, Spec};
 
 /// An answer in JSON is at most 4 MiB (SPEC.md, Limits).
 pub const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -201,5 +202,28 @@ impl<T: Serialize + JsonSchema + Send> Answer for Page<T> {
         let token = next_page_token.as_deref().unwrap_or_default();
         body.extend(format!("],\"next_page_token\":\"{token}\"}}").into_bytes());
         Ok(Output { next_page_token, ..Body::Json(body.into()).into() })
+    }
+}
+
+impl<T: Serialize + JsonSchema + Send> Answer for CountedPage<T> {
+    fn schema(spec: &Spec, generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Page::<T>::schema(spec, generator).to_value();
+        schema["properties"]["total_size"] = json!({
+            "type": "integer",
+            "format": "int32",
+            "description": "How many items there are in all, on every page.",
+        });
+        if let Some(required) = schema["required"].as_array_mut() {
+            required.push(json!("total_size"));
+        }
+        schema.try_into().unwrap_or_default()
+    }
+
+    fn write(self, ctx: &Ctx) -> Result<Output, Problem> {
+        let output = self.page.write(ctx)?;
+        let mut text = output.body.into_json()?.to_vec();
+        text.truncate(text.len().saturating_sub(1));
+        text.extend(format!(",\"total_size\":{}}}", self.total_size).into_bytes());
+        Ok(Output { body: Body::Json(text.into()), ..output })
     }
 }

@@ -1,42 +1,61 @@
 //! What an area counts of itself, for whoever shows it.
 
 /// A number as it stands now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
     /// Its name, without the prefix that all of them share.
     pub name: &'static str,
     /// What it counts, for an operator.
     pub help: &'static str,
-    /// A name and a value that tell it from others of its name.
-    pub label: Option<(&'static str, &'static str)>,
+    /// Names and values that tell it from others of its name.
+    pub labels: [Option<(&'static str, &'static str)>; 2],
     /// The number.
     pub value: MetricValue,
 }
 
-/// A number that only grows, or one that goes up and down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A number that only grows, one that goes up and down, or how many of many were how large.
+#[derive(Debug, Clone, PartialEq)]
 pub enum MetricValue {
     /// Only grows.
     Counter(u64),
     /// Goes up and down.
     Gauge(i64),
+    /// How many of many were how large.
+    Histogram(Buckets),
+}
+
+/// How many of many were how large.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buckets {
+    /// The upper bounds of the buckets, but for the last, which takes all that is larger.
+    pub bounds: &'static [f64],
+    /// How many are in each bucket; none is in two.
+    pub counts: Vec<u64>,
+    /// All of them together.
+    pub sum: f64,
 }
 
 impl Metric {
     /// A number that only grows.
     pub const fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, help, label: None, value: MetricValue::Counter(value) }
+        Self { name, help, labels: [None; 2], value: MetricValue::Counter(value) }
     }
 
     /// A number that goes up and down.
     pub const fn gauge(name: &'static str, help: &'static str, value: i64) -> Self {
-        Self { name, help, label: None, value: MetricValue::Gauge(value) }
+        Self { name, help, labels: [None; 2], value: MetricValue::Gauge(value) }
     }
 
-    /// With this label.
+    /// How many of many were how large.
+    pub const fn histogram(name: &'static str, help: &'static str, buckets: Buckets) -> Self {
+        Self { name, help, labels: [None; 2], value: MetricValue::Histogram(buckets) }
+    }
+
+    /// With this label; the second time, with both.
     #[must_use]
     pub const fn label(mut self, label: (&'static str, &'static str)) -> Self {
-        self.label = Some(label);
+        let at = if self.labels[0].is_none() { 0 } else { 1 };
+        self.labels[at] = Some(label);
         self
     }
 }

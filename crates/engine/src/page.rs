@@ -74,3 +74,12 @@ pub struct Page<T> {
     /// Where this page ends, when another follows. It stays where it is when an operation takes items out.
     pub next: Option<Cursor>,
 }
+
+/// A page of a list that says on every page how many items there are in all, as `total_size`.
+#[derive(Debug)]
+pub struct CountedPage<T> {
+    /// The page.
+    pub page: Page<T>,
+    /// How many items there are.
+    pub total_size: i32,
+}

@@ -7,6 +7,8 @@
 //!
 //! Shared jobs are items too (`jobs.rs`).
 
+mod pace;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -22,6 +24,7 @@ use tokio::task::JoinSet;
 use crate::sql::queue as sql;
 pub use crate::sql::queue::PROBE;
 use crate::{Engine, JobOutcome, Metric};
+use pace::Pace;
 
 /// How often a server looks for items that are due.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -38,6 +41,8 @@ pub trait Worker: Send + Sync + 'static {
     const QUEUE: &'static str;
     /// How many items a server works on at once.
     const PARALLEL: usize;
+    /// How many items a server begins in a second, where that matters to whoever it asks.
+    const PER_SECOND: usize = usize::MAX;
     /// How long a claim lasts without being renewed: so long an item of a dead server waits.
     const LEASE: Duration = LEASE;
 
@@ -93,6 +98,12 @@ pub async fn enqueue<W: Worker>(tx: &mut Tx, item: NewItem<'_>, now: Timestamp) 
     sql::insert(tx, W::QUEUE, &item, now).await
 }
 
+/// The same, also where the item is there already, or was given up: it is due at that time alone. Work on it that is under
+/// way loses its claim, and is dropped.
+pub async fn reschedule<W: Worker>(tx: &mut Tx, item: NewItem<'_>, now: Timestamp) -> Result<(), StoreError> {
+    sql::reschedule(tx, W::QUEUE, &item, now).await
+}
+
 /// Claims what is due of the worker's queue, as much as may run at once, and does it now.
 pub async fn run_due<W: Worker>(worker: Arc<W>, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
     Arc::new(Queue::new(worker)).run_due(engine).await
@@ -104,6 +115,7 @@ type Run = Box<dyn Fn(Arc<Engine>, Arc<QueueItem>) -> BoxFuture<'static, WorkRes
 pub(crate) struct Queue {
     pub(crate) name: &'static str,
     parallel: usize,
+    pace: Pace,
     lease: Duration,
     /// Is it a job, which is due again and again?
     repeats: bool,
@@ -127,6 +139,7 @@ impl Queue {
         Self {
             name: W::QUEUE,
             parallel: W::PARALLEL,
+            pace: Pace::new(W::PER_SECOND),
             lease: W::LEASE,
             repeats: false,
             is_ready: Box::new(move || ready.is_ready()),
@@ -146,6 +159,7 @@ impl Queue {
         Self {
             name,
             parallel: 1,
+            pace: Pace::new(usize::MAX),
             lease: LEASE,
             repeats: true,
             is_ready: Box::new(|| true),
@@ -178,9 +192,11 @@ impl Queue {
         ]
     }
 
-    fn room(&self) -> i64 {
-        let in_flight = self.numbers.in_flight.load(Ordering::Relaxed);
-        (i64::try_from(self.parallel).unwrap_or(i64::MAX) - in_flight).max(0)
+    /// How many items may be begun now.
+    fn room(&self, now: Timestamp) -> i64 {
+        let in_flight = usize::try_from(self.numbers.in_flight.load(Ordering::Relaxed)).unwrap_or(0);
+        let room = self.parallel.saturating_sub(in_flight).min(self.pace.room(now));
+        i64::try_from(room).unwrap_or(i64::MAX)
     }
 
     /// Claims up to `limit` items that are due.
@@ -190,6 +206,7 @@ impl Queue {
         let now = engine.clock.now();
         let items = sql::claim(&mut tx, self.name, &id, now, now + self.lease, limit).await?;
         tx.commit().await?;
+        self.pace.note(now, items.len());
         let claim = |item| Claim { queue: self.clone(), id: id.clone(), item: Arc::new(item) };
         Ok(items.into_iter().map(claim).collect())
     }
@@ -199,8 +216,12 @@ impl Queue {
         if !(self.is_ready)() {
             return Ok(JobOutcome::Idle);
         }
-        let claims = self.claim(engine, self.room()).await?;
-        let more = claims.len() == self.parallel;
+        let room = self.room(engine.clock.now());
+        if room == 0 {
+            return Ok(JobOutcome::Idle);
+        }
+        let claims = self.claim(engine, room).await?;
+        let more = i64::try_from(claims.len()) == Ok(room);
         join_all(claims.into_iter().map(|claim| claim.work(engine.clone()))).await;
         Ok(if more { JobOutcome::MoreWork } else { JobOutcome::Idle })
     }
@@ -268,7 +289,11 @@ impl Claim {
     fn lost(&self) {
         self.queue.numbers.claims_lost.fetch_add(1, Ordering::Relaxed);
         let (queue, item) = (self.queue.name, self.item.id.as_str());
-        tracing::warn!(queue, item, "Lost the claim of a queue item to another server");
+        tracing::warn!(
+            queue,
+            item,
+            "Lost the claim of a queue item: to another server, or because it is due anew"
+        );
     }
 
     /// Renews the claim in time, again and again; resolves once it is lost.
@@ -356,7 +381,7 @@ async fn begin_due(
     tasks: &mut JoinSet<()>,
 ) -> Result<(), Problem> {
     for queue in queues {
-        let room = queue.room();
+        let room = queue.room(engine.clock.now());
         if !due.contains(queue.name) || room == 0 || !(queue.is_ready)() {
             continue;
         }

@@ -3,7 +3,7 @@
 pub(crate) mod queue;
 mod sequence;
 
-use portico_kernel::{AccountId, AuditId, CallerKind, EventId, Timestamp};
+use portico_kernel::{AccountId, AuditId, EventId, Timestamp};
 use portico_store::{
     BulkStatement, PendingRows, Query, Select, StoreError, Tx, args, delete_some, from_row, touching,
 };
@@ -25,13 +25,6 @@ pub(crate) const ERASE: [&str; 5] = [
     delete_some!("idempotency_records", "caller, operation, key", "account_id = $1", also "account_id = $1"),
     "delete from account_sequences where account_id = $1 and $2 > 0",
 ];
-
-/// Who wrote an audit entry.
-pub(crate) struct Actor {
-    pub(crate) subject: String,
-    pub(crate) kind: CallerKind,
-    pub(crate) request_id: String,
-}
 
 /// Inserts events of the account `$1`.
 macro_rules! insert_events {
@@ -67,7 +60,7 @@ pub(crate) async fn insert_events(
 static INSERT_AUDIT: BulkStatement = BulkStatement::new(
     "insert into audit_entries (account_id, sequence, id, at, action, actor, actor_kind, request_id, target, \
      metadata) values",
-    concat!("($1, ", number_behind!(), ", $a, $2, $c, $3, $4, $5, $d, $e)"),
+    concat!("($1, ", number_behind!(), ", $a, $2, $c, $d, $e, $f, $g, $h)"),
     "",
 )
 .every_size_up_to(2);
@@ -77,17 +70,17 @@ pub(crate) async fn insert_audit(
     tx: &mut Tx,
     account: AccountId,
     now: Timestamp,
-    actor: &Actor,
     events: &[NewEvent],
     audit: &[Option<AuditRecord>],
 ) -> Result<(), StoreError> {
     let rows = events.iter().zip(audit).filter_map(|(event, audit)| {
         let audit = audit.as_ref()?;
         let (action, metadata) = (audit.action.to_owned(), audit.metadata.to_string());
-        Some(args![audit.id, event.behind, action, audit.target, metadata])
+        let (actor, request_id) = (&audit.actor, audit.request_id.to_string());
+        let subject = actor.subject.clone();
+        Some(args![audit.id, event.behind, action, subject, actor.kind, request_id, audit.target, metadata])
     });
-    let shared = args![account, now, actor.subject, actor.kind, actor.request_id];
-    INSERT_AUDIT.run(tx, shared, rows.collect()).await
+    INSERT_AUDIT.run(tx, args![account, now], rows.collect()).await
 }
 
 /// An audit entry as it is kept.

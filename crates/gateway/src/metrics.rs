@@ -11,13 +11,14 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
-use portico_engine::{Engine, Metric, MetricValue};
+use portico_engine::{Buckets, Engine, Metric, MetricValue};
 use portico_kernel::{Code, Problem};
 use portico_metering::RateLimitStatus;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -89,18 +90,26 @@ impl fmt::Debug for AreaCollector {
 impl Collector for AreaCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for of_one_name in self.0.registry.metrics().chunk_by(|one, next| one.name == next.name) {
-            let Metric { name, help, value, .. } = of_one_name[0];
+            let Metric { name, help, value, .. } = &of_one_name[0];
             let kind = match value {
                 MetricValue::Counter(_) => MetricType::Counter,
                 MetricValue::Gauge(_) => MetricType::Gauge,
+                MetricValue::Histogram(_) => MetricType::Histogram,
             };
             let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
-            for Metric { label, value, .. } in of_one_name {
-                let labels: Vec<_> = label.iter().copied().collect();
-                let encoder = encoder.encode_family(&labels)?;
+            for Metric { labels, value, .. } in of_one_name {
+                let labels: Vec<_> = labels.iter().flatten().copied().collect();
+                let mut encoder = encoder.encode_family(&labels)?;
                 match value {
                     MetricValue::Counter(value) => ConstCounter::new(*value).encode(encoder)?,
                     MetricValue::Gauge(value) => ConstGauge::new(*value).encode(encoder)?,
+                    MetricValue::Histogram(Buckets { bounds, counts, sum }) => {
+                        // The encoder adds them up, and knows the largest number as the bucket of everything.
+                        let bounds = bounds.iter().copied().chain([f64::MAX]);
+                        let buckets: Vec<_> = bounds.zip(counts.iter().copied()).collect();
+                        let exemplars = None::<&HashMap<usize, Exemplar<NoLabelSet, f64>>>;
+                        encoder.encode_histogram(*sum, counts.iter().sum(), &buckets, exemplars)?;
+                    }
                 }
             }
         }

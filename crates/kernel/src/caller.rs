@@ -71,6 +71,11 @@ impl Caller {
         Self { subject: "operator".to_owned(), kind: CallerKind::Service, scopes: None, ..Self::anonymous() }
     }
 
+    /// Portico itself, for what it does unasked.
+    pub fn platform() -> Self {
+        Self { subject: "platform".to_owned(), ..Self::operator() }
+    }
+
     /// Nobody: a caller without a token, of an operation that asks for none. Belongs nowhere and holds nothing.
     pub fn anonymous() -> Self {
         Self {

@@ -55,6 +55,8 @@ kinds! {
     Blob = "blob", BlobId;
     /// a delivery
     Delivery = "whd", DeliveryId;
+    /// a domain
+    Domain = "dom", DomainId;
     /// a webhook endpoint
     Endpoint = "whe", EndpointId;
     /// an event

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use portico_accounts::{Accounts, AccountsPorts, FreeTeamsPerPerson, Members};
 use portico_blobs::Blobs;
+use portico_dns::Dns;
+use portico_domains::Domains;
 use portico_egress::{Egress, Networks, TrustedRoots};
 use portico_engine::clock::SystemClock;
 use portico_engine::{Area, Catalog, Engine, OPERATION_TIME_MAX, Registry, RegistryError, blobs_area};
@@ -22,12 +24,12 @@ use portico_mail::{Mail, MailError, Smtp};
 use portico_metering::{Metering, MeteringPorts};
 use portico_services::table::ServiceTables;
 use portico_services::{Services, ServicesPorts};
-use portico_store::{Db, Keyring, KeyringError, StoreError};
+use portico_store::{Db, Keyring};
 use portico_webhooks::Webhooks;
 
 use crate::config::Config;
 use crate::services::{self, LoadedService, RunningServices, ServiceParts};
-use crate::{BlobSettings, planned};
+use crate::{BlobSettings, DnsSettings, OpenError, planned};
 
 /// The areas, wired to each other.
 pub struct Areas {
@@ -41,6 +43,8 @@ pub struct Areas {
     pub metering: Arc<Metering>,
     /// Deliveries of events, and the test inbox.
     pub webhooks: Arc<Webhooks>,
+    /// What accounts have proven to control.
+    pub domains: Arc<Domains>,
     /// Streams of events.
     pub events: Arc<Events>,
     /// The connections that carry them.
@@ -76,6 +80,8 @@ pub struct Environment {
     pub egress_roots: TrustedRoots,
     /// The name servers for outgoing calls; none means those of the system.
     pub egress_name_servers: Vec<SocketAddr>,
+    /// Whom to ask for the records of domains.
+    pub dns: DnsSettings,
     /// The server that sends mail, if there is one.
     pub smtp: Option<Smtp>,
     /// The folder of the journal of calls.
@@ -96,6 +102,11 @@ impl Environment {
             Egress::with_name_servers(allow, roots, &self.egress_name_servers)
         }
     }
+
+    /// Asks for the records of domains.
+    pub(crate) fn resolvers(&self) -> Dns {
+        Dns::new(self.dns.0.clone(), self.egress_allow.clone())
+    }
 }
 
 /// The platform, wired and ready to serve or to be administered.
@@ -110,6 +121,8 @@ pub struct App {
     pub metering: Arc<Metering>,
     /// Deliveries of events, and the test inbox.
     pub webhooks: Arc<Webhooks>,
+    /// What accounts have proven to control.
+    pub domains: Arc<Domains>,
     /// The connections that carry streams of events.
     pub connections: Arc<Connections>,
     /// The services behind the gateway.
@@ -138,54 +151,6 @@ pub struct AppParts {
     /// The longest that an operation may run.
     pub operation_time_max: Duration,
 }
-
-/// Why the platform cannot start.
-#[derive(Debug)]
-pub enum OpenError {
-    /// The data folder cannot be made.
-    Folder(std::io::Error),
-    /// The database cannot be used.
-    Store(StoreError),
-    /// The keyring cannot be used.
-    Keyring(KeyringError),
-    /// Two areas have something of one name, route or type.
-    Registry(RegistryError),
-    /// Mail cannot be sent.
-    Mail(MailError),
-    /// An area cannot start.
-    Problem(Problem),
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Folder(error) => write!(f, "the data folder: {error}"),
-            Self::Store(error) => error.fmt(f),
-            Self::Keyring(error) => error.fmt(f),
-            Self::Registry(error) => error.fmt(f),
-            Self::Mail(error) => error.fmt(f),
-            Self::Problem(problem) => {
-                problem.fmt(f)?;
-                problem.cause().map_or(Ok(()), |cause| write!(f, " ({cause})"))
-            }
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-macro_rules! from {
-    ($($variant:ident($error:ty))+) => {$(
-        impl From<$error> for OpenError {
-            fn from(error: $error) -> Self {
-                Self::$variant(error)
-            }
-        }
-    )+};
-}
-
-from! { Folder(std::io::Error) Store(StoreError) Keyring(KeyringError) Registry(RegistryError) Mail(MailError)
-Problem(Problem) }
 
 /// Makes the data folder, for its owner only: the keyring and the database are in it.
 pub(crate) fn make_folder(path: &Path) -> std::io::Result<()> {
@@ -238,6 +203,7 @@ impl Areas {
         let tokens = Arc::new(Tokens::new(identity.clone(), metering.clone()));
         let (directory, units, verifier) = (Arc::new(People), metering.clone(), tokens.clone());
         let services = Arc::new(Services::new(tables, ServicesPorts { directory, units, verifier }));
+        let domains = Domains::new(environment.resolvers());
         let events = Events::new(shared);
         let connections = Connections::new(
             identity.clone(),
@@ -252,6 +218,7 @@ impl Areas {
             mail,
             metering,
             webhooks,
+            domains,
             events,
             connections,
             services,
@@ -272,7 +239,7 @@ impl Areas {
             portico_events::area(&self.events),
             portico_mail::area(&self.mail),
             portico_webhooks::area(&self.webhooks),
-            planned::domains(),
+            portico_domains::area(&self.domains),
             planned::trail(),
             planned::connections(),
             portico_gateway::area(
@@ -318,7 +285,7 @@ impl App {
         let more = more.into_iter().chain([blobs_area(&blobs)]).collect();
         let registry = areas.registry(&parts.environment.base_url, more)?;
         let Areas { identity, accounts, metering, webhooks, events, connections, .. } = areas;
-        let Areas { services, service_list, tokens, .. } = areas;
+        let Areas { domains, services, service_list, tokens, .. } = areas;
         let engine = Arc::new(Engine {
             db: parts.db,
             clock: parts.clock,
@@ -342,6 +309,7 @@ impl App {
             accounts,
             metering,
             webhooks,
+            domains,
             connections,
             services,
             service_list,

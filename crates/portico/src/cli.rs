@@ -165,8 +165,9 @@ fn report(findings: &[doctor::Finding]) -> ExitCode {
     for finding in findings {
         match &finding.fault {
             None => println!("ok    {}", finding.what),
+            Some(fault) if finding.is_warning => println!("warn  {}: {fault}", finding.what),
             Some(fault) => println!("FAULT {}: {fault}", finding.what),
         }
     }
-    if findings.iter().all(|finding| finding.fault.is_none()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if findings.iter().any(doctor::Finding::is_fatal) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -16,7 +16,7 @@ use crate::egress_settings::{listed, name_servers, networks, trusted_roots};
 use crate::services::{SERVICES_MAX, ServiceSettings, ServiceTable};
 use crate::settings::Settings;
 use crate::tls_settings::{TlsFiles, TlsSettings};
-use crate::{BlobSettings, Environment, brand_settings, file_limit};
+use crate::{BlobSettings, DnsSettings, Environment, brand_settings, file_limit};
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,6 +199,7 @@ impl Config {
                 egress_allow: networks("egress_allow", settings.egress_allow)?,
                 egress_roots: trusted_roots(settings.egress_ca_file)?,
                 egress_name_servers: name_servers(&settings.egress_name_servers.unwrap_or_default())?,
+                dns: DnsSettings::read(settings.dns_resolvers, settings.dns_authoritative_port)?,
                 smtp: smtp(settings.smtp_url, settings.mail_from)?,
                 journal: data_dir.join("journal"),
                 blobs: BlobSettings::read(settings.blobs.as_deref(), settings.s3, &data_dir)?,
@@ -256,6 +257,8 @@ impl Config {
             ("egress_allow", environment.egress_allow.to_string()),
             ("egress_ca_file", environment.egress_roots.to_string()),
             ("egress_name_servers", listed(&environment.egress_name_servers)),
+            ("dns_resolvers", environment.dns.to_string()),
+            ("dns_authoritative_port", environment.dns.0.authoritative_port.to_string()),
             (
                 "smtp_url",
                 environment.smtp.as_ref().map(|smtp| without_password(&smtp.url)).unwrap_or_default(),
@@ -363,6 +366,8 @@ mod tests {
             "egress_ca_file = \"/does/not/exist.pem\"",
             "refresh_token_days = 0",
             "refresh_token_days = 3651",
+            "dns_resolvers = \"9.9.9.9\"",
+            "dns_resolvers = \"\"",
         ] {
             assert!(Config::load(file(bad).unwrap()).is_err(), "{bad}");
         }

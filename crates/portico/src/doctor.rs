@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use portico_blobs::{BlobReport, Blobs};
+use portico_dns::{Answer, Outcome};
 use portico_engine::clock::SystemClock;
 use portico_gateway::Certificate;
 use portico_kernel::{Clock, SystemEntropy};
@@ -19,13 +20,22 @@ pub struct Finding {
     pub what: String,
     /// What is wrong; `None` when nothing is.
     pub fault: Option<String>,
+    /// Does it run all the same?
+    pub is_warning: bool,
+}
+
+impl Finding {
+    /// Keeps this from running.
+    pub fn is_fatal(&self) -> bool {
+        self.fault.is_some() && !self.is_warning
+    }
 }
 
 fn finding(what: impl Into<String>, result: Result<(), impl ToString>) -> Finding {
-    Finding { what: what.into(), fault: result.err().map(|error| error.to_string()) }
+    Finding { what: what.into(), fault: result.err().map(|error| error.to_string()), is_warning: false }
 }
 
-/// Checks the folder, the database, the keyring, the blob store and the listeners. It changes nothing that a start would not.
+/// Checks the folder, the database, the keyring, the blob store, the resolvers and the listeners. It changes nothing that a start would not.
 pub async fn examine(config: &Config) -> Vec<Finding> {
     let folder = make_folder(&config.data_dir);
     let mut findings = vec![finding(format!("data folder {}", config.data_dir.display()), folder)];
@@ -48,12 +58,36 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
         let what = format!("root certificates of {roots} ({})", roots.count());
         findings.push(finding(what, Ok::<_, String>(())));
     }
+    findings.extend(resolvers(config).await);
     findings.extend(certificates(config));
     let Config { listen_api, listen_auth, listen_console, listen_mqtt, listen_mqtts, listen_metrics, .. } =
         config;
     let listeners = [listen_api, listen_auth, listen_console, listen_mqtt, listen_mqtts, listen_metrics];
     for address in listeners.into_iter().flatten() {
         findings.push(finding(format!("listen on {address}"), TcpListener::bind(address).await.map(drop)));
+    }
+    findings
+}
+
+/// So many resolvers must answer for one that lies, either way, to decide nothing.
+const RESOLVERS_LEAST: usize = 3;
+
+/// Asks each resolver for what all of them know. Too few that answer keep nothing from running but proofs of domains.
+async fn resolvers(config: &Config) -> Vec<Finding> {
+    let answers = config.environment.resolvers().roots().await;
+    let answering = answers.iter().filter(|answer| answer.outcome == Outcome::Found).count();
+    let warning = |what: String, fault: Option<String>| Finding { what, fault, is_warning: true };
+    let one = |answer: Answer| {
+        let fault = (answer.outcome != Outcome::Found).then_some(answer.message);
+        let took = if fault.is_some() { String::new() } else { format!(" ({} ms)", answer.latency_ms) };
+        warning(format!("resolver {}{took}", answer.server), fault)
+    };
+    let mut findings: Vec<_> = answers.into_iter().map(one).collect();
+    if answering < RESOLVERS_LEAST {
+        let fault = format!(
+            "{answering} of them answer; with fewer than {RESOLVERS_LEAST}, one that lies decides what is proven"
+        );
+        findings.push(warning("resolvers for domains".to_owned(), Some(fault)));
     }
     findings
 }
@@ -77,7 +111,10 @@ fn certificates(config: &Config) -> impl Iterator<Item = Finding> {
                     let is_plain = listener != "MQTT" && !address.starts_with("https://");
                     is_plain.then(|| format!("clients are told {address}"))
                 });
-                Finding { what: format!("certificate of {listener} {certificate}"), fault }
+                Finding {
+                    fault,
+                    ..finding(format!("certificate of {listener} {certificate}"), Ok::<_, String>(()))
+                }
             }
         })
     })

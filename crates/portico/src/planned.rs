@@ -13,16 +13,6 @@ pub(crate) fn radar() -> Area {
     area("radar", &[("radar:read", "Read radar digests and items.")])
 }
 
-pub(crate) fn domains() -> Area {
-    area(
-        "domains",
-        &[
-            ("domains:read", "List and read domains."),
-            ("domains:write", "Add, check, confirm and remove domains."),
-        ],
-    )
-}
-
 pub(crate) fn trail() -> Area {
     area(
         "trail",

@@ -76,6 +76,14 @@ pub struct Settings {
     /// The name servers that outgoing calls ask, such as 10.0.0.53:53, with commas between them [default: the system's]
     #[arg(long, env = "PORTICO_EGRESS_NAME_SERVERS", global = true, value_name = "HOST:PORT,…")]
     pub egress_name_servers: Option<String>,
+    /// Resolvers that are asked how the world sees the records of domains, 1 to 8, such as 9.9.9.9:53, with commas between
+    /// them [default: 1.1.1.1:53,8.8.8.8:53,9.9.9.9:53,208.67.222.222:53]
+    #[arg(long, env = "PORTICO_DNS_RESOLVERS", global = true, value_name = "HOST:PORT,…")]
+    pub dns_resolvers: Option<String>,
+    /// The port at which the name servers of domains themselves are asked; 0 asks none of them, others are for tests
+    /// [default: 53]
+    #[arg(long, env = "PORTICO_DNS_AUTHORITATIVE_PORT", global = true, value_name = "PORT")]
+    pub dns_authoritative_port: Option<u16>,
     /// The server that sends mail, such as `smtps://user:password@mail.example`; without one, links are shown instead
     #[arg(long, env = "PORTICO_SMTP_URL", global = true, value_name = "URL", hide_env_values = true)]
     pub smtp_url: Option<String>,
@@ -165,7 +173,7 @@ impl Settings {
         let file: Self = toml::from_str(&text).map_err(|error| named(&error))?;
         fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins trusted_proxies
             refresh_token_days free_teams_per_person max_connections max_connections_per_address
-            max_connections_per_account egress_allow egress_ca_file egress_name_servers
+            max_connections_per_account egress_allow egress_ca_file egress_name_servers dns_resolvers dns_authoritative_port
             smtp_url mail_from listen_api
             listen_auth listen_console tls_certificate tls_key auth_tls_certificate auth_tls_key console_tls_certificate console_tls_key
             listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 brand plans services);

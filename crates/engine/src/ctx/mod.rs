@@ -114,8 +114,7 @@ impl Ctx {
 
     /// For what the platform does by itself. Ends with [`Ctx::finish`].
     pub fn platform(engine: &Arc<Engine>) -> Self {
-        let platform = Caller { subject: "platform".to_owned(), ..Caller::operator() };
-        Self::acting(engine, platform, "")
+        Self::acting(engine, Caller::platform(), "")
     }
 
     /// For whoever acts through a page, outside of any operation. Ends with [`Ctx::finish`]; dropped before that,
@@ -313,7 +312,8 @@ impl Ctx {
         {
             metadata["client_id"] = json!(client);
         }
-        let audit = AuditRecord { id, action, target: target.to_string(), metadata };
+        let (actor, request_id) = (self.caller.clone(), self.request_id.clone());
+        let audit = AuditRecord { actor, request_id, id, action, target: target.to_string(), metadata };
         self.record(&event, Some(audit), None).map(drop)
     }
 

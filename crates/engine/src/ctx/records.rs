@@ -8,7 +8,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use portico_kernel::{AccountId, EventId, Timestamp};
+use portico_kernel::{AccountId, Caller, EventId, Timestamp};
 use portico_store::{PendingRows, StoreError};
 use serde_json::Value;
 
@@ -25,6 +25,9 @@ pub(crate) struct Record {
 
 /// The audit entry whose event the record is.
 pub(crate) struct AuditRecord {
+    /// Who did it, and the call that did it; empty where the account may not learn of that.
+    pub(crate) actor: Arc<Caller>,
+    pub(crate) request_id: Arc<str>,
     pub(crate) id: portico_kernel::AuditId,
     pub(crate) action: &'static str,
     pub(crate) target: String,
@@ -74,6 +77,17 @@ impl Ctx {
         id
     }
 
+    /// Tells of something in another account, as the platform: who calls, and with which call, is not for that account to
+    /// know.
+    pub fn as_platform<T>(&mut self, account: AccountId, tell: impl FnOnce(&mut Self) -> T) -> T {
+        let caller = std::mem::replace(&mut self.caller, Arc::new(Caller::platform()));
+        let request_id = std::mem::replace(&mut self.request_id, "".into());
+        let own = self.account.replace(account);
+        let told = tell(self);
+        (self.caller, self.request_id, self.account) = (caller, request_id, own);
+        told
+    }
+
     /// Writes what was recorded. It comes last in the transaction, because it holds the account's sequence from here
     /// to the commit.
     pub(crate) async fn write_records(&mut self) -> Result<(), StoreError> {
@@ -89,11 +103,6 @@ impl Ctx {
         // Always in the same order, so that two transactions never wait for each other.
         records.sort_by_key(|record| record.account);
         let (engine, now) = (self.engine.clone(), self.now);
-        let actor = sql::Actor {
-            subject: self.caller.subject.clone(),
-            kind: self.caller.kind,
-            request_id: self.request_id.to_string(),
-        };
         let mut after_commit = Vec::new();
         let tx = self.tx().await?;
         let mut records = records.into_iter().peekable();
@@ -105,7 +114,7 @@ impl Ctx {
                 event.behind = behind;
             }
             let last = sql::take_sequence(tx, account, events.len()).await?;
-            sql::insert_audit(tx, account, now, &actor, &events, &audit).await?;
+            sql::insert_audit(tx, account, now, &events, &audit).await?;
             sql::insert_events(tx, account, &events).await?;
             let events = events.into();
             after_commit.push(announce(&engine, account, last, &events));

@@ -41,11 +41,17 @@ impl Ctx {
     /// Makes outgoing calls. Fails while a transaction is open, which is a mistake of the operation: it commits with
     /// [`Ctx::step`] first.
     pub fn egress(&self) -> Result<&Egress, Problem> {
+        self.check_calls_out()?;
+        Ok(&self.engine.egress)
+    }
+
+    /// The same check for what calls out by other means.
+    pub fn check_calls_out(&self) -> Result<(), Problem> {
         if self.has_transaction() {
             let cause = format!("{} calls out while its transaction is open", self.spec.name);
             return Err(Problem::internal(cause));
         }
-        Ok(&self.engine.egress)
+        Ok(())
     }
 
     /// Runs `work` and commits what it wrote, with its audit entries and events; the operation goes on in a new

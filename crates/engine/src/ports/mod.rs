@@ -2,6 +2,7 @@
 //! what several give (`resources.rs`). An area never names another.
 
 mod accounts;
+mod domains;
 mod events;
 mod gateway;
 mod identity;
@@ -12,6 +13,7 @@ mod services;
 mod webhooks;
 
 pub use accounts::{Enrolment, Membership, Memberships, PendingInvitation, account_closed};
+pub use domains::Domains;
 pub use events::{NewEvent, Streams};
 pub use gateway::{CallRate, Progress, TokenCheck, TokenVerdict, ValidToken, Verifier};
 pub use identity::{Directory, Key, PersonRecord};

@@ -35,6 +35,23 @@ pub(crate) async fn insert(
     .await
 }
 
+/// Adds an item, or makes the one of the same id as it would be then.
+pub(crate) async fn reschedule(
+    tx: &mut Tx,
+    queue: &str,
+    item: &NewItem<'_>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let account = item.account.map(|account| account.to_string()).unwrap_or_default();
+    tx.run(
+        "insert into queue_items (id, queue, account_id, payload, attempts, due_at, created_at) \
+         values ($1, $2, $3, $4, 0, $5, $6) on conflict (id) do update set payload = excluded.payload, attempts = 0, \
+         due_at = excluded.due_at, claim = null, claimed_until = null, failed_at = null",
+        args![item.id, queue.to_owned(), account, item.payload.to_vec(), item.due_at, now],
+    )
+    .await
+}
+
 /// The queues of which something is due.
 pub(crate) async fn due(mut query: Query<'_>, now: Timestamp) -> Result<Vec<DueRow>, StoreError> {
     query

@@ -40,7 +40,12 @@ impl TestDns {
         let world = Arc::new(Mutex::new(World::default()));
         let mut ours = Vec::new();
         for _ in 0..resolvers {
-            let sockets = bind(Ipv4Addr::LOCALHOST, 0).await.expect("a port");
+            let sockets = loop {
+                // A port that is free for UDP may be taken for TCP.
+                if let Ok(sockets) = bind(Ipv4Addr::LOCALHOST, 0).await {
+                    break sockets;
+                }
+            };
             ours.push(NameServer::start(sockets, world.clone(), Role::Resolver));
         }
         let (sockets, port) = host_sockets().await;

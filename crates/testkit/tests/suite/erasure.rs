@@ -32,6 +32,7 @@ async fn traces(app: &TestApp, id: &str) -> Vec<(&'static str, i64)> {
         "leases": "account_id"; "lease_locks": "account_id"; "usage_hours": "account_id"; "usage_days": "account_id";
         "usage_months": "account_id"; "request_blocks": "account_id"; "service_ids": "account_id";
         "account_changes": "account_id"; "account_order": "account_id";
+        "domains": "account_id"; "queue_items": "account_id";
     }
     found
 }

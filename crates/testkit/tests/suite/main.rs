@@ -15,6 +15,7 @@ mod connection_limits;
 mod crash;
 mod dns;
 mod documents;
+mod domains;
 mod erasure;
 mod errors;
 mod exchange;

@@ -9,6 +9,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::domains::Net;
+
+/// Where nobody answers. Tests ask nobody outside of this machine.
+const NO_RESOLVER: &str = "127.0.0.1:9";
+
 /// A server that is a process of its own, on free ports.
 pub(crate) struct Server {
     child: Child,
@@ -29,6 +34,7 @@ pub(crate) fn command(database: &TestDatabase) -> Command {
         .env("PORTICO_LISTEN_CONSOLE", "127.0.0.1:0")
         .env("PORTICO_LISTEN_METRICS", "127.0.0.1:0")
         .env("PORTICO_LISTEN_MQTT", "127.0.0.1:0")
+        .env("PORTICO_DNS_RESOLVERS", NO_RESOLVER)
         .env("PORTICO_LOG", "warn")
         .env("PORTICO_CONFIG", configuration(database));
     command
@@ -232,6 +238,9 @@ async fn mistakes_at_the_command_line_are_told() {
         (vec!["admin", "revoke", "tok_01ARZ3NDEKTSV4RRFFQ69G5FAV"], "no key or API token"),
         (vec!["admin", "person", "create", "--email", "nobody"], "e-mail"),
         (vec!["serve", "--listen-api", "nowhere"], "listen_api"),
+        (vec!["serve", "--dns-resolvers", "9.9.9.9"], "dns_resolvers must be host:port"),
+        (vec!["serve", "--dns-resolvers", "9.9.9.9:53,9.9.9.9:53"], "twice"),
+        (vec!["serve", "--dns-resolvers", ""], "dns_resolvers must name a resolver"),
         (vec!["serve", "--config", "/does/not/exist.toml"], "exist.toml"),
     ] {
         let output = run(&database, &words);
@@ -241,6 +250,30 @@ async fn mistakes_at_the_command_line_are_told() {
         assert!(!error.contains("request"), "nobody sent one: {error}");
         assert!(output.stdout.is_empty(), "{words:?}");
     }
+}
+
+/// Resolvers that do not answer are told of, and keep nothing else from running.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_asks_the_resolvers() {
+    let database = TestDatabase::create(Database::Sqlite).await;
+    let net = Net::start(4).await;
+    net.zone(".", &["a.root.test"], false);
+    let doctor = |resolvers: &str| {
+        let output =
+            command(&database).env("PORTICO_DNS_RESOLVERS", resolvers).arg("doctor").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let resolvers = net.resolvers();
+    let four = doctor(&resolvers);
+    assert!(four.lines().count() >= 11 && four.lines().all(|line| line.starts_with("ok ")), "{four}");
+    for resolver in resolvers.split(',') {
+        assert!(four.contains(&format!("ok    resolver {resolver} (")), "{four}");
+    }
+    let two: Vec<_> = resolvers.split(',').take(2).collect();
+    let with_one_dead = doctor(&format!("{},{NO_RESOLVER}", two.join(",")));
+    assert!(with_one_dead.contains(&format!("warn  resolver {NO_RESOLVER}: ")), "{with_one_dead}");
+    assert!(with_one_dead.contains("warn  resolvers for domains: 2 of them answer"), "{with_one_dead}");
 }
 
 #[tokio::test]
@@ -254,7 +287,10 @@ async fn the_other_commands_answer() {
     assert!(text(run(&database, &["migrate"])).contains(&format!("the database is at {newest}")));
     assert!(text(run(&database, &["config", "check"])).contains("listen_api = \"127.0.0.1:0\""));
     let doctor = text(run(&database, &["doctor"]));
-    assert!(doctor.lines().count() >= 7 && doctor.lines().all(|line| line.starts_with("ok ")), "{doctor}");
+    let of_resolvers = |line: &&str| line.starts_with("warn  resolver");
+    assert_eq!(doctor.lines().filter(of_resolvers).count(), 2, "{doctor}");
+    let others: Vec<_> = doctor.lines().filter(|line| !of_resolvers(line)).collect();
+    assert!(others.len() >= 7 && others.iter().all(|line| line.starts_with("ok ")), "{doctor}");
     let roots = database.folder.path().join("roots.pem");
     let with_roots =
         |words: &[&str]| command(&database).env("PORTICO_EGRESS_CA_FILE", &roots).args(words).output();

@@ -33,9 +33,10 @@ async fn items(db: &Db) -> (i64, i64) {
 
 fn metric(app: &TestApp, name: &str) -> MetricValue {
     let metrics = app.app.engine.registry.metrics();
-    let of_queue =
-        |metric: &&portico_engine::Metric| metric.name == name && metric.label == Some(("queue", "lab.work"));
-    metrics.iter().find(of_queue).unwrap().value
+    let of_queue = |metric: &&portico_engine::Metric| {
+        metric.name == name && metric.labels[0] == Some(("queue", "lab.work"))
+    };
+    metrics.iter().find(of_queue).unwrap().value.clone()
 }
 
 on_both_databases! {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use portico_engine::{Access, Entry, Method, Protocol, RequestBody};
 use portico_gateway::openapi::{Cut, document};
 use portico_kernel::{Code, PersonId, Role};
-use portico_testkit::{
-    Database, MqttClient, SocketClient, TestApp, TestRequest, TestServer, on_both_databases,
-};
+use portico_testkit::{Database, MqttClient, SocketClient, TestApp, TestRequest, TestServer};
 use serde_json::{Value, json};
+
+use crate::domains::Net;
+use crate::with_dns;
 
 /// An account with one of everything that an operation may name.
 struct World {
@@ -24,6 +25,8 @@ struct World {
     delivery: String,
     inbox: String,
     file: String,
+    /// A domain whose record is published.
+    domain: String,
     /// A token of a service.
     service: String,
 }
@@ -37,7 +40,7 @@ async fn as_person(app: &TestApp, token: &str, method: &str, path: &str, body: &
 }
 
 impl World {
-    async fn new(app: &TestApp) -> Self {
+    async fn new(app: &TestApp, net: &Net) -> Self {
         let (owner, member) =
             (app.new_person("owner@test", None).await, app.new_person("member@test", None).await);
         app.join(app.account, owner.id, Role::Owner).await;
@@ -57,6 +60,8 @@ impl World {
         let hook = json!({ "url": inbox["inbox"]["address"], "event_types": ["key.created"] });
         let endpoint = text(&app.post("/v1/webhooks/endpoints", &hook).await.ok()["id"]);
         let tested = app.post(&format!("/v1/webhooks/endpoints/{endpoint}/test"), &json!({})).await.ok();
+        let domain = app.post(&format!("{org}/domains"), &json!({ "domain": "acme.test" })).await.ok();
+        net.publish(&domain["domain"]);
         let file = format!("/v1/lab/orgs/{}/files", app.account);
         let file = app.send(TestRequest::new("POST", &file).bearer(&app.token).json(&json!({}))).await.ok();
         Self {
@@ -70,6 +75,7 @@ impl World {
             delivery: text(&tested["delivery_id"]),
             inbox: text(&inbox["inbox"]["id"]),
             file: text(&file["id"]),
+            domain: text(&domain["domain"]["domain"]),
             service: app.service_token("invoices").await,
         }
     }
@@ -80,7 +86,7 @@ impl World {
         let path = path.replace("{user_id}", &self.member.to_string()).replace("{key_id}", key);
         let path = path.replace("{invitation_id}", &self.invitation).replace("{endpoint_id}", &self.endpoint);
         let path = path.replace("{delivery_id}", &self.delivery).replace("{inbox_id}", &self.inbox);
-        let path = path.replace("{account_id}", &app.account.to_string());
+        let path = path.replace("{account_id}", &app.account.to_string()).replace("{domain}", &self.domain);
         path.replace("{file_id}", &self.file)
     }
 
@@ -126,14 +132,14 @@ fn entries(app: &TestApp) -> Vec<Arc<Entry>> {
     app.app.engine.registry.catalog().entries().to_vec()
 }
 
-on_both_databases! {
+with_dns! {
     every_operation_is_guarded,
     every_operation_is_strict,
     every_answer_is_valid_against_its_own_schema,
 }
 
-async fn every_operation_is_guarded(app: TestApp) {
-    let world = World::new(&app).await;
+async fn every_operation_is_guarded(app: TestApp, net: Net) {
+    let world = World::new(&app, &net).await;
     let without: std::collections::HashMap<_, _> = {
         let mut tokens = std::collections::HashMap::new();
         for entry in entries(&app) {
@@ -176,8 +182,8 @@ async fn every_operation_is_guarded(app: TestApp) {
     }
 }
 
-async fn every_operation_is_strict(app: TestApp) {
-    let world = World::new(&app).await;
+async fn every_operation_is_strict(app: TestApp, net: Net) {
+    let world = World::new(&app, &net).await;
     for entry in entries(&app) {
         // Messages of assistants are strict in their own way.
         if entry.spec.body == RequestBody::Raw || entry.spec.protocol == Some(Protocol::Mcp) {
@@ -187,8 +193,8 @@ async fn every_operation_is_strict(app: TestApp) {
     }
 }
 
-async fn every_answer_is_valid_against_its_own_schema(app: TestApp) {
-    let world = World::new(&app).await;
+async fn every_answer_is_valid_against_its_own_schema(app: TestApp, net: Net) {
+    let world = World::new(&app, &net).await;
     let cut = Cut { plan: "free".to_owned(), account: app.account.to_string(), scopes: None };
     let catalog = &app.app.engine.registry.catalog();
     let (own, full) =
@@ -231,15 +237,15 @@ fn params(world: &World, app: &TestApp, entry: &Entry) -> Value {
     params
 }
 
-on_both_databases! {
+with_dns! {
     every_operation_answers_the_same_on_every_transport,
     every_change_can_be_called_by_its_name,
 }
 
-async fn every_operation_answers_the_same_on_every_transport(app: TestApp) {
+async fn every_operation_answers_the_same_on_every_transport(app: TestApp, net: Net) {
     let served = TestServer::new(app).await;
     let app = &served.app;
-    let world = World::new(app).await;
+    let world = World::new(app, &net).await;
     let mut sockets = [served.ready_socket().await, served.socket(&world.owner).await.unwrap()];
     assert_eq!(sockets[1].receive().await["type"], "ready");
     let mut clients = Vec::new();
@@ -362,10 +368,10 @@ impl Comparison<'_> {
     }
 }
 
-async fn every_change_can_be_called_by_its_name(app: TestApp) {
+async fn every_change_can_be_called_by_its_name(app: TestApp, net: Net) {
     let served = TestServer::new(app).await;
     let app = &served.app;
-    let world = World::new(app).await;
+    let world = World::new(app, &net).await;
     let mut sockets = [served.ready_socket().await, served.socket(&world.owner).await.unwrap()];
     assert_eq!(sockets[1].receive().await["type"], "ready");
     let mut order = entries(app);
