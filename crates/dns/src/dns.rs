@@ -1,17 +1,25 @@
 //! The resolvers, and what can be asked of them.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use hickory_proto::op::Message;
 use hickory_proto::rr::{Name, RecordType};
 use portico_egress::Networks;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use crate::figures::{Counters, Figures};
 use crate::question::{Failure, Question};
 use crate::time::{Instant, now};
 use crate::txt::{Said, Sighting, Walk};
-use crate::{Answer, Look, Outcome, Record, ServerKind, Zone, look, names, words, zone};
+use crate::{Answer, Busy, Look, Outcome, Record, ServerKind, Zone, look, names, words, zone};
 
+/// Looks, and searches for who serves a zone, at once. Each try of a question has a socket, and a look of four resolvers up to 32
+/// at one time, of eight twice as many.
+pub const LOOKS_AT_ONCE: usize = 32;
+/// How long one more waits for its turn, in the order in which they came.
+pub const WAIT_MAX: Duration = Duration::from_secs(10);
 /// The label of the servers of zones in metrics, since there are as many as tenants like.
 const AUTHORITATIVE: &str = "authoritative";
 
@@ -33,7 +41,7 @@ pub struct Resolver {
     pub address: SocketAddr,
 }
 
-/// Looks for records. Cheap to build: each question has sockets of its own, and no answer is kept.
+/// Looks for records. Each question has sockets of its own, and no answer is kept.
 pub struct Dns {
     /// In their configured order.
     pub(crate) resolvers: Vec<Resolver>,
@@ -44,6 +52,8 @@ pub struct Dns {
     pub(crate) authoritative_port: u16,
     /// Servers of zones may be in these networks, or public.
     pub(crate) allow: Networks,
+    /// Whoever looks has one.
+    pub(crate) turns: Semaphore,
 }
 
 /// A server that can be asked.
@@ -104,23 +114,33 @@ impl Dns {
             authoritative: Counters::new(AUTHORITATIVE),
             authoritative_port: settings.authoritative_port,
             allow,
+            turns: Semaphore::new(LOOKS_AT_ONCE),
         }
     }
 
-    /// Where is the record? Takes at most 10 s.
-    pub async fn look(&self, record: &Record) -> Look {
+    /// Where is the record? Takes at most 10 s from when it is its turn.
+    pub async fn look(&self, record: &Record) -> Result<Look, Busy> {
+        let _turn = self.turn().await?;
         // Its many questions are kept apart from the caller's future.
-        Box::pin(look::look(self, record)).await
+        Ok(Box::pin(look::look(self, record)).await)
+    }
+
+    /// Waits until one more may look.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Busy> {
+        // Turns are never closed, so what fails is that none comes.
+        let turn = timeout(WAIT_MAX, self.turns.acquire()).await;
+        turn.ok().and_then(Result::ok).ok_or(Busy)
     }
 
     /// Who serves `domain`, whose public suffix and one label are `registrable`? A caller who is in a hurry bounds it, and
-    /// takes `Zone::default()` when it does not come.
+    /// takes `Zone::default()` when it does not come; that is also the answer when it does not get its turn.
     pub async fn zone(&self, domain: &str, registrable: &str) -> Zone {
-        match (names::read(domain), names::read(registrable)) {
-            (Some(domain), Some(registrable)) => {
-                Box::pin(self.survey(&domain, &registrable, now() + zone::TIME)).await.zone
-            }
-            _ => Zone::default(),
+        let (Some(domain), Some(registrable)) = (names::read(domain), names::read(registrable)) else {
+            return Zone::default();
+        };
+        match self.turn().await {
+            Ok(_turn) => Box::pin(self.survey(&domain, &registrable, now() + zone::TIME)).await.zone,
+            Err(Busy) => Zone::default(),
         }
     }
 

@@ -48,8 +48,8 @@ pub(crate) enum Mistake {
     AtApex,
     /// At this name.
     WrongLabel(String),
-    /// It leads there.
-    CnameInTheWay(String),
+    /// It leads there; without an end, where aliases lead in a circle, or on and on.
+    CnameInTheWay(Option<String>),
     /// This one.
     StaleValue(String),
     /// For at most so many seconds more.
@@ -155,17 +155,21 @@ pub(crate) fn first(evidence: &Evidence<'_>, probes: &Probes) -> Option<Mistake>
         let at_name = || cname_in_the_way(evidence).or_else(|| stale_value(evidence));
         doubled.or_else(at_apex).or_else(wrong_label).or_else(at_name)
     };
-    // To wait does not help against broken signatures, so that they are looked at first.
+    // To wait does not help against broken signatures, so that they are told before the advice to wait.
     let broken = || probes.unchecked.then_some(Mistake::DnssecBroken);
     let no_zone = || probes.no_domain.then_some(Mistake::NoZone);
     misplaced.or_else(broken).or_else(|| not_propagated(evidence)).or_else(no_zone)
 }
 
 fn cname_in_the_way(evidence: &Evidence<'_>) -> Option<Mistake> {
-    let mut dead_ends =
-        evidence.sightings().filter(|sighting| matches!(sighting.said, Said::NoRecord | Said::NxDomain));
-    let target = dead_ends.find_map(|sighting| sighting.alias.as_ref())?;
-    Some(Mistake::CnameInTheWay(names::write(target)))
+    evidence.sightings().find_map(|sighting| {
+        let end = sighting.alias.as_ref()?;
+        match sighting.said {
+            Said::NoRecord | Said::NxDomain => Some(Mistake::CnameInTheWay(Some(names::write(end)))),
+            Said::TooManyLinks => Some(Mistake::CnameInTheWay(None)),
+            _ => None,
+        }
+    })
 }
 
 fn stale_value(evidence: &Evidence<'_>) -> Option<Mistake> {

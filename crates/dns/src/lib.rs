@@ -6,7 +6,8 @@
 //! Start reading at `look.rs`. What follows from the answers stands in `verdict.rs`, one question in `question.rs`, the way to the
 //! zone's servers in `zone.rs`, and what people do wrong in `hints.rs`.
 //!
-//! Invariant: one resolver that lies decides nothing, where there are three or more (0054).
+//! Invariants: one resolver that lies decides nothing, where there are three or more (0054); there are no more looks at once than
+//! [`LOOKS_AT_ONCE`], whoever asks for them.
 
 mod dns;
 mod figures;
@@ -25,6 +26,6 @@ mod verdict;
 mod words;
 mod zone;
 
-pub use dns::{Dns, Resolver, Settings};
+pub use dns::{Dns, LOOKS_AT_ONCE, Resolver, Settings, WAIT_MAX};
 pub use figures::{BOUNDS, Figures, SecondsFigures};
-pub use model::{Answer, Authority, Hint, Look, Outcome, Record, ServerKind, Verdict, Zone};
+pub use model::{Answer, Authority, Busy, Hint, Look, Outcome, Record, ServerKind, Verdict, Zone};

@@ -48,7 +48,7 @@ pub(crate) async fn look(dns: &Dns, record: &Record) -> Look {
         Some(sightings) => sightings.iter().map(|sighting| sighting.outcome(record)).collect(),
         None => vec![Outcome::NotAsked; dns.resolvers.len()],
     };
-    let verdict = verdict(authority, &said, &outcomes);
+    let verdict = verdict(authority, &said, &outcomes, survey.heard);
     let evidence = Evidence {
         record,
         zone: &survey.zone,
@@ -142,8 +142,10 @@ async fn ask_resolvers(dns: &Dns, name: &Name, until: Instant) -> Vec<Sighting> 
 impl<'a> ZoneServer<'a> {
     /// The way to it, if it speaks for the zone.
     pub(crate) fn speaks(&self) -> Option<&Server<'a>> {
-        let speaks =
-            matches!(self.sighting.said, Said::Values | Said::NoRecord | Said::NxDomain | Said::Elsewhere);
+        let speaks = matches!(
+            self.sighting.said,
+            Said::Values | Said::NoRecord | Said::NxDomain | Said::Elsewhere | Said::TooManyLinks
+        );
         self.server.as_ref().filter(|_| speaks)
     }
 }

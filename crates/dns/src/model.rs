@@ -29,7 +29,7 @@ pub enum Verdict {
     },
     /// Anything between.
     Unclear,
-    /// No resolver answered at all, which is our fault and not the domain's.
+    /// No resolver answered any question of the look, which is our fault and not the domain's.
     Unreachable,
 }
 
@@ -161,6 +161,10 @@ pub struct Answer {
     /// What it means, in one sentence for a person. A hint's sentence where there is a hint.
     pub message: String,
 }
+
+/// Others look, and it was nobody's turn in time. Nothing was asked, and nothing follows for the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Busy;
 
 /// What one look found.
 #[derive(Debug, Clone)]

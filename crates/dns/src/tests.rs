@@ -6,8 +6,12 @@ use hickory_proto::op::ResponseCode;
 use portico_egress::Networks;
 
 use crate::hints::{Evidence, Mistake, Probes, first};
+use crate::time::now;
 use crate::txt::{Said, Sighting};
-use crate::{Authority, Dns, Hint, Outcome, Record, ServerKind, Settings, Zone, names, words};
+use crate::{
+    Authority, Busy, Dns, Hint, LOOKS_AT_ONCE, Outcome, Record, ServerKind, Settings, Verdict, WAIT_MAX,
+    Zone, names, words,
+};
 
 /// The record of a domain, with a short token.
 pub(crate) fn record(domain: &str) -> Record {
@@ -51,14 +55,39 @@ fn alias(end: Said) -> Sighting {
     Sighting { alias: names::read("pages.example.net"), ..said(end) }
 }
 
+fn without_resolvers() -> Dns {
+    Dns::new(Settings { resolvers: Vec::new(), authoritative_port: 0 }, Networks::default())
+}
+
 /// The platform looks in tasks, which go from thread to thread.
 #[test]
 fn looks_are_for_tasks() {
     fn is_for_tasks(_: impl Future<Output: Send> + Send) {}
-    let dns = Dns::new(Settings { resolvers: Vec::new(), authoritative_port: 0 }, Networks::default());
+    let dns = without_resolvers();
     is_for_tasks(dns.look(&record("example.com")));
     is_for_tasks(dns.zone("example.com", "example.com"));
     is_for_tasks(dns.roots());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_too_long_for_a_turn_is_told() {
+    let (dns, record) = (without_resolvers(), record("example.com"));
+    let look = async || dns.look(&record).await.map(|look| look.verdict);
+    let all = dns.turns.acquire_many(LOOKS_AT_ONCE.try_into().unwrap()).await.unwrap();
+    let begun = now();
+    assert_eq!(look().await, Err(Busy));
+    assert_eq!(dns.zone("example.com", "example.com").await, Zone::default());
+    let waited = now() - begun;
+    assert!(waited >= 2 * WAIT_MAX && waited < 2 * WAIT_MAX + Duration::from_millis(10), "{waited:?}");
+    let others = async {
+        // They look for a while.
+        let _ = tokio::time::timeout(WAIT_MAX / 2, std::future::pending::<()>()).await;
+        drop(all);
+    };
+    let (look, zone, ()) =
+        futures_util::future::join3(look(), dns.zone("example.com", "example.com"), others).await;
+    assert_eq!((look, zone.apex.as_str()), (Ok(Verdict::Unreachable), "example.com"));
+    assert_eq!(dns.turns.available_permits(), LOOKS_AT_ONCE, "they go back, whatever came of it");
 }
 
 /// Each mistake of the table, in its order, as it is found when all of them are.
@@ -115,6 +144,14 @@ fn a_cname_that_leads_to_other_texts_is_not_in_the_way() {
     assert_eq!(first(&evidence, &Probes::default()), None);
 }
 
+#[test]
+fn a_cname_without_an_end_is_in_the_way() {
+    let (record, zone) = (record("example.com"), zone(""));
+    let resolvers = [alias(Said::TooManyLinks)];
+    let evidence = evidence(&record, &zone, Authority::NotReached, &resolvers);
+    assert_eq!(first(&evidence, &Probes::default()), Some(Mistake::CnameInTheWay(None)));
+}
+
 /// The name that is wrong, the one that is right, what to enter, and who has to be asked.
 #[test]
 fn sentences_of_mistakes_name_what_is_wrong_and_what_is_right() {
@@ -128,7 +165,8 @@ fn sentences_of_mistakes_name_what_is_wrong_and_what_is_right() {
             Mistake::WrongLabel("portico-challenge.shop.example.com".to_owned()),
             &["at portico-challenge.shop.example.com", right, "enter _portico-challenge.shop as"],
         ),
-        (Mistake::CnameInTheWay("pages.example.net".to_owned()), &["pages.example.net", right, value]),
+        (Mistake::CnameInTheWay(Some("pages.example.net".to_owned())), &["pages.example.net", right, value]),
+        (Mistake::CnameInTheWay(None), &["in a circle or too often", right, value]),
         (
             Mistake::StaleValue("portico-verification=old".to_owned()),
             &["portico-verification=old", right, value],

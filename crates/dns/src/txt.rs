@@ -129,6 +129,10 @@ impl<'a> Walk<'a> {
             }
             self.keep_for(ttl);
             self.at = target;
+            // What the server has of another zone may be a copy that is out of date.
+            if self.zone.is_some_and(|zone| !zone.zone_of(&self.at)) {
+                return Some(Said::Elsewhere);
+            }
         }
         for (text, ttl) in texts(reply, &self.at) {
             self.keep_for(ttl);
@@ -136,9 +140,6 @@ impl<'a> Walk<'a> {
         }
         if !self.values.is_empty() {
             return Some(Said::Values);
-        }
-        if self.zone.is_some_and(|zone| !zone.zone_of(&self.at)) {
-            return Some(Said::Elsewhere);
         }
         let start = start_of_zone(reply, &self.at);
         if code == ResponseCode::NoError && self.links > links && start.is_none() {
@@ -302,6 +303,18 @@ mod tests {
         let out = vec![cname(NAME, "proof.example.net")];
         assert_eq!(of_zone(&reply(ResponseCode::NoError, out.clone())), Some(Said::Elsewhere));
         assert_eq!(of_zone(&no(ResponseCode::NXDomain, out, "example.com")), Some(Said::Elsewhere));
+        let copied = vec![cname(NAME, "proof.example.net"), text("proof.example.net", &["old"], 60)];
+        assert_eq!(of_zone(&reply(ResponseCode::NoError, copied)), Some(Said::Elsewhere), "it may be old");
+        let back = vec![
+            cname(NAME, "proof.example.net"),
+            cname("proof.example.net", "proof.example.com"),
+            text("proof.example.com", &["old"], 60),
+        ];
+        assert_eq!(
+            of_zone(&reply(ResponseCode::NoError, back)),
+            Some(Said::Elsewhere),
+            "and so may the way back"
+        );
         let inside = vec![cname(NAME, "proof.example.com")];
         assert_eq!(of_zone(&reply(ResponseCode::NoError, inside.clone())), None, "asked again");
         assert_eq!(of_zone(&no(ResponseCode::NoError, inside, "example.com")), Some(Said::NoRecord));

@@ -55,15 +55,21 @@ pub(crate) fn authority(servers: &[Outcome], leads_elsewhere: bool) -> Authority
 }
 
 /// What a look says, from the answers of the zone's own servers and of all resolvers. The resolvers are not asked, and not
-/// looked at, where the zone's servers lack the record.
-pub(crate) fn verdict(authority: Authority, servers: &[Outcome], resolvers: &[Outcome]) -> Verdict {
+/// looked at, where the zone's servers lack the record. `heard`: did a resolver answer anything before, on the way to those
+/// servers? Then it is not our fault that none answers for the record's name: a zone can see to that.
+pub(crate) fn verdict(
+    authority: Authority,
+    servers: &[Outcome],
+    resolvers: &[Outcome],
+    heard: bool,
+) -> Verdict {
     if authority == Authority::Lacking {
         return Verdict::Gone { other_value: is_other(servers) };
     }
     let needed = quorum(resolvers.len());
     let count = |is: &dyn Fn(Outcome) -> bool| resolvers.iter().filter(|outcome| is(**outcome)).count();
     let found = count(&|outcome| outcome == Outcome::Found);
-    if count(&is_answer) == 0 {
+    if !heard && count(&is_answer) == 0 {
         Verdict::Unreachable
     } else if found >= needed {
         Verdict::Seen
@@ -98,6 +104,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// The verdict of resolvers that were not heard before.
+    fn verdict(authority: Authority, servers: &[Outcome], resolvers: &[Outcome]) -> Verdict {
+        super::verdict(authority, servers, resolvers, false)
+    }
 
     /// What can come of a question to a resolver.
     const OUTCOMES: [Outcome; 7] = [
@@ -254,7 +265,10 @@ mod tests {
     #[test]
     fn nobody_at_all_is_our_fault() {
         for authority in AUTHORITIES {
-            assert_eq!(verdict(authority, &[], &[Outcome::Timeout; 4]), Verdict::Unreachable);
+            let nobody = [Outcome::Timeout; 4];
+            assert_eq!(verdict(authority, &[], &nobody), Verdict::Unreachable);
+            let heard = super::verdict(authority, &[], &nobody, true);
+            assert_eq!(heard, Verdict::Unclear, "they answer, but not for this name");
             let one = [Outcome::Timeout, Outcome::Timeout, Outcome::Timeout, Outcome::ServFail];
             assert_eq!(verdict(authority, &[], &one), Verdict::Unclear, "SERVFAIL is an answer");
         }

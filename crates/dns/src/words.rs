@@ -95,9 +95,13 @@ pub(crate) fn mistake(mistake: &Mistake, evidence: &Evidence<'_>) -> String {
         Mistake::WrongLabel(wrong) => {
             format!("The record is at {wrong}. Move it to {name}: {at_provider}, enter {host} as its name.")
         }
-        Mistake::CnameInTheWay(target) => format!(
-            "At {name} is a CNAME that leads to {target}, where there is no TXT record. A CNAME leaves room for nothing else: \
-             remove it {at_provider}, and add the TXT record with the value {value}."
+        Mistake::CnameInTheWay(end) => format!(
+            "At {name} is a CNAME that leads to {end}. A CNAME leaves room for nothing else: \
+             remove it {at_provider}, and add the TXT record with the value {value}.",
+            end = match end {
+                Some(target) => format!("{target}, where there is no TXT record"),
+                None => "another one, and so on, in a circle or too often".to_owned(),
+            },
         ),
         Mistake::StaleValue(wrong) => format!(
             "At {name} is {wrong}, which is an earlier token, or another account's. Add {value} {at_provider}."

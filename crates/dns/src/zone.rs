@@ -14,6 +14,7 @@ use hickory_proto::rr::{Name, RData, Record as DnsRecord, RecordType};
 use portico_egress::Networks;
 
 use crate::dns::{Dns, Server};
+use crate::question::Failure;
 use crate::time::{Instant, now};
 use crate::verdict::{agreed, agreement, quorum};
 use crate::{Zone, names, providers};
@@ -37,6 +38,16 @@ pub(crate) struct Survey {
     pub(crate) apex: Name,
     /// Those of its servers that are asked.
     pub(crate) asked: Vec<Name>,
+    /// Did any resolver answer, whatever it said?
+    pub(crate) heard: bool,
+}
+
+/// What resolvers say together.
+struct Said<T> {
+    /// What enough of them say.
+    agreed: Vec<T>,
+    /// Did any of them answer, whatever it said?
+    heard: bool,
 }
 
 /// Where a server of a zone can be reached.
@@ -52,30 +63,34 @@ pub(crate) enum Way<'a> {
 impl Dns {
     /// The zone of `domain`, as far as it is found by `until`.
     pub(crate) async fn survey(&self, domain: &Name, registrable: &Name, until: Instant) -> Survey {
-        let apex = self.apex(domain, registrable, until).await;
-        let mut hosts = self.ask_all(&apex, RecordType::NS, until, |reply| hosts(reply, &apex)).await;
+        let (apex, heard) = self.apex(domain, registrable, until).await;
+        let said = self.ask_all(&apex, RecordType::NS, until, |reply| hosts(reply, &apex)).await;
+        let (mut hosts, heard) = (said.agreed, heard || said.heard);
         hosts.truncate(HOSTS_MAX);
         let name_servers: Vec<_> = hosts.iter().map(names::write).collect();
         let provider = providers::provider(&name_servers);
         hosts.truncate(ASKED_MAX);
-        Survey { zone: Zone { apex: names::write(&apex), name_servers, provider }, apex, asked: hosts }
+        let zone = Zone { apex: names::write(&apex), name_servers, provider };
+        Survey { zone, apex, asked: hosts, heard }
     }
 
-    /// Where the zone begins: at the domain or above, below the registry.
-    async fn apex(&self, domain: &Name, registrable: &Name, until: Instant) -> Name {
+    /// Where the zone begins: at the domain or above, below the registry. And did any resolver answer?
+    async fn apex(&self, domain: &Name, registrable: &Name, until: Instant) -> (Name, bool) {
         let highest = names::highest(registrable);
-        let mut at = domain.clone();
+        let (mut at, mut heard) = (domain.clone(), false);
         for _ in 0..STEPS_MAX {
             let read = |reply: &Message| start(reply, &at, &highest);
-            if let Some(apex) = self.ask_all(&at, RecordType::SOA, until, read).await.pop() {
-                return apex;
+            let mut said = self.ask_all(&at, RecordType::SOA, until, read).await;
+            heard |= said.heard;
+            if let Some(apex) = said.agreed.pop() {
+                return (apex, heard);
             }
             if at == highest || at.is_root() {
                 break;
             }
             at = at.base_name();
         }
-        registrable.clone()
+        (registrable.clone(), heard)
     }
 
     /// The way to a server of a zone.
@@ -83,7 +98,7 @@ impl Dns {
         let addresses = |kind| self.ask_all(host, kind, until, addresses);
         let (v4, v6) = join(addresses(RecordType::A), addresses(RecordType::AAAA)).await;
         // The older family first, since not every machine has the other.
-        let found: Vec<IpAddr> = v4.into_iter().chain(v6).collect();
+        let found: Vec<IpAddr> = v4.agreed.into_iter().chain(v6.agreed).collect();
         if found.is_empty() {
             return Way::Unknown;
         }
@@ -104,27 +119,28 @@ impl Dns {
         kind: RecordType,
         mut until: Instant,
         read: impl Fn(&Message) -> Vec<T>,
-    ) -> Vec<T> {
+    ) -> Said<T> {
         let servers = self.servers();
         let (quorum, agreement) = (quorum(servers.len()), agreement(servers.len()));
         let mut pending: FuturesUnordered<_> =
             servers.iter().map(|server| server.ask(name, kind, false)).collect();
-        let (mut heard, mut ballots) = (0, Vec::new());
+        let (mut heard, mut replied, mut ballots) = (false, 0, Vec::new());
         while let Ok(Some(reply)) = tokio::time::timeout_at(until, pending.next()).await {
+            heard |= !matches!(reply, Err(Failure::Timeout));
             let Ok(reply) = reply else { continue };
-            heard += 1;
+            replied += 1;
             if matches!(reply.metadata.response_code, ResponseCode::NoError | ResponseCode::NXDomain) {
                 ballots.push(read(&reply));
             }
             let nothing = ballots.iter().filter(|ballot| ballot.is_empty()).count();
             if nothing >= agreement || !agreed(ballots.clone(), agreement).is_empty() {
-                if heard >= quorum {
+                if replied >= quorum {
                     break;
                 }
                 until = until.min(now() + GRACE);
             }
         }
-        agreed(ballots, agreement)
+        Said { agreed: agreed(ballots, agreement), heard }
     }
 }
 

@@ -5,7 +5,7 @@
 //! locks the domain as it stands by then, and moves it by what was found. If it was removed meanwhile, it is not found; if it
 //! was added anew, it has another token, and the look says nothing about that.
 
-use portico_dns::{Look, Verdict};
+use portico_dns::{Busy, Look, Verdict};
 use portico_engine::queue::{NewItem, reschedule};
 use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
 use portico_kernel::{AccountId, Category, Code, DomainId, Problem, Role, Timestamp};
@@ -50,6 +50,12 @@ fn unreachable() -> Problem {
     Problem::unavailable(message, limits::RETRY_WAIT).with_info("RESOLVERS_UNREACHABLE", "domains", [])
 }
 
+/// 503: nobody was asked.
+fn busy() -> Problem {
+    let message = "Too many records are looked for at the moment.";
+    Problem::unavailable(message, limits::RETRY_WAIT)
+}
+
 impl Domains {
     /// Counts a check of the account's domain and looks for its record; returns the id under which it was looked for, too.
     pub(crate) async fn check(
@@ -60,7 +66,7 @@ impl Domains {
     ) -> Result<(DomainId, Look), Problem> {
         let checked = ctx.step("note_check", async |ctx| note_check(ctx, account, name).await).await?;
         ctx.check_calls_out()?;
-        let look = self.look(name.as_str(), checked.scope, &checked.token).await;
+        let look = self.look(name.as_str(), checked.scope, &checked.token).await.map_err(|Busy| busy())?;
         if look.verdict == Verdict::Unreachable {
             return Err(unreachable());
         }

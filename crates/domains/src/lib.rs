@@ -27,7 +27,7 @@ mod sql;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use portico_dns::{Dns, Look, Record};
+use portico_dns::{Busy, Dns, Look, Record};
 use portico_engine::{Area, Engine, ports};
 use portico_kernel::AccountId;
 use portico_store::StoreError;
@@ -48,7 +48,7 @@ impl Domains {
     }
 
     /// Looks for the record of a domain. No transaction may be open.
-    pub(crate) async fn look(&self, name: &str, scope: Scope, token: &str) -> Look {
+    pub(crate) async fn look(&self, name: &str, scope: Scope, token: &str) -> Result<Look, Busy> {
         let record = Record {
             domain: name.to_owned(),
             registrable: names::registrable(name).to_owned(),

@@ -60,9 +60,9 @@ pub const LATE_GAP: Duration = Duration::from_hours(6);
 pub const LOOKS_AT_ONCE: usize = 16;
 /// Looks that one server begins in a second.
 pub const LOOKS_PER_SECOND: usize = 8;
-/// How long the look of a server that died waits for another: longer than a look takes.
+/// How long the look of a server that died waits for another: longer than a look waits for its turn and takes.
 pub const LOOK_LEASE: Duration = Duration::from_secs(30);
-/// When a look is tried again that could not be recorded.
+/// When a look is tried again that could not be recorded, or for which too many others look.
 pub const RETRY_WAIT: Duration = Duration::from_secs(30);
 /// How often the domains are counted that are due.
 pub const COUNT_EVERY: Duration = Duration::from_secs(10);

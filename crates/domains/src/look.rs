@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use portico_dns::{Authority, Look, Verdict, Zone};
+use portico_dns::{Authority, Busy, Look, Verdict, Zone};
 use portico_engine::queue::{QueueItem, WorkResult, Worker};
 use portico_engine::{Ctx, Engine, Job, JobOutcome};
 use portico_kernel::{DomainId, Problem};
@@ -54,7 +54,11 @@ impl Domains {
             return Ok(WorkResult::RepeatAt(due_at));
         }
         let is_over = row.status != Status::Verified && row.state().is_expired(now);
-        let look = if is_over { None } else { Some(self.look_unharmed(&row).await) };
+        let look = if is_over { Ok(None) } else { self.look_unharmed(&row).await.map(Some) };
+        let Ok(look) = look else {
+            tracing::warn!("Too many records are looked for, so some domains are looked at later");
+            return Ok(WorkResult::RepeatAt(engine.clock.now() + limits::RETRY_WAIT));
+        };
         if look.as_ref().is_some_and(|look| look.verdict == Verdict::Unreachable) {
             return self.note_unreachable(engine, id).await;
         }
@@ -77,11 +81,11 @@ impl Domains {
 
     /// Looks for the record. Strangers choose what their servers answer; should an answer ever make us panic, that is
     /// logged, and nobody knows how the record stands.
-    async fn look_unharmed(&self, row: &DomainRow) -> Look {
+    async fn look_unharmed(&self, row: &DomainRow) -> Result<Look, Busy> {
         let looking = self.look(&row.name, row.scope, &row.token);
         AssertUnwindSafe(looking).catch_unwind().await.unwrap_or_else(|_| {
             tracing::error!(domain = %row.id, "A look at a domain panicked");
-            Look {
+            Ok(Look {
                 verdict: Verdict::Unclear,
                 authority: Authority::NotReached,
                 zone: Zone::default(),
@@ -90,7 +94,7 @@ impl Domains {
                 found: 0,
                 needed: 0,
                 asked: 0,
-            }
+            })
         })
     }
 

@@ -20,6 +20,8 @@ use crate::{Engine, idempotency, sql, timed_out};
 pub enum JobOutcome {
     /// Nothing more to do for now.
     Idle,
+    /// Nothing more to do for now, and the run was so much work that the next is to wait at least this long.
+    Rest(Duration),
     /// More of the same; run again at once.
     MoreWork,
 }
@@ -76,6 +78,7 @@ impl Entry {
         match self.run_once(engine).await {
             Ok(JobOutcome::MoreWork) => Duration::ZERO,
             Ok(JobOutcome::Idle) => self.every,
+            Ok(JobOutcome::Rest(rest)) => self.every.max(rest),
             Err(problem) => {
                 tracing::error!(job = self.name, %problem, cause = ?problem.cause(), "A job failed");
                 self.every

@@ -31,12 +31,12 @@ pub(crate) struct JournalPosition {
 impl Metering {
     /// Counts everything that is in the journal now.
     pub async fn flush(&self, engine: &Arc<Engine>) -> Result<(), Problem> {
-        while self.flush_some(engine).await? {}
+        while self.flush_some(engine).await? == limits::BATCH_RECORDS_MAX {}
         Ok(())
     }
 
-    /// Counts some of what is in the journal; returns whether there is more.
-    pub(crate) async fn flush_some(&self, engine: &Arc<Engine>) -> Result<bool, Problem> {
+    /// Counts some of what is in the journal; returns how many records those were.
+    pub(crate) async fn flush_some(&self, engine: &Arc<Engine>) -> Result<usize, Problem> {
         let journal = self.journal()?;
         // What cannot be recorded now is counted later.
         let _ = self.record_refusals();
@@ -54,7 +54,7 @@ impl Metering {
         }
         let records = journal.read(position.number, limits::BATCH_RECORDS_MAX).map_err(journal_failure)?;
         if records.is_empty() {
-            return Ok(false);
+            return Ok(0);
         }
         position.unsure = true;
         let at = self.count(engine, journal.id(), journal.names(), position.number, &records).await?;
@@ -69,7 +69,7 @@ impl Metering {
         }
         self.metrics.counted_up_to(at);
         journal.release(at);
-        Ok(records.len() == limits::BATCH_RECORDS_MAX)
+        Ok(records.len())
     }
 
     /// Counts these records of a journal, the first of which has the number `from`; returns the number after the last.

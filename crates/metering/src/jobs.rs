@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use portico_engine::clock::Stopwatch;
 use portico_engine::{Engine, Job, JobOutcome};
 use portico_kernel::{Problem, Timestamp};
 
@@ -19,7 +20,14 @@ impl Job for Count {
 
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         self.0.journal()?.prepare();
-        Ok(if self.0.flush_some(engine).await? { JobOutcome::MoreWork } else { JobOutcome::Idle })
+        let watch = Stopwatch::start();
+        Ok(match self.0.flush_some(engine).await? {
+            limits::BATCH_RECORDS_MAX.. => JobOutcome::MoreWork,
+            limits::REST_RECORDS.. => {
+                JobOutcome::Rest((watch.elapsed() * limits::REST_TIMES).min(limits::REST_MAX))
+            }
+            _ => JobOutcome::Idle,
+        })
     }
 }
 

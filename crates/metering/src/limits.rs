@@ -13,7 +13,13 @@ pub const SEEN_EVERY: Duration = Duration::from_secs(5);
 /// A server without a heartbeat for so long counts as dead.
 pub const SEEN_LIFE: Duration = Duration::from_secs(20);
 /// Records that are counted in one transaction.
-pub const BATCH_RECORDS_MAX: usize = 20_000;
+pub const BATCH_RECORDS_MAX: usize = 100_000;
+/// After so many records counting rests,
+pub const REST_RECORDS: usize = 10_000;
+/// so many times as long as it took: what it writes depends on how many keys called, and less on how often they did.
+pub const REST_TIMES: u32 = 3;
+/// The longest rest.
+pub const REST_MAX: Duration = Duration::from_secs(3);
 /// Accounts that are counted in one transaction. Many, because records of many accounts lie mixed: with few, the same
 /// account would be written again and again.
 pub const BATCH_ACCOUNTS_MAX: usize = 1_000;

@@ -11,7 +11,7 @@ use crate::config::ConfigError;
 const OTHER_FILES: u64 = 1_536;
 /// Where there are few files, connections get this part of them,
 const CONNECTIONS_PART: u64 = 4;
-/// and where that is fewer than configured, one address this part of the connections.
+/// and where that is fewer than configured, one address this part of them, or more if it was configured to have more.
 const ADDRESS_PART: usize = 4;
 
 /// What the configuration says about connections.
@@ -62,7 +62,8 @@ pub(crate) fn within(settings: &ConnectionSettings, files: u64, has_services: bo
         connections = room,
         "The system lets this process open few files, so there can be fewer connections than configured"
     );
-    let per_network = settings.per_network.min((room / ADDRESS_PART).max(1));
+    let configured_part = settings.per_network.min(settings.total).saturating_mul(room) / settings.total;
+    let per_network = settings.per_network.min(configured_part.max(room / ADDRESS_PART).max(1));
     ConnectionSettings { total: room, per_network, ..settings.clone() }
 }
 
@@ -88,5 +89,17 @@ mod tests {
         assert_eq!(within(21_536, true), (10_000, 2_500), "half of them are connections to targets");
         assert_eq!(within(41_536, true), (20_000, 5_000));
         assert_eq!(within(2_048, true), (512, 128));
+    }
+
+    #[test]
+    fn one_address_keeps_the_part_that_was_configured() {
+        let per_address = |per_network: usize, files: u64| {
+            let settings = ConnectionSettings { total: 20_000, per_network, ..ConnectionSettings::default() };
+            within(&settings, files, false).per_network
+        };
+        assert_eq!(per_address(20_000, 20_000), 18_464, "the operator lets one address have all");
+        assert_eq!(per_address(50_000, 20_000), 18_464);
+        assert_eq!(per_address(10_000, 20_000), 9_232);
+        assert_eq!(per_address(100, 20_000), 100, "what is small anyway stays");
     }
 }

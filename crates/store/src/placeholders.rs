@@ -15,14 +15,17 @@ pub(crate) fn matches(sql: &str, placeholders: usize, args: &[Arg]) -> Result<()
     Err(StoreError::fault(format!("{placeholders} placeholders, {} arguments in: {sql}", args.len())))
 }
 
-/// The highest number after a `$`. No statement of ours has a `$` elsewhere.
+/// The highest number after a `$`.
 pub(crate) fn placeholders(sql: &str) -> usize {
-    let after_dollar = sql.split('$').skip(1);
-    let numbers = after_dollar.filter_map(|rest| {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        rest[..digits].parse().ok()
-    });
-    numbers.max().unwrap_or(0)
+    numbers(sql).max().unwrap_or(0)
+}
+
+/// The number after each `$`, in their order. No statement of ours has a `$` elsewhere.
+pub(crate) fn numbers(sql: &str) -> impl Iterator<Item = usize> {
+    memchr::memchr_iter(b'$', sql.as_bytes()).map(|at| {
+        let digits = sql.as_bytes()[at + 1..].iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
+    })
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{CachedStatement, Connection, OpenFlags, ToSql, ffi};
 
 use super::LOG_BYTES_MAX;
-use crate::placeholders::matches;
+use crate::placeholders::{matches, numbers, placeholders};
 use crate::row::Cell;
 use crate::{Arg, Row, StoreError};
 
@@ -311,19 +311,24 @@ impl Steps {
     }
 }
 
-/// SQLite numbers `$2` by where it first appears in the text, and not by its name.
+/// SQLite numbers `$2` by where it first appears in the text, and not by its name. The text is read again here, because
+/// SQLite finds the name of a number by walking along all of them.
 fn bind(statement: &mut CachedStatement<'_>, sql: &str, args: &[Arg]) -> Result<(), StoreError> {
-    let mut highest = 0;
-    for at in 1..=statement.parameter_count() {
-        let number = statement.parameter_name(at).and_then(|name| name.strip_prefix('$')?.parse().ok());
-        let number: usize =
-            number.ok_or_else(|| StoreError::fault(format!("a placeholder without a number in: {sql}")))?;
-        highest = highest.max(number);
-        if let Some(arg) = args.get(number.wrapping_sub(1)) {
-            statement.raw_bind_parameter(at, arg)?;
+    matches(sql, placeholders(sql), args)?;
+    let (mut bound, mut at) = (vec![false; args.len()], 0);
+    for number in numbers(sql) {
+        let Some(index) = number.checked_sub(1) else {
+            return Err(StoreError::fault(format!("a placeholder without a number in: {sql}")));
+        };
+        if !std::mem::replace(&mut bound[index], true) {
+            at += 1;
+            statement.raw_bind_parameter(at, &args[index])?;
         }
     }
-    matches(sql, highest, args)
+    if at == statement.parameter_count() {
+        return Ok(());
+    }
+    Err(StoreError::fault(format!("a placeholder that is none of $1, $2 and so on in: {sql}")))
 }
 
 fn code(error: &rusqlite::Error) -> Option<i32> {

@@ -1,8 +1,8 @@
 //! The one writer of SQLite, whose commits are shared.
 //!
 //! A synced commit costs up to milliseconds, so callers share it. The writer's connection is a lane behind a fair lock. Who
-//! comes first opens a transaction; each takes its guard behind a savepoint and leaves; the committer, on a thread of its
-//! own, stands in the same line, so it commits for everyone who was in line before it, and only then are they answered.
+//! comes first opens a transaction, whoever comes after them a savepoint in it; each works and leaves; the committer, on a
+//! thread of its own, stands in the same line, so it commits for everyone who was in line before it, and only then are they answered.
 //! Whoever comes later rides with the next commit.
 //!
 //! Statements run where the caller stands, so there is no moment at which one was begun and nobody waits for it: whoever
@@ -32,36 +32,52 @@ impl Lane {
         Self { connection, open: false, riders: Vec::new() }
     }
 
-    /// Opens a transaction, unless one is open, and sets the savepoint of the next guard. Returns `false` when another
-    /// process holds the file.
-    fn try_begin(&mut self) -> Result<bool, StoreError> {
+    /// Opens a transaction, unless one is open, for the next guard. Returns `None` when another process holds the file.
+    fn try_begin(&mut self) -> Result<Option<Undo>, StoreError> {
         if !self.open {
             self.open = self.connection.try_control("begin immediate")?;
         }
-        if self.open {
-            self.connection.control("savepoint guard")?;
-        }
-        Ok(self.open)
+        self.open.then(|| self.set_undo()).transpose()
     }
 
     /// The same on a thread, where it waits for the other process.
-    fn begin(&mut self) -> Result<(), StoreError> {
+    fn begin(&mut self) -> Result<Undo, StoreError> {
         self.connection.control("begin immediate")?;
         self.open = true;
-        self.connection.control("savepoint guard")
+        self.set_undo()
     }
 
-    /// Undoes the last guard, back to its savepoint. SQLite ends the whole transaction by itself on some failures (a full
-    /// disk); then the savepoint is gone, and with it the work of everyone who rides along.
-    fn take_back(&mut self) {
-        if let Err(error) = self.connection.script("rollback to guard; release guard") {
-            self.abandon(&error);
+    /// Sees to it that the work of the next guard can be taken back. A savepoint is not for nothing: SQLite copies each page
+    /// that is written behind it. Who is alone in the transaction needs none.
+    fn set_undo(&mut self) -> Result<Undo, StoreError> {
+        if self.riders.is_empty() {
+            return Ok(Undo::Transaction);
+        }
+        self.connection.control("savepoint guard")?;
+        Ok(Undo::Savepoint)
+    }
+
+    /// Undoes the last guard. SQLite ends the whole transaction by itself on some failures (a full disk); then the savepoint
+    /// is gone, and with it the work of everyone who rides along.
+    fn take_back(&mut self, undo: Undo) {
+        match undo {
+            Undo::Nothing => {}
+            Undo::Transaction => self.roll_back(),
+            Undo::Savepoint => {
+                if let Err(error) = self.connection.script("rollback to guard; release guard") {
+                    self.abandon(&error);
+                }
+            }
         }
     }
 
     /// Ends the transaction without a trace and tells everyone who rode along.
     fn abandon(&mut self, error: &StoreError) {
         self.answer(&Err(StoreError::unavailable(error.to_string())));
+        self.roll_back();
+    }
+
+    fn roll_back(&mut self) {
         if self.connection.in_transaction() {
             // It may end by itself meanwhile; what counts is that none is open afterwards.
             let _ = self.connection.script("rollback");
@@ -106,12 +122,22 @@ pub(super) fn commit_for_all(lane: &Mutex<Lane>, guards_ended: &Receiver<()>) {
     }
 }
 
+/// What takes back the work of a guard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Undo {
+    /// There is none to be taken back.
+    Nothing,
+    /// The end of the transaction, since nobody else rides with it.
+    Transaction,
+    /// A savepoint, behind the work of those who do.
+    Savepoint,
+}
+
 /// One caller's guard at the writer.
 pub(crate) struct WriteGuard {
     lane: OwnedMutexGuard<Lane>,
     guard_ended: SyncSender<()>,
-    /// Is there a savepoint to be taken back?
-    begun: bool,
+    undo: Undo,
 }
 
 impl WriteGuard {
@@ -120,17 +146,17 @@ impl WriteGuard {
         lane: Arc<Mutex<Lane>>,
         guard_ended: SyncSender<()>,
     ) -> Result<Self, StoreError> {
-        // From here on the guard's end calls the committer, even when it never comes to a savepoint.
-        let mut guard = Self { lane: lane.lock_owned().await, guard_ended, begun: false };
-        if !guard.lane.try_begin()? {
-            guard = on_thread(move || {
-                guard.lane.begin()?;
-                Ok(guard)
-            })
-            .await?;
+        // From here on the guard's end calls the committer, even when nothing is begun.
+        let mut guard = Self { lane: lane.lock_owned().await, guard_ended, undo: Undo::Nothing };
+        if let Some(undo) = guard.lane.try_begin()? {
+            guard.undo = undo;
+            return Ok(guard);
         }
-        guard.begun = true;
-        Ok(guard)
+        on_thread(move || {
+            guard.undo = guard.lane.begin()?;
+            Ok(guard)
+        })
+        .await
     }
 
     /// Runs a statement. Gives the guard back with what came of it; whoever goes away meanwhile gave it up.
@@ -159,8 +185,12 @@ impl WriteGuard {
 
     /// Leaves the lane and waits for the commit that holds this guard.
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
-        self.lane.connection.control("release guard")?;
-        self.begun = false;
+        if self.undo == Undo::Savepoint {
+            self.lane.connection.control("release guard")?;
+        } else if !self.lane.connection.in_transaction() {
+            return Err(StoreError::unavailable("the database ended the transaction by itself"));
+        }
+        self.undo = Undo::Nothing;
         let (rider, outcome) = oneshot::channel();
         self.lane.riders.push(rider);
         drop(self);
@@ -171,9 +201,7 @@ impl WriteGuard {
 
 impl Drop for WriteGuard {
     fn drop(&mut self) {
-        if self.begun {
-            self.lane.take_back();
-        }
+        self.lane.take_back(self.undo);
         // A committer that was called and has not come yet will commit this too.
         let _ = self.guard_ended.try_send(());
     }

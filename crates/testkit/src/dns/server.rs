@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hickory_proto::op::{Edns, Message, OpCode, ResponseCode};
-use hickory_proto::rr::Name;
+use hickory_proto::rr::{Name, RecordType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::AbortHandle;
@@ -21,10 +21,14 @@ pub enum DnsFault {
     None,
     /// It never answers.
     Silence,
+    /// It never answers a question for TXT records.
+    SilenceOnTexts,
     /// It answers that it failed.
     ServFail,
     /// It finds the signatures broken, and fails unless it is told not to check them.
     BadSignatures,
+    /// It finds those of TXT records alone broken.
+    BadSignaturesOfTexts,
     /// It refuses.
     Refusal,
     /// What it sends is no message.
@@ -225,14 +229,19 @@ impl State {
             // Nothing comes, for so long.
             let _ = tokio::time::timeout(delay, std::future::pending::<()>()).await;
         }
+        let is_for_texts = question.queries[0].query_type() == RecordType::TXT;
         let mut reply = self.answer(&question);
         let cuts = matches!(fault, DnsFault::Truncation | DnsFault::TruncationWithoutTcp) && !tcp;
         match fault {
             DnsFault::Silence => return None,
+            DnsFault::SilenceOnTexts if is_for_texts => return None,
             DnsFault::TruncationWithoutTcp if tcp => return None,
             DnsFault::Garbage => return Some(bytes[..5].to_vec()),
             DnsFault::ServFail => reply = without_answer(&question, ResponseCode::ServFail),
             DnsFault::BadSignatures if !question.metadata.checking_disabled => {
+                reply = without_answer(&question, ResponseCode::ServFail);
+            }
+            DnsFault::BadSignaturesOfTexts if is_for_texts && !question.metadata.checking_disabled => {
                 reply = without_answer(&question, ResponseCode::ServFail);
             }
             DnsFault::Refusal => reply = without_answer(&question, ResponseCode::Refused),

@@ -1,11 +1,15 @@
 //! What a look says, and whom it asks for it.
 
-use portico_dns::{Authority, Hint, Outcome, ServerKind, Verdict};
+use std::collections::BTreeSet;
+
+use futures_util::future::{join, join_all};
+use portico_dns::{Authority, Hint, LOOKS_AT_ONCE, Outcome, ServerKind, Verdict};
 use portico_engine::clock::Stopwatch;
-use portico_testkit::{DnsFault, TestDns};
+use portico_testkit::{DnsFault, TestDns, until};
 
 use super::{
-    GONE, HOSTS, LOOK_TIME, NAME, VALUE, answers, authoritative, client, client_at, example, public, record,
+    GONE, HOSTS, LOOK_TIME, NAME, OLD_VALUE, VALUE, answers, authoritative, client, client_at, example,
+    public, record,
 };
 
 #[tokio::test]
@@ -13,7 +17,7 @@ async fn a_record_is_seen_by_the_zone_and_by_the_resolvers() {
     let (test, dns) = example(4).await;
     test.set_txt(NAME, &["v=spf1 -all", VALUE]);
     test.resolver(0).authenticate(true);
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority, look.hint), (Verdict::Seen, Authority::Found, None));
     assert_eq!((look.found, look.needed, look.asked), (4, 3, 4));
     assert_eq!(look.zone.apex, "example.com");
@@ -34,7 +38,7 @@ async fn a_record_is_seen_by_the_zone_and_by_the_resolvers() {
 #[tokio::test]
 async fn resolvers_are_not_asked_for_what_the_zone_lacks() {
     let (test, dns) = example(4).await;
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority), (GONE, Authority::Lacking));
     assert_eq!((look.found, look.needed, look.asked), (0, 3, 0));
     assert_eq!(public(&look), [Outcome::NotAsked; 4]);
@@ -52,14 +56,14 @@ async fn resolvers_are_not_asked_for_what_the_zone_lacks() {
     }
     // What is there, but is not the record, is told.
     test.set_txt(NAME, &["something else"]);
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!(look.verdict, Verdict::Gone { other_value: true });
     assert_eq!(authoritative(&look), [Outcome::OtherValue; 2]);
     assert!(answers(&look, ServerKind::Authoritative).all(|answer| answer.values == ["something else"]));
     // The name is there, with nothing at it.
     test.set_txt(NAME, &[]);
     test.set_txt(&format!("below.{NAME}"), &["something"]);
-    assert_eq!(authoritative(&dns.look(&record()).await), [Outcome::NoRecord; 2]);
+    assert_eq!(authoritative(&dns.look(&record()).await.unwrap()), [Outcome::NoRecord; 2]);
 }
 
 #[tokio::test]
@@ -67,7 +71,7 @@ async fn one_server_of_the_zone_that_has_it_is_enough() {
     let (test, dns) = example(3).await;
     test.host(HOSTS[1]).keep(|_| {});
     test.set_txt(NAME, &[VALUE]);
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::Found));
     assert_eq!(authoritative(&look), [Outcome::Found, Outcome::NxDomain]);
 }
@@ -82,10 +86,10 @@ async fn a_quorum_of_resolvers_must_have_it() {
             test.resolver(late).keep(|_| {});
         }
         test.set_txt(NAME, &[VALUE]);
-        let look = dns.look(&record()).await;
+        let look = dns.look(&record()).await.unwrap();
         assert_eq!((look.verdict, look.found, look.needed), (Verdict::Seen, needed, needed), "{resolvers}");
         test.resolver(0).keep(|world| world.set_txt(NAME, &[]));
-        let look = dns.look(&record()).await;
+        let look = dns.look(&record()).await.unwrap();
         assert_eq!((look.verdict, look.found), (Verdict::Unclear, needed - 1), "{resolvers}");
         assert_eq!(look.authority, Authority::Found);
     }
@@ -98,7 +102,7 @@ async fn one_resolver_that_lies_decides_nothing() {
     test.set_txt(NAME, &[VALUE]);
     let liar = test.resolver(0);
     liar.keep(|world| world.set_txt(NAME, &[]));
-    assert_eq!(dns.look(&record()).await.verdict, Verdict::Seen, "it hides nothing");
+    assert_eq!(dns.look(&record()).await.unwrap().verdict, Verdict::Seen, "it hides nothing");
 
     // It sends us to a server of its own, which says that there is nothing.
     let own = test.host("ns1.liar.net").address().ip();
@@ -110,7 +114,7 @@ async fn one_resolver_that_lies_decides_nothing() {
         world.set_zone("example.com", &["ns1.liar.net"]);
         world.set_addresses("ns1.liar.net", &[own]);
     });
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::Found));
     assert_eq!(look.zone.name_servers, HOSTS);
     // The same under the right name.
@@ -119,15 +123,15 @@ async fn one_resolver_that_lies_decides_nothing() {
             world.set_addresses(host, &[own]);
         }
     });
-    assert_eq!(dns.look(&record()).await.verdict, Verdict::Seen);
+    assert_eq!(dns.look(&record()).await.unwrap().verdict, Verdict::Seen);
     assert_eq!(test.host("ns1.liar.net").asked(), [], "nobody believed it");
 
     test.set_txt(NAME, &[]);
     liar.keep(|world| world.set_txt(NAME, &[VALUE]));
-    assert_eq!(dns.look(&record()).await.verdict, GONE, "it shows nothing");
+    assert_eq!(dns.look(&record()).await.unwrap().verdict, GONE, "it shows nothing");
     // Nor where the zone's own servers cannot be asked, whose word would be the last.
     let resolvers_only = client_at(&test, 0);
-    let look = resolvers_only.look(&record()).await;
+    let look = resolvers_only.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority, look.found), (Verdict::Unclear, Authority::NotReached, 1));
 }
 
@@ -135,9 +139,9 @@ async fn one_resolver_that_lies_decides_nothing() {
 async fn without_the_zones_servers_the_resolvers_decide() {
     let (test, _) = example(3).await;
     let dns = client_at(&test, 0);
-    assert_eq!(dns.look(&record()).await.verdict, GONE);
+    assert_eq!(dns.look(&record()).await.unwrap().verdict, GONE);
     test.set_txt(NAME, &[VALUE]);
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::NotReached));
     assert_eq!(authoritative(&look), []);
     assert_eq!(look.zone.name_servers, HOSTS, "they are known all the same");
@@ -153,17 +157,21 @@ async fn aliases_are_followed() {
         world.set_cname(NAME, "proof.example.org");
         world.set_txt("proof.example.org", &[VALUE]);
     });
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::NotReached));
     assert_eq!(authoritative(&look), [Outcome::Error; 2]);
     let message = &answers(&look, ServerKind::Authoritative).next().unwrap().message;
     assert!(message.contains("proof.example.org"), "{message}");
 
+    // Even if one of its servers has the other zone as well.
+    test.serve("example.org", &["ns1.example.org", HOSTS[0]]);
+    assert_eq!(authoritative(&dns.look(&record()).await.unwrap()), [Outcome::Error; 2]);
+
     // Within the zone its servers answer for it, and have the last word again.
     test.change(|world| world.set_cname(NAME, "proof.example.com"));
-    assert_eq!(dns.look(&record()).await.verdict, GONE);
+    assert_eq!(dns.look(&record()).await.unwrap().verdict, GONE);
     test.set_txt("proof.example.com", &[VALUE]);
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::Found));
 
     // Eight of them, and no ninth.
@@ -176,11 +184,11 @@ async fn aliases_are_followed() {
             world.clear(&at(links));
             world.set_txt(&at(links), &[VALUE]);
         });
-        let look = dns.look(&record()).await;
+        let look = dns.look(&record()).await.unwrap();
         assert!(look.answers.iter().all(|answer| answer.outcome == expected), "{links}: {look:?}");
     }
     test.change(|world| world.set_cname(NAME, NAME));
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, public(&look)), (Verdict::Unclear, vec![Outcome::Error; 3]), "in a circle");
 }
 
@@ -188,7 +196,29 @@ async fn aliases_are_followed() {
 async fn a_wildcard_proves_as_well() {
     let (test, dns) = example(3).await;
     test.set_txt("*.example.com", &[VALUE]);
-    assert_eq!(dns.look(&record()).await.verdict, Verdict::Seen);
+    assert_eq!(dns.look(&record()).await.unwrap().verdict, Verdict::Seen);
+}
+
+/// The zone's servers served the other zone as well, once, and still have what it held then.
+#[tokio::test]
+async fn an_old_copy_of_another_zone_has_no_say() {
+    let (test, dns) = example(3).await;
+    test.serve("example.org", &["ns1.example.org"]);
+    test.change(|world| {
+        world.set_cname(NAME, "proof.example.org");
+        world.set_txt("proof.example.org", &[VALUE]);
+    });
+    for values in [&[OLD_VALUE][..], &[]] {
+        for host in HOSTS {
+            test.host(host).keep(|world| {
+                world.set_zone("example.org", &HOSTS);
+                world.set_txt("proof.example.org", values);
+            });
+        }
+        let look = dns.look(&record()).await.unwrap();
+        assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::NotReached), "{values:?}");
+        assert_eq!(authoritative(&look), [Outcome::Error; 2]);
+    }
 }
 
 /// The name has a zone of its own, of which those of the domain say only who serves it.
@@ -197,7 +227,7 @@ async fn servers_that_refer_to_others_have_no_say() {
     let (test, dns) = example(3).await;
     test.serve(NAME, &["ns1.example.org"]);
     test.set_txt(NAME, &[VALUE]);
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::NotReached));
     assert_eq!(authoritative(&look), [Outcome::Error; 2]);
 }
@@ -213,7 +243,7 @@ async fn servers_that_fail_are_told_apart() {
         test.resolver(at).fail(fault);
     }
     let watch = Stopwatch::start();
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert!(watch.elapsed() < LOOK_TIME);
     assert_eq!(look.verdict, Verdict::Unclear, "two of six have it");
     assert_eq!(public(&look)[..4], expected);
@@ -237,7 +267,7 @@ async fn servers_that_fail_are_told_apart() {
         for (host, fault) in hosts.into_iter().zip(faults) {
             test.host(host).fail(fault);
         }
-        let look = dns.look(&record()).await;
+        let look = dns.look(&record()).await.unwrap();
         assert_eq!(look.verdict, Verdict::Seen, "{faults:?}");
         assert_eq!(authoritative(&look), expected);
         assert!(look.answers.iter().all(|answer| !answer.message.is_empty()));
@@ -252,12 +282,26 @@ async fn no_resolver_at_all_is_our_fault() {
         test.resolver(at).fail(DnsFault::Silence);
     }
     let watch = Stopwatch::start();
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert!(watch.elapsed() < LOOK_TIME);
     assert_eq!((look.verdict, look.hint), (Verdict::Unreachable, None));
     assert_eq!((look.found, look.asked, public(&look)), (0, 3, vec![Outcome::Timeout; 3]));
     test.resolver(0).fail(DnsFault::ServFail);
-    assert_eq!(dns.look(&record()).await.verdict, Verdict::Unclear, "SERVFAIL is an answer");
+    assert_eq!(dns.look(&record()).await.unwrap().verdict, Verdict::Unclear, "SERVFAIL is an answer");
+}
+
+/// A zone whose servers drop this one question keeps every resolver waiting for its answer. That is the zone's fault.
+#[tokio::test]
+async fn resolvers_that_answer_other_questions_are_reached() {
+    let (test, dns) = example(3).await;
+    test.set_txt(NAME, &[VALUE]);
+    let everybody = || (0..3).map(|at| test.resolver(at)).chain(HOSTS.map(|host| test.host(host)));
+    everybody().for_each(|server| server.fail(DnsFault::SilenceOnTexts));
+    let watch = Stopwatch::start();
+    let look = dns.look(&record()).await.unwrap();
+    assert!(watch.elapsed() < LOOK_TIME, "{:?}", watch.elapsed());
+    assert_eq!((look.verdict, look.authority), (Verdict::Unclear, Authority::NotReached));
+    assert_eq!((look.asked, public(&look)), (3, vec![Outcome::Timeout; 3]));
 }
 
 /// Whatever stands still, it ends in time, and those who answer are heard.
@@ -270,7 +314,7 @@ async fn a_look_ends_in_time() {
         test.host(host).fail(DnsFault::Silence);
     }
     let watch = Stopwatch::start();
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert!(watch.elapsed() < LOOK_TIME, "{:?}", watch.elapsed());
     assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::NotReached));
     assert_eq!(authoritative(&look), [Outcome::Timeout; 2]);
@@ -279,7 +323,7 @@ async fn a_look_ends_in_time() {
     // One more that is silent, which is waited for at every step, and the resolvers still have all of their time.
     test.resolver(1).fail(DnsFault::Silence);
     let watch = Stopwatch::start();
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert!(watch.elapsed() < LOOK_TIME, "{:?}", watch.elapsed());
     assert_eq!((look.verdict, look.found), (Verdict::Unclear, 2));
 }
@@ -289,9 +333,44 @@ async fn a_look_ends_in_time() {
 async fn a_name_that_is_too_long_is_no_panic() {
     let (_test, dns) = example(1).await;
     let domain = format!("{}.example.com", ["a".repeat(60).as_str(); 4].join("."));
-    let look = dns.look(&portico_dns::Record { domain, ..record() }).await;
+    let look = dns.look(&portico_dns::Record { domain, ..record() }).await.unwrap();
     assert_eq!((look.verdict, look.asked, look.hint), (Verdict::Unclear, 0, None));
     assert!(look.answers[0].message.contains("longer than DNS allows"));
+}
+
+/// One after the other as turns become free, each with all of its time.
+#[tokio::test]
+async fn no_more_looks_than_there_are_turns() {
+    let test = TestDns::start(1).await;
+    test.serve("example.com", &HOSTS);
+    test.set_txt("*.example.com", &[VALUE]);
+    let dns = client_at(&test, 0);
+    // The resolver is asked everything by everybody, and is silent until there are all who may ask.
+    let resolver = test.resolver(0);
+    resolver.fail(DnsFault::Silence);
+    let shop = |name: &str| name.split('.').find(|label| label.starts_with("shop-")).map(str::to_owned);
+    let asked = || resolver.asked().iter().filter_map(|question| shop(&question.name)).collect::<Vec<_>>();
+    let looks = (0..LOOKS_AT_ONCE + 8).map(async |number| {
+        let record = portico_dns::Record { domain: format!("shop-{number}.example.com"), ..record() };
+        dns.look(&record).await.map(|look| look.verdict)
+    });
+    let speaking = async {
+        let everybody = async || asked().iter().collect::<BTreeSet<_>>().len() >= LOOKS_AT_ONCE;
+        until("all who may look have begun", everybody).await;
+        resolver.fail(DnsFault::None);
+    };
+    let (verdicts, ()) = join(join_all(looks), speaking).await;
+    assert_eq!(verdicts, [Ok(Verdict::Seen); LOOKS_AT_ONCE + 8]);
+    let asked = asked();
+    let (mut looking, mut most) = (BTreeSet::new(), 0);
+    for (at, name) in asked.iter().enumerate() {
+        looking.insert(name);
+        most = most.max(looking.len());
+        if !asked[at + 1..].contains(name) {
+            looking.remove(name);
+        }
+    }
+    assert_eq!(most, LOOKS_AT_ONCE);
 }
 
 /// The same resolvers answer many at once, each with its own.
@@ -310,11 +389,11 @@ async fn many_looks_at_once_do_not_mix() {
     let looks = domains.iter().enumerate().map(async |(number, domain)| {
         let record =
             portico_dns::Record { domain: domain.clone(), token: format!("token{number}"), ..record() };
-        let look = dns.look(&record).await;
+        let look = dns.look(&record).await.unwrap();
         let expected = if number % 2 == 0 { Verdict::Seen } else { GONE };
         assert_eq!((look.verdict, look.zone.apex.as_str()), (expected, "example.com"), "{domain}");
         let hint = if number % 2 == 0 { None } else { Some(Hint::NoZone) };
         assert_eq!(look.hint, hint, "{domain}");
     });
-    futures_util::future::join_all(looks).await;
+    join_all(looks).await;
 }

@@ -12,7 +12,7 @@ async fn every_question_is_asked_as_it_should() {
     let (test, dns) = example(3).await;
     test.set_txt(NAME, &[VALUE]);
     for _ in 0..20 {
-        assert_eq!(dns.look(&record()).await.verdict, Verdict::Seen);
+        assert_eq!(dns.look(&record()).await.unwrap().verdict, Verdict::Seen);
     }
     let of_resolvers: Vec<_> = (0..3).flat_map(|at| test.resolver(at).asked()).collect();
     let of_hosts: Vec<_> = HOSTS.iter().flat_map(|host| test.host(host).asked()).collect();
@@ -42,7 +42,7 @@ async fn what_is_cut_is_asked_for_again_over_tcp() {
     test.set_txt(NAME, &[VALUE]);
     test.resolver(0).fail(DnsFault::Truncation);
     test.host(HOSTS[0]).fail(DnsFault::Truncation);
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert!(look.answers.iter().all(|answer| answer.outcome == Outcome::Found), "{look:?}");
     for server in [test.resolver(0), test.host(HOSTS[0])] {
         let [first, second] = server.asked_txt().try_into().unwrap();
@@ -59,7 +59,7 @@ async fn what_is_cut_is_asked_for_again_over_tcp() {
     let mut values: Vec<_> = values.iter().map(String::as_str).collect();
     values.push(VALUE);
     test.set_txt(NAME, &values);
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, public(&look)), (Verdict::Seen, vec![Outcome::Found; 3]));
     assert!(look.answers.iter().all(|answer| answer.values.len() == 5 && answer.values[0] == VALUE));
     assert!(test.resolver(1).asked_txt().last().unwrap().tcp);
@@ -76,10 +76,10 @@ async fn values_are_read_as_panels_write_them() {
         vec!["PORTICO-VERIFICATION=ABC234"],
     ] {
         test.change(|world| world.set_txt_pieces(NAME, &[vec!["x"], pieces.clone()]));
-        assert_eq!(dns.look(&record()).await.verdict, Verdict::Seen, "{pieces:?}");
+        assert_eq!(dns.look(&record()).await.unwrap().verdict, Verdict::Seen, "{pieces:?}");
     }
     test.change(|world| world.set_txt_pieces(NAME, &[vec!["portico-verification=", " abc234"]]));
-    assert_ne!(dns.look(&record()).await.verdict, Verdict::Seen);
+    assert_ne!(dns.look(&record()).await.unwrap().verdict, Verdict::Seen);
 }
 
 #[tokio::test]
@@ -104,9 +104,9 @@ async fn roots_tell_which_resolvers_answer() {
 async fn questions_are_counted_by_server_and_outcome() {
     let (test, dns) = example(2).await;
     test.set_txt(NAME, &[VALUE]);
-    dns.look(&record()).await;
+    dns.look(&record()).await.unwrap();
     test.resolver(1).fail(DnsFault::ServFail);
-    dns.look(&record()).await;
+    dns.look(&record()).await.unwrap();
     let figures = dns.figures();
     let servers: Vec<_> = figures.iter().map(|figures| &*figures.server).collect();
     assert_eq!(servers, ["resolver-0:53", "resolver-1:53", "authoritative"]);

@@ -67,7 +67,7 @@ async fn four_servers_of_a_zone_are_asked() {
         ["ns1.example.net", "ns2.example.net", "ns3.example.net", "ns4.example.net", "ns5.example.net"];
     test.serve("example.com", &hosts);
     test.set_txt(NAME, &[VALUE]);
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!(authoritative(&look), [Outcome::Found; 4]);
     assert_eq!(look.zone.name_servers, hosts, "all of them are told");
     assert_eq!(test.host(hosts[4]).asked(), []);
@@ -84,7 +84,7 @@ async fn servers_at_addresses_of_the_inside_are_not_asked() {
     for addresses in [vec![inside], vec![open, inside], vec![open, mapped], vec!["::1".parse().unwrap()]] {
         test.change(|world| world.set_addresses(HOSTS[0], &addresses));
         test.host(HOSTS[0]).forget();
-        let look = dns.look(&record()).await;
+        let look = dns.look(&record()).await.unwrap();
         assert_eq!(authoritative(&look), [Outcome::Blocked, Outcome::Found], "{addresses:?}");
         assert_eq!(look.verdict, Verdict::Seen);
         assert_eq!(test.host(HOSTS[0]).asked(), [], "one that is not allowed shows what the name is for");
@@ -98,7 +98,7 @@ async fn servers_at_addresses_of_the_inside_are_not_asked() {
     for host in HOSTS {
         test.change(|world| world.set_addresses(host, &[inside]));
     }
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!((look.verdict, look.authority), (Verdict::Seen, Authority::NotReached));
 }
 
@@ -107,7 +107,7 @@ async fn a_server_without_an_address_is_not_reached() {
     let (test, dns) = example(3).await;
     test.set_txt(NAME, &[VALUE]);
     test.change(|world| world.set_addresses(HOSTS[1], &[]));
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!(authoritative(&look), [Outcome::Found, Outcome::Timeout]);
     assert_eq!(look.verdict, Verdict::Seen);
 }
@@ -124,7 +124,7 @@ async fn another_address_is_tried_as_well() {
         world.set_zone("example.com", &["ns.example.net"]);
         world.set_addresses("ns.example.net", &[silent, open]);
     });
-    let look = dns.look(&record()).await;
+    let look = dns.look(&record()).await.unwrap();
     assert_eq!(authoritative(&look), [Outcome::Found]);
     assert_eq!(test.host(HOSTS[0]).asked().len(), 1);
 }
