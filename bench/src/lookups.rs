@@ -67,7 +67,7 @@ async fn looks(dns: &Arc<Dns>) -> (f64, f64, f64) {
                 key: "portico-verification".to_owned(),
                 token: "abc234".to_owned(),
             };
-            assert_eq!(dns.look(&record).await.verdict, Verdict::Seen);
+            assert_eq!(dns.look(&record).await.unwrap().verdict, Verdict::Seen);
             if number % 100 == 0 {
                 let mut most = most.lock().unwrap();
                 *most = most.max(resident_mb());

@@ -7,12 +7,13 @@ use portico_kernel::{PersonId, Role};
 use portico_testkit::{Receiver, TestApp, TestRequest, capture_log, captured_log};
 use serde_json::{Value, json};
 
+use crate::domains::Net;
 use crate::webhooks::{ENDPOINTS, text};
-use crate::with_a_receiver;
+use crate::with_dns;
 
 /// Statements of each operation that writes, and how many of them are waited for. The commit, with all that nobody waited
 /// for until then, is not counted.
-const COSTS: [(&str, u32, u32); 25] = [
+const COSTS: [(&str, u32, u32); 29] = [
     ("accounts.invitations.accept", 14, 10),
     ("accounts.invitations.create", 13, 8),
     ("accounts.invitations.delete", 7, 3),
@@ -21,6 +22,10 @@ const COSTS: [(&str, u32, u32); 25] = [
     ("accounts.orgs.create", 14, 8),
     ("accounts.orgs.delete", 11, 5),
     ("accounts.orgs.update", 10, 5),
+    ("domains.domains.check", 2, 1),
+    ("domains.domains.confirm", 11, 4),
+    ("domains.domains.create", 11, 5),
+    ("domains.domains.delete", 8, 1),
     ("identity.keys.create", 8, 3),
     ("identity.keys.delete", 10, 5),
     ("identity.tokens.create", 8, 3),
@@ -40,7 +45,7 @@ const COSTS: [(&str, u32, u32); 25] = [
     ("webhooks.inboxes.receive", 4, 1),
 ];
 
-with_a_receiver! {
+with_dns! {
     writes_cost_what_they_must,
 }
 
@@ -56,13 +61,15 @@ impl Client<'_> {
     }
 }
 
-async fn writes_cost_what_they_must(app: TestApp, receiver: Receiver) {
+async fn writes_cost_what_they_must(app: TestApp, net: Net) {
     capture_log();
+    let receiver = Receiver::start().await;
     let (owner, other) =
         (app.new_person("ada@example.com", None).await.id, app.new_person("bea@example.com", None).await.id);
     app.join(app.account, owner, Role::Owner).await;
     write_as_a_person(&app, &app.person_token(owner).await, other).await;
     write_webhooks(&app, &receiver).await;
+    write_domains(&app, &net).await;
     write_as_a_service(&app).await;
     let mut answered = answered();
     let catalog = app.app.engine.registry.catalog();
@@ -134,6 +141,17 @@ async fn write_as_a_service(app: &TestApp) {
     let record = json!({ "id": "1", "account_id": app.account, "units": 1, "name": "pages" });
     service.call("POST", "/v1/services/usage", &json!({ "records": [record] })).await;
     service.call("POST", "/v1/services/verify", &json!({ "token": app.token })).await;
+}
+
+async fn write_domains(app: &TestApp, net: &Net) {
+    let client = Client { app, token: &app.token };
+    let domains = format!("/v1/accounts/orgs/{}/domains", app.account);
+    let added = client.call("POST", &domains, &json!({ "domain": "acme.test" })).await;
+    net.publish(&added["domain"]);
+    for what in ["check", "confirm"] {
+        client.call("POST", &format!("{domains}/acme.test/{what}"), &json!({})).await;
+    }
+    client.call("DELETE", &format!("{domains}/acme.test"), &json!(null)).await;
 }
 
 async fn write_webhooks(app: &TestApp, receiver: &Receiver) {

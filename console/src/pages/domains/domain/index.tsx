@@ -82,7 +82,7 @@ function Standing({ of, again, busy }: { of: Domain; again: () => void; busy: bo
   return null;
 }
 
-function DomainPage({ of }: { of: Domain }) {
+function DomainPage({ of, setLeaving }: { of: Domain; setLeaving: (leaving: boolean) => void }) {
   const { may } = useWorkplace();
   const org_id = useOrg();
   const navigate = useNavigate();
@@ -108,6 +108,9 @@ function DomainPage({ of }: { of: Domain }) {
   });
   const remove = useMutation({
     mutationFn: () => ask(api.DELETE("/v1/accounts/orgs/{org_id}/domains/{domain}", { params })),
+    // Its event may come before the answer.
+    onMutate: () => setLeaving(true),
+    onError: () => setLeaving(false),
     onSuccess: async () => {
       await navigate({ to: "/domains" });
       refresh();
@@ -200,15 +203,18 @@ function DomainPage({ of }: { of: Domain }) {
 export default function DomainRoute() {
   const { domain = "" } = useParams({ strict: false }) as { domain?: string };
   const org_id = useOrg();
+  // A domain that is being removed is not asked for again.
+  const [leaving, setLeaving] = useState(false);
   const found = useQuery({
     queryKey: ["domain", org_id, domain],
+    enabled: !leaving,
     queryFn: async () => {
       const params = { path: { org_id, domain } };
       return (await ask(api.GET("/v1/accounts/orgs/{org_id}/domains/{domain}", { params }))).domain;
     },
     refetchInterval: ({ state }) => (["pending", "seen"].includes(state.data?.status ?? "") ? AWAITED_MS : SETTLED_MS),
   });
-  if (found.data) return <DomainPage key={found.data.record_value} of={found.data} />;
+  if (found.data) return <DomainPage key={found.data.record_value} of={found.data} setLeaving={setLeaving} />;
   if (found.error) return <ErrorNote error={found.error} retry={() => void found.refetch()} />;
   return <Waiting rows={6} />;
 }

@@ -31,7 +31,7 @@ export function Record({ of }: { of: Domain }) {
       <dl className="record">
         <Part name="Type" value="TXT" />
         <Part name="Name" value={host}>
-          {of.dns_provider ? `The panel of ${of.dns_provider}` : "Most panels"} adds <strong>{zone}</strong> by itself. In full it is{" "}
+          {of.dns_provider ? `The panel of ${of.dns_provider} adds` : "Most panels add"} <strong>{zone}</strong> behind it. In full it is{" "}
           <code>{of.record_name}</code>.
         </Part>
         <Part name="Value" value={of.record_value} />

@@ -163,6 +163,10 @@ async fn aliases_are_followed() {
     let message = &answers(&look, ServerKind::Authoritative).next().unwrap().message;
     assert!(message.contains("proof.example.org"), "{message}");
 
+    // Even if one of its servers has the other zone as well.
+    test.serve("example.org", &["ns1.example.org", HOSTS[0]]);
+    assert_eq!(authoritative(&dns.look(&record()).await.unwrap()), [Outcome::Error; 2]);
+
     // Within the zone its servers answer for it, and have the last word again.
     test.change(|world| world.set_cname(NAME, "proof.example.com"));
     assert_eq!(dns.look(&record()).await.unwrap().verdict, GONE);
