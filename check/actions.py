@@ -1,0 +1,156 @@
+"""What the judge of connections asks of the schemas of actions: validators that others wrote, jsonschema and jsonschema_rs,
+find each one right, and say of parameters what the server says, which the judge hears by calling every action of every
+kind. A provider that takes everything stands in the place of all of them."""
+
+import http.server
+import json
+import threading
+
+import jsonschema
+import jsonschema_rs
+
+# What the tests of all connectors look for, side by side.
+YES = {
+    "login": "acme", "id": 1, "username": "acme", "ok": True, "team": "Acme", "team_id": "T1",
+    "bot": {"workspace_name": "Acme", "workspace_id": "w1"}, "displayName": "Acme", "accountId": "a1",
+    "data": {"organization": {"id": "o1", "name": "Acme"}}, "email": "acme@example.com", "slug": "acme", "name": "Acme",
+}  # fmt: skip
+LISTS = ("/api/0/organizations/", "/v1/models")
+# Values of every type. Each parameter is sent all of them.
+VALUES = ["", "a", "/a", "ab" * 40, "é" * 300, 0, 1, -1, 1.0, 2.5, 10**6, True, None, [], ["a"], {}, {"a": "b"}]
+# The credential and the configuration of kinds that do not take a key alone.
+SPECIAL = {
+    "jira": {"credentials": {"email": "a@example.com", "token": "t"}, "config": {"site": "acme"}},
+    "endpoint": {"secret": "s"},
+}
+
+
+class YesProvider:
+    """`with YesProvider() as provider:` has it running inside."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self):
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.server.asked += 1
+            is_list = self.path.partition("?")[0].endswith(LISTS)
+            body = json.dumps([YES] if is_list else YES).encode()
+            self.send_response(200)
+            for name, value in (("Content-Type", "application/json"), ("Content-Length", str(len(body)))):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+
+        def log_message(self, *_):
+            pass
+
+    # Whatever the server may call there: those whose kinds the catalogue has are known when it runs.
+    CONNECTORS = "github gitlab slack linear notion jira sentry anthropic openai stripe".split()
+
+    def __enter__(self):
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.Handler)
+        self.http.daemon_threads = True
+        self.http.asked = 0
+        self.port = self.http.server_port
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.http.shutdown()
+        self.http.server_close()
+
+    @property
+    def asked(self):
+        """How many requests came."""
+        return self.http.asked
+
+    def settings(self):
+        bases = ",".join(f"{name}=http://127.0.0.1:{self.port}/{name}" for name in self.CONNECTORS)
+        return {
+            "PORTICO_CONNECTIONS_BASE_URLS": bases,
+            "PORTICO_CONNECTIONS_HOSTS": "localhost",
+            "PORTICO_EGRESS_ALLOW": "127.0.0.0/8,::1/128",
+        }
+
+
+def connect(account, provider, kind):
+    """A connection of that kind; None where none is made by a credential."""
+    special = dict(SPECIAL.get(kind["name"], {"credentials": {"api_key": "k"}}))
+    if kind["name"] == "endpoint":
+        special["config"] = {"base_url": f"http://localhost:{provider.port}/own"}
+    return account.to("POST", "", {"kind": kind["name"], **special})["connection"]["id"]
+
+
+def fitting(schema):
+    """A value that a parameter takes."""
+    for value in (schema.get("default"), *schema.get("enum", ()), "/a", "a", schema.get("minimum", 1), True, {}, []):
+        if value is not None and jsonschema.Draft202012Validator(schema).is_valid(value):
+            return value
+    return "a" * schema["minLength"]
+
+
+def instances(schema):
+    """Parameters, right and wrong: nothing, what must be, all there is, one more, and each one with every value."""
+    properties = schema.get("properties", {})
+    required = {name: fitting(properties[name]) for name in schema.get("required", ())}
+    whole = {name: fitting(each) for name, each in properties.items()}
+    yield from ({}, required, whole, {**required, "no_such_parameter": 1})
+    for name, each in properties.items():
+        yield {other: value for other, value in required.items() if other != name}
+        bounds = [each.get("minimum", 0) - 1, each.get("maximum", 10**9) + 1, "a" * (each.get("maxLength", 1000) + 1)]
+        for value in (*VALUES, *bounds):
+            yield {**required, name: value}
+
+
+def judge_schema(what, schema, proved):
+    """Is it a schema, closed, and of one mind in both validators?"""
+    jsonschema.Draft202012Validator.check_schema(schema)
+    rust = jsonschema_rs.Draft202012Validator(schema)
+    python = jsonschema.Draft202012Validator(schema)
+    is_closed = schema["type"] == "object" and schema["additionalProperties"] is False
+    proved(f"{what}: it is a closed schema of an object", is_closed, schema)
+    told = [params for params in instances(schema) if python.is_valid(params) != rust.is_valid(params)]
+    proved(f"{what}: validators agree on it", not told, told)
+    return python
+
+
+def judge_action(account, provider, connection, kind, action, proved):
+    what = f"{kind} {action['name']}"
+    schema = json.loads(action["schema"])
+    validator = judge_schema(what, schema, proved)
+    fits, before = 0, provider.asked
+    wrong = []
+    body = f"{account.path}/{connection}/actions/{action['name']}"
+    for params in instances(schema):
+        is_right = validator.is_valid(params)
+        fits += is_right
+        try:
+            account.ask("POST", body, {"params": params}, account.person)
+            fields = []
+        except Exception as refusal:  # of any kind: those without fields are not about parameters
+            fields = getattr(refusal, "fields", [])
+        # Where a text goes into a path, there is more to say than a schema can: what leads elsewhere is refused.
+        names = {field.split(".")[1].split("[")[0] for field in fields if field.startswith("params.")}
+        beyond = is_right and fields and all(beyond_schema(schema, params.get(name)) for name in names)
+        if bool(fields) == is_right and not beyond:
+            wrong.append((params, fields))
+    proved(f"{what}: the server takes and refuses what they do", not wrong, wrong[:3])
+    proved(f"{what}: what fits is sent", fits and provider.asked > before, (fits, provider.asked - before))
+
+
+def beyond_schema(schema, value):
+    return isinstance(value, (str, dict))
+
+
+def judge(account, provider, proved):
+    kinds = account.ask("GET", "/v1/connections/kinds?page_size=200")["kinds"]
+    names = {kind["name"] for kind in kinds}
+    proved("every connector is in the catalogue", names >= {*YesProvider.CONNECTORS, "endpoint"}, names)
+    account.person = account.person_token()
+    for kind in kinds:
+        connection = connect(account, provider, kind)
+        for action in kind["actions"]:
+            judge_action(account, provider, connection, kind["name"], action, proved)
