@@ -53,11 +53,12 @@ async function refusedInTime(name, client) {
 async function story(name, client, listen) {
   const transport = { requestInit: { headers: { authorization: `Bearer ${token}` } } };
   await client.connect(new (client instanceof OldClient ? OldTransport : sdk.StreamableHTTPClientTransport)(mcp, transport));
+  let id;
   try {
-    const changed = listen && changes(client, "notifications/tools/list_changed");
+    const changed = listen ? changes(client, "notifications/tools/list_changed") : undefined;
     if (listen) await client.listen({ toolsListChanged: true });
     let told = changed?.();
-    const id = await grant();
+    id = await grant();
     if (listen) proved(`${name}: granted, the client is told`, (await told) === undefined);
     await called(name, client);
     told = changed?.();
@@ -65,6 +66,8 @@ async function story(name, client, listen) {
     if (listen) proved(`${name}: revoked, it is told`, (await told) === undefined);
     await refusedInTime(name, client);
   } finally {
+    // Twice does no harm.
+    if (id) await revoke(id).catch(() => {});
     await client.close();
   }
 }
