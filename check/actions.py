@@ -4,6 +4,8 @@ kind. A provider that takes everything stands in the place of all of them."""
 
 import http.server
 import json
+import socket
+import struct
 import threading
 
 import jsonschema
@@ -15,6 +17,8 @@ YES = {
     "bot": {"workspace_name": "Acme", "workspace_id": "w1"}, "displayName": "Acme", "accountId": "a1",
     "data": {"organization": {"id": "o1", "name": "Acme"}}, "email": "acme@example.com", "slug": "acme", "name": "Acme",
 }  # fmt: skip
+# Where an account's own service stands, for the kind `endpoint`.
+OWN_HOST = "own.example.com"
 LISTS = ("/api/0/organizations/", "/v1/models")
 # Values of every type. Each parameter is sent all of them.
 VALUES = ["", "a", "/a", "ab" * 40, "é" * 300, 0, 1, -1, 1.0, 2.5, 10**6, True, None, [], ["a"], {}, {"a": "b"}]
@@ -55,12 +59,28 @@ class YesProvider:
         self.http.daemon_threads = True
         self.http.asked = 0
         self.port = self.http.server_port
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        self.dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.dns.bind(("127.0.0.1", 0))
+        for serve in (self.http.serve_forever, self.tell_addresses):
+            threading.Thread(target=serve, daemon=True).start()
         return self
+
+    def tell_addresses(self):
+        """Every name has the address 127.0.0.1."""
+        while True:
+            try:
+                query, peer = self.dns.recvfrom(4096)
+            except OSError:
+                return
+            end = query.index(b"\0", 12) + 5
+            is_v4 = query[end - 4 : end - 2] == b"\0\1"
+            found = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 60, 4) + socket.inet_aton("127.0.0.1") if is_v4 else b""
+            self.dns.sendto(query[:2] + struct.pack(">HHHHH", 0x8180, 1, is_v4, 0, 0) + query[12:end] + found, peer)
 
     def __exit__(self, *_):
         self.http.shutdown()
         self.http.server_close()
+        self.dns.close()
 
     @property
     def asked(self):
@@ -71,8 +91,9 @@ class YesProvider:
         bases = ",".join(f"{name}=http://127.0.0.1:{self.port}/{name}" for name in self.CONNECTORS)
         return {
             "PORTICO_CONNECTIONS_BASE_URLS": bases,
-            "PORTICO_CONNECTIONS_HOSTS": "localhost",
-            "PORTICO_EGRESS_ALLOW": "127.0.0.0/8,::1/128",
+            "PORTICO_CONNECTIONS_HOSTS": OWN_HOST,
+            "PORTICO_EGRESS_ALLOW": "127.0.0.0/8",
+            "PORTICO_EGRESS_NAME_SERVERS": "{}:{}".format(*self.dns.getsockname()),
         }
 
 
@@ -80,17 +101,16 @@ def connect(account, provider, kind):
     """A connection of that kind; None where none is made by a credential."""
     special = dict(SPECIAL.get(kind["name"], {"credentials": {"api_key": "k"}}))
     if kind["name"] == "endpoint":
-        special["config"] = {"base_url": f"http://localhost:{provider.port}/own"}
+        special["config"] = {"base_url": f"http://{OWN_HOST}:{provider.port}/own"}
     return account.to("POST", "", {"kind": kind["name"], **special})["connection"]["id"]
 
 
 def fitting(kind, schema):
     """A value that a parameter takes. Paths below the account's own service begin with a slash, and others do not."""
     text = "/a" if kind == "endpoint" else "a"
-    for value in (schema.get("default"), *schema.get("enum", ()), text, schema.get("minimum", 1), True, {}, []):
-        if value is not None and jsonschema.Draft202012Validator(schema).is_valid(value):
-            return value
-    return "a" * schema["minLength"]
+    long = text * schema.get("minLength", 1)
+    values = schema.get("default"), *schema.get("enum", ()), text, long, schema.get("minimum", 1), True, {}, [], [{"a": "b"}]
+    return next(value for value in values if value is not None and jsonschema.Draft202012Validator(schema).is_valid(value))
 
 
 def instances(kind, schema):

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::setup::{Connected, Setup, body, request};
 use crate::http::load::Connection;
+use crate::http::tools;
 use crate::report::Report;
 
 /// How many grants are made and revoked, the doors in turn.
@@ -21,17 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn doors(setup: &Setup, connected: &Connected) -> [Vec<u8>; 3] {
     let params = json!({ "params": connected.params });
     let tool = format!("/v1/connections/tools/{}", connected.tool);
-    let call = json!({
-        "jsonrpc": "2.0", "id": 7, "method": "tools/call",
-        "params": { "name": connected.tool, "arguments": connected.params },
-    });
-    let call = String::from_utf8(request("POST", &setup.token, "/mcp", &call)).unwrap();
-    let accepts =
-        "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-11-25\r\ncontent-length";
     [
         request("POST", &setup.token, &connected.action, &params),
         request("POST", &setup.token, &tool, &params),
-        call.replacen("content-length", accepts, 1).into_bytes(),
+        tools::call(&setup.token, &connected.tool, &connected.params),
     ]
 }
 
