@@ -115,12 +115,17 @@ impl Job for RefreshIdle {
     async fn run_once(&self, engine: &Arc<Engine>) -> Result<JobOutcome, Problem> {
         let now = engine.clock.now();
         let before = now - limits::IDLE_REFRESH;
-        let idle = sql::idle_tokens(&mut engine.db.query(), before, now, limits::IDLE_AT_ONCE).await?;
-        let count = idle.len() as u64;
-        for refreshed in join_all(idle.into_iter().map(|idle| self.refresh(engine, idle))).await {
-            refreshed?;
+        // Each is tried once in a run: some cannot be refreshed, and the others are not to wait for them.
+        let mut after = String::new();
+        loop {
+            let from = &mut engine.db.query();
+            let idle = sql::idle_tokens(from, before, now, &after, limits::IDLE_AT_ONCE).await?;
+            let Some(last) = idle.last() else { return Ok(JobOutcome::Idle) };
+            after.clone_from(&last.id);
+            for refreshed in join_all(idle.into_iter().map(|idle| self.refresh(engine, idle))).await {
+                refreshed?;
+            }
         }
-        Ok(JobOutcome::after_batch(count, limits::IDLE_AT_ONCE))
     }
 }
 

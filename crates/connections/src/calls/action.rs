@@ -16,7 +16,7 @@ use super::outcome::{CallError, outcome_unknown};
 use super::record::{Ending, Use};
 use super::send::{SendLimits, as_answer};
 use super::{AccessError, Calls, Opened};
-use crate::model::{ConnectionStatus, Consumer, ErrorClass, allows};
+use crate::model::{ConnectionStatus, Consumer, ErrorClass, UseStatus, allows};
 use crate::provider::{Provider, ProviderAction, Target};
 use crate::records::{class_of, config_of, list_of};
 use crate::sql::CallRow;
@@ -158,10 +158,14 @@ impl Calls {
             Err(error) => error.into(),
         };
         let recorded = self.record(engine, &call.to_use(), &ending, watch.elapsed()).await;
-        let (reading, status) = result.map_err(|error| error.problem)?;
-        let use_id = recorded.map_err(|problem| {
-            if call.class() == Class::Read { problem } else { unrecorded(&ending, problem) }
-        })?;
+        let may_be_done = call.class() != Class::Read && ending.status != UseStatus::Refused;
+        let ((reading, status), use_id) = match (result, recorded) {
+            (Ok(answered), Ok(use_id)) => (answered, use_id),
+            (Ok(_), Err(problem)) if may_be_done => return Err(unrecorded(&ending, problem)),
+            (Err(error), Err(_)) if may_be_done => return Err(error.problem),
+            (_, Err(problem)) => return Err(problem),
+            (Err(error), Ok(_)) => return Err(error.problem),
+        };
         let Reading { result, next_cursor, .. } = reading;
         let frame = Frame { status_code: status.into(), next_cursor, use_id };
         Ok(ActionAnswer { result, frame })

@@ -9,7 +9,7 @@ use portico_engine::Engine;
 use portico_engine::clock::Stopwatch;
 use portico_kernel::{AccountId, ConnectionId, Problem, Timestamp};
 
-use super::outcome::{CallError, credential_refused};
+use super::outcome::{CallError, credential_refused, provider_failed};
 use super::record::{Ending, Use};
 use super::send::{SendLimits, as_answer};
 use super::tokens::with_jwt;
@@ -215,8 +215,12 @@ impl NotPassed {
                 | ErrorClass::Redirect
                 | ErrorClass::TooLarge
         );
-        let problem =
-            if is_refusal && !choose_site { credential_refused(class, status_code) } else { problem };
+        let problem = match class {
+            _ if is_refusal && !choose_site => credential_refused(class, status_code),
+            // Nobody who makes a connection cares in which way the provider was not there.
+            ErrorClass::Timeout => provider_failed(None),
+            _ => problem,
+        };
         Self { class, is_expired, choose_site, problem }
     }
 }

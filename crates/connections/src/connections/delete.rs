@@ -1,5 +1,6 @@
 //! Deleting a connection.
 
+use portico_connectors::Mode;
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
 use portico_kernel::{Category, ConnectionId, Problem, Role, text_enum};
 use schemars::JsonSchema;
@@ -94,6 +95,10 @@ impl Connections {
         let (Some(Provider::Connector(manifest)), Some(opened)) = (Provider::of(&row.kind), opened) else {
             return Ok(Upstream::None);
         };
+        // What is not from a sign-in was not given out for this connection.
+        if opened.mode != Some(Mode::OAuth2) {
+            return Ok(Upstream::None);
+        }
         let config = config_of(&row.config);
         let revoking = self.calls.revoke(engine, row.account_id, manifest, &config, &opened.values);
         Ok(match revoking.await {

@@ -41,9 +41,9 @@ pub(crate) struct CompleteSignIn {
     #[schemars(length(max = limits::SIGN_IN_CHARACTERS_MAX))]
     error: String,
     /// What the provider says about its error. It is not kept.
-    #[serde(default, rename = "error_description")]
+    #[serde(default)]
     #[schemars(length(max = limits::SIGN_IN_CHARACTERS_MAX))]
-    _error_description: String,
+    error_description: String,
 }
 
 /// Why a sign-in ends without a connection.
@@ -88,7 +88,12 @@ impl CompleteSignIn {
         if self.code.is_empty() && self.error.is_empty() {
             return Err(Problem::field("code", "is missing, and so is `error`"));
         }
-        let long = [("state", &self.state), ("code", &self.code), ("error", &self.error)];
+        let long = [
+            ("state", &self.state),
+            ("code", &self.code),
+            ("error", &self.error),
+            ("error_description", &self.error_description),
+        ];
         match long.iter().find(|(_, text)| text.chars().count() > limits::SIGN_IN_CHARACTERS_MAX) {
             Some((field, _)) => {
                 let words = format!("is longer than {} characters", limits::SIGN_IN_CHARACTERS_MAX);

@@ -68,7 +68,7 @@ pub(crate) async fn insert_sign_in(
     .await
 }
 
-/// How many sign-ins wait for the person, in whichever account.
+/// How many sign-ins to the account wait for the person.
 pub(crate) async fn count_pending(
     tx: &mut Tx,
     account: AccountId,

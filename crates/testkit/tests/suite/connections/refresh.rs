@@ -217,6 +217,15 @@ async fn idle_tokens_are_refreshed(place: Place) {
     place.advance(seconds(24 * 3_600 + 1)).await;
     portico_testkit::turn(&place, "connections.refresh_idle").await;
     assert_eq!(place.provider.calls(TOKEN).len(), asked + 1);
+    // As many as there are, none waits for the others.
+    for workspace in 78..90 {
+        place.provider.set_workspace(workspace);
+        place.by_sign_in().await;
+    }
+    let asked = place.provider.calls(TOKEN).len();
+    place.advance(seconds(24 * 3_600 + 1)).await;
+    portico_testkit::turn(&place, "connections.refresh_idle").await;
+    assert_eq!(place.provider.calls(TOKEN).len(), asked + 13);
     place.provider.set_dead(true);
     place.advance(seconds(24 * 3_600 + 1)).await;
     portico_testkit::turn(&place, "connections.refresh_idle").await;

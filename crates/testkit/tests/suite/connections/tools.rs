@@ -1,7 +1,7 @@
 //! Tools: by REST, and as assistants see them.
 
 use portico_kernel::Code;
-use portico_testkit::{NEWEST, SseClient, TestRequest, TestServer, old_rpc, rpc, turn};
+use portico_testkit::{MqttClient, NEWEST, SseClient, TestRequest, TestServer, old_rpc, rpc, turn};
 use serde_json::{Value, json};
 
 use super::{Place, beside_each_other, id, issue, options, reason, text};
@@ -14,6 +14,7 @@ with_a_provider! {
     names_never_clash,
     a_refusal_is_a_result_to_assistants,
     those_who_listen_hear_of_changes,
+    a_revoked_grant_stops_every_door,
 }
 
 async fn names(place: &Place, token: &str) -> Vec<String> {
@@ -208,4 +209,44 @@ async fn those_who_listen_hear_of_changes(place: Place) {
     let listed = beside_each_other(app, &beside, list).await.ok();
     let tools = listed["result"]["tools"].as_array().unwrap();
     assert!(!tools.iter().any(|tool| tool["name"] == "code_get_issue"));
+}
+
+async fn a_revoked_grant_stops_every_door(place: Place) {
+    let con = id(&place.by_key().await);
+    let grant = id(&place.grant(&con, json!({})).await["grant"]);
+    let path_of_grant = place.path(&format!("/{con}/grants/{grant}"));
+    let path_of_action = place.path(&format!("/{con}/actions/get_issue"));
+    let (account, Place { app, provider, .. }) = (place.account, place);
+    let served = TestServer::new(app).await;
+    let (app, token) = (&served.app, &served.app.token);
+    let mut socket = served.ready_socket().await;
+    let mut mqtt = MqttClient::open(served.mqtt, 5, "caller", token, 2, &[]).await.unwrap();
+    let action = json!({
+        "org_id": account, "connection_id": con, "action": "get_issue", "params": issue(),
+    });
+    let tool = json!({ "name": "code_get_issue", "params": issue() });
+    let asked = json!({ "name": "code_get_issue", "arguments": issue() });
+    let post = |path: &str| TestRequest::new("POST", path).bearer(token).json(&json!({ "params": issue() }));
+    // What each door says, in words that are the same for all.
+    let mut doors = async || {
+        let rest = [post(&path_of_action), post("/v1/connections/tools/code_get_issue")];
+        let mut said = Vec::new();
+        for sent in rest {
+            said.push(app.send(sent).await.status.to_string());
+        }
+        said.push(
+            app.send(rpc(token, "tools/call", asked.clone())).await.json()["error"]["code"].to_string(),
+        );
+        for (method, params) in [("connections.actions.call", &action), ("connections.tools.call", &tool)] {
+            said.push(socket.call(method, params.clone()).await["error"]["code"].to_string());
+            said.push(mqtt.call(method, &params.to_string(), None).await.payload["code"].to_string());
+        }
+        said
+    };
+    assert_eq!(doors().await, ["200", "200", "null", "null", "null", "null", "null"]);
+    let sent = provider.calls("/gh/repos").len();
+    app.send(TestRequest::new("DELETE", &path_of_grant).bearer(token)).await.ok();
+    let (forbidden, missing) = ("\"forbidden\"", "\"not_found\"");
+    assert_eq!(doors().await, ["403", "404", "-32602", forbidden, forbidden, missing, missing]);
+    assert_eq!(provider.calls("/gh/repos").len(), sent);
 }
