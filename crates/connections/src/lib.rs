@@ -102,6 +102,15 @@ impl Connections {
         format!("{}/connections/callback", self.console_url)
     }
 }
+    /// Waits until no token is being refreshed any more, for some seconds at most: the provider may have ended the one before,
+    /// and then the new one must be written. No other refresh begins. It is called before the database is closed.
+    pub async fn close(&self) {
+        let left = self.calls.close().await;
+        if left > 0 {
+            tracing::error!(left, "Tokens were still being refreshed at the stop; they may be lost");
+        }
+    }
+
 
 /// The area's operations, events, jobs and tools.
 pub fn area(connections: &Arc<Connections>) -> Area {

@@ -80,6 +80,8 @@ pub const REFRESH_LEASE: Duration = Duration::from_secs(30);
 pub const REFRESH_POLL: Duration = Duration::from_millis(100);
 /// and for how long.
 pub const REFRESH_WAIT_MAX: Duration = Duration::from_secs(12);
+/// How long a server that stops waits for refreshes under way.
+pub const STOP_WAIT_MAX: Duration = Duration::from_secs(15);
 /// After a refresh that failed, the wait before the next; it doubles,
 pub const RETRY_FIRST: Duration = Duration::from_secs(30);
 /// up to this.

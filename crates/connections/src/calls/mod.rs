@@ -17,6 +17,7 @@ mod refresh;
 mod send;
 mod test;
 mod tokens;
+mod tracker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,6 +84,12 @@ impl Calls {
 
     /// May the account choose that host?
     pub(crate) async fn may_choose(
+    /// Waits for the tokens that are being refreshed: the provider may have ended the ones before. From now on none is
+    /// refreshed. Returns how many did not arrive in time.
+    pub(crate) async fn close(&self) -> usize {
+        self.flights.close().await
+    }
+
         &self,
         engine: &Engine,
         account: AccountId,

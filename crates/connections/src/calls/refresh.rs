@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::{BoxFuture, Shared, ready};
 use portico_engine::clock::Stopwatch;
 use portico_engine::{Ctx, Engine};
 use portico_kernel::{Problem, Timestamp, hex};
@@ -19,6 +19,7 @@ use serde_json::json;
 
 use super::credential::{ACCESS_TOKEN, REFRESH_TOKEN, seal};
 use super::tokens::TokenError;
+use super::tracker::Tracker;
 use super::{Calls, Opened};
 use crate::events::ConnectionNeedsReconnect;
 use crate::limits;
@@ -61,9 +62,9 @@ type Flight = Shared<BoxFuture<'static, Landing>>;
 /// A credential, and its version that is no longer good enough.
 type Route = (String, i64);
 
-/// Refreshes under way in this process.
+/// Refreshes under way in this process, which a stop waits for.
 #[derive(Clone, Default)]
-pub(crate) struct Flights(Arc<Mutex<HashMap<Route, Flight>>>);
+pub(crate) struct Flights(Arc<Mutex<HashMap<Route, Flight>>>, Tracker);
 
 /// A refresh that is under way, until this is dropped.
 struct UnderWay(Flights, Route);
@@ -81,9 +82,13 @@ impl Flights {
         if let Some(flight) = flights.get(&route) {
             return flight.clone();
         }
+        let Some(tracked) = self.1.begin() else {
+            let refused: Landing = Err(AccessError::Failed { class: ErrorClass::Timeout, wait: None });
+            return ready(refused).boxed().shared();
+        };
         let (under_way, work) = (UnderWay(self.clone(), route.clone()), begin());
         let task = tokio::spawn(async move {
-            let _under_way = under_way;
+            let _under_way = (under_way, tracked);
             work.await
         });
         let landed =
@@ -91,6 +96,11 @@ impl Flights {
         let flight = landed.boxed().shared();
         flights.insert(route, flight.clone());
         flight
+    }
+
+    /// Waits for the refreshes that are under way, and begins no other; returns how many did not end in time.
+    pub(crate) async fn close(&self) -> usize {
+        self.1.close(limits::STOP_WAIT_MAX).await
     }
 }
 

@@ -1,6 +1,8 @@
 //! `kill -9` while a token is refreshed and while a sign-in is completed: a connection is usable afterwards, or says that it
 //! needs a person, and never anything in between.
 
+mod stop;
+
 use std::process::Command;
 use std::time::Duration;
 
