@@ -60,6 +60,11 @@ pub struct ConnectionsSettings {
     pub hosts: ChosenHosts,
 }
 
+/// Is there a built-in connector of that name?
+pub fn is_connector(name: &str) -> bool {
+    portico_connectors::builtin(name).is_some()
+}
+
 /// Do people sign in at the connector of that name?
 pub fn has_sign_in(connector: &str) -> bool {
     portico_connectors::builtin(connector).is_some_and(|manifest| manifest.oauth().is_some())
