@@ -102,11 +102,6 @@ impl Connections {
         })
     }
 
-    /// Where providers send people back to.
-    fn redirect_uri(&self) -> String {
-        format!("{}/connections/callback", self.console_url)
-    }
-}
     /// Waits until no token is being refreshed any more, for some seconds at most: the provider may have ended the one before,
     /// and then the new one must be written. No other refresh begins. It is called before the database is closed.
     pub async fn close(&self) {
@@ -116,6 +111,11 @@ impl Connections {
         }
     }
 
+    /// Where providers send people back to.
+    fn redirect_uri(&self) -> String {
+        format!("{}/connections/callback", self.console_url)
+    }
+}
 
 /// The area's operations, events, jobs and tools.
 pub fn area(connections: &Arc<Connections>) -> Area {
@@ -162,5 +162,6 @@ pub fn area(connections: &Arc<Connections>) -> Area {
         .offers(Arc::new(ConnectionTools(connections.clone())))
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
+        .seals(&calls::SEALED)
         .build()
 }

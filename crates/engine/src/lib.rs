@@ -37,6 +37,7 @@ mod spec;
 mod sql;
 mod tool;
 mod within;
+mod wrap_anew;
 
 pub use account_ref::AccountRef;
 pub use admission::{Admission, EntryPoint, ROLE_REQUIRED};
@@ -67,3 +68,4 @@ pub use sql::{
 };
 pub use tool::Tool;
 pub use within::within;
+pub use wrap_anew::{KeyUse, key_uses};

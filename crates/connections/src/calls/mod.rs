@@ -29,7 +29,9 @@ use portico_kernel::{AccountId, Problem};
 use portico_store::{Select, StoreError};
 
 pub(crate) use action::{ActionAnswer, ActionCall};
-pub(crate) use credential::{ACCESS_TOKEN, Opened, REFRESH_TOKEN, open_verifier, seal_client, seal_verifier};
+pub(crate) use credential::{
+    ACCESS_TOKEN, Opened, REFRESH_TOKEN, SEALED, open_verifier, seal_client, seal_verifier,
+};
 pub(crate) use outcome::CallError;
 pub(crate) use refresh::AccessError;
 pub(crate) use test::Trial;
@@ -82,14 +84,14 @@ impl Calls {
         }
     }
 
-    /// May the account choose that host?
-    pub(crate) async fn may_choose(
     /// Waits for the tokens that are being refreshed: the provider may have ended the ones before. From now on none is
     /// refreshed. Returns how many did not arrive in time.
     pub(crate) async fn close(&self) -> usize {
         self.flights.close().await
     }
 
+    /// May the account choose that host?
+    pub(crate) async fn may_choose(
         &self,
         engine: &Engine,
         account: AccountId,

@@ -5,6 +5,7 @@ mod crash;
 mod endpoints;
 mod grants;
 mod hosts;
+mod keyring;
 mod records;
 mod refresh;
 mod sealed;
