@@ -150,6 +150,9 @@ impl Calls {
             base_url: self.overrides.get(trial.kind),
         };
         let request = trial.provider.test_request(&target).map_err(CallError::of_fault).map_err(sent)?;
+        let entering = self.gates.enter(trial.account, trial.connection).await;
+        let entered = entering.map_err(|problem| CallError::refused(ErrorClass::RateLimited, problem));
+        let _slots = entered.map_err(sent)?;
         let may_take = SendLimits { time: limits::TEST_TIME_MAX, bytes: limits::ANSWER_BYTES_MAX };
         let response = self.send(engine, trial.account, request, may_take).await;
         // A test changes nothing, whatever its method.
@@ -213,7 +216,6 @@ impl NotPassed {
                 | ErrorClass::NotFound
                 | ErrorClass::Provider4xx
                 | ErrorClass::Redirect
-                | ErrorClass::TooLarge
         );
         let problem = match class {
             _ if is_refusal && !choose_site => credential_refused(class, status_code),
