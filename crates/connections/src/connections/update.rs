@@ -209,10 +209,7 @@ impl Connections {
         } else {
             let stored = sql::credential(&mut engine.db.query(), &row.credential_id).await?;
             let usable = self.calls.usable(engine, row, stored).await;
-            usable.map_err(|error| match error {
-                AccessError::Gone => refusals::changed_meanwhile(),
-                error => CallError::of_access(error).problem,
-            })?
+            usable.map_err(unusable)?
         };
         let old = config_of(&row.config);
         let trial = Trial {
@@ -224,7 +221,14 @@ impl Connections {
             consumer: Consumer::of(ctx.caller()),
             at: ctx.now(),
         };
-        let passed = self.calls.test(engine, &trial, opened).await;
+        let may_renew = change.given.is_none() && opened.can_refresh();
+        let passed = match self.calls.test(engine, &trial, opened.clone()).await {
+            Err(refused) if refused.is_expired && may_renew => {
+                let fresh = self.calls.renewed(engine, row, &opened).await.map_err(unusable)?;
+                self.calls.test(engine, &trial, fresh).await
+            }
+            tested => tested,
+        };
         let passed = passed.map_err(|not_passed| not_passed.problem)?;
         if is_other_workspace(row, passed.opened.mode, &passed.reading) {
             return Err(refusals::other_workspace());
@@ -332,6 +336,14 @@ impl UpdateConnection {
             ctx.audit_with("connection.updated", &row.id, json!({ "fields": fields }))?;
         }
         Ok(row)
+    }
+}
+
+/// Why a change cannot be tested with the credential that there is.
+fn unusable(error: AccessError) -> Problem {
+    match error {
+        AccessError::Gone => refusals::changed_meanwhile(),
+        error => CallError::of_access(error).problem,
     }
 }
 
