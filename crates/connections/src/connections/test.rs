@@ -1,5 +1,6 @@
 //! Testing a connection.
 
+use portico_engine::clock::Stopwatch;
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
 use portico_kernel::{Category, ConnectionId, Problem, Role};
 use schemars::JsonSchema;
@@ -46,15 +47,14 @@ impl Operation for TestConnection {
         let provider = Provider::of(&seen.kind).ok_or_else(missing)?;
         ctx.egress()?;
         ctx.give_back();
-        let config = config_of(&seen.config);
         let trial = Trial {
             account,
             connection: Some(seen.id),
-            kind: &seen.kind,
             provider,
-            config: &config,
+            config: config_of(&seen.config),
             consumer,
             at: now,
+            watch: Stopwatch::start(),
         };
         let result = connections.calls.test_stored(&engine, &trial, &seen, stored).await;
         let row = sql::lock_connection(ctx.tx().await?, account, self.connection_id).await?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use portico_connectors::{Executor, Fault, Manifest, Mode, TestReading};
+use portico_engine::clock::Stopwatch;
 use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec};
 use portico_kernel::{AccountId, Category, ConnectionId, Problem, Role};
 use schemars::JsonSchema;
@@ -204,27 +205,26 @@ impl Connections {
         }
         ctx.egress()?;
         ctx.give_back();
+        let trial = Trial {
+            account: row.account_id,
+            connection: Some(row.id),
+            provider,
+            config: change.config.clone().unwrap_or_else(|| config_of(&row.config)),
+            consumer: Consumer::of(ctx.caller()),
+            at: ctx.now(),
+            watch: Stopwatch::start(),
+        };
         let opened = if let Some(given) = &change.given {
             Opened::new(given.mode, given.values.clone())
         } else {
             let stored = sql::credential(&mut engine.db.query(), &row.credential_id).await?;
-            let usable = self.calls.usable(engine, row, stored).await;
-            usable.map_err(unusable)?
-        };
-        let old = config_of(&row.config);
-        let trial = Trial {
-            account: row.account_id,
-            connection: Some(row.id),
-            kind: &row.kind,
-            provider,
-            config: change.config.as_ref().unwrap_or(&old),
-            consumer: Consumer::of(ctx.caller()),
-            at: ctx.now(),
+            trial.in_time(self.calls.usable(engine, row, stored)).await.map_err(unusable)?
         };
         let may_renew = change.given.is_none() && opened.can_refresh();
         let passed = match self.calls.test(engine, &trial, opened.clone()).await {
             Err(refused) if refused.is_expired && may_renew => {
-                let fresh = self.calls.renewed(engine, row, &opened).await.map_err(unusable)?;
+                let fresh =
+                    trial.in_time(self.calls.renewed(engine, row, &opened)).await.map_err(unusable)?;
                 self.calls.test(engine, &trial, fresh).await
             }
             tested => tested,

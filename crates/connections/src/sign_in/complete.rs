@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portico_connectors::{Credentials, Manifest, Mode, TestReading, Tokens};
+use portico_engine::clock::Stopwatch;
 use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec};
 use portico_kernel::{Category, Code as ProblemCode, ConnectionId, Problem, Role};
 use schemars::JsonSchema;
@@ -251,11 +252,11 @@ impl Connections {
         let trial = Trial {
             account,
             connection: sign_in.connection_id.parse().ok(),
-            kind: manifest.id(),
             provider: Provider::Connector(manifest),
-            config,
+            config: config.clone(),
             consumer: Consumer::of(ctx.caller()),
             at: ctx.now(),
+            watch: Stopwatch::start(),
         };
         let tested = self.calls.test(engine, &trial, Opened::new(Some(Mode::OAuth2), values.clone())).await;
         match tested {
