@@ -6,7 +6,7 @@ use std::sync::Arc;
 use portico_connectors::{Credentials, Manifest, Mode, TestReading, Tokens};
 use portico_engine::clock::Stopwatch;
 use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec};
-use portico_kernel::{Category, Code as ProblemCode, ConnectionId, Problem, Role};
+use portico_kernel::{AccountId, Category, Code as ProblemCode, ConnectionId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -302,31 +302,8 @@ impl Connections {
             return Err(other());
         }
         let row = if let Some(id) = meant.or(same.map(|row| row.id)) {
-            let row = sql::lock_connection(ctx.tx().await?, account, id).await?;
-            let mode = Some(Mode::OAuth2);
-            let mut row = row.filter(|row| !is_other_workspace(row, mode, &reading)).ok_or_else(other)?;
-            // The configuration may have been changed while the person was at the provider.
-            let is_moved = request.config.is_none()
-                && host_of(Provider::Connector(manifest), Mode::OAuth2.name(), &config_of(&row.config))
-                    != host;
-            if is_moved {
-                return Err(other());
-            }
-            replace_credential(ctx, &mut row, Mode::OAuth2.name(), &opened, tokens.expires_at).await?;
-            let mut fields = vec!["credentials"];
-            if let Some(config) = &request.config {
-                row.config = to_text(config)?;
-                fields.push("config");
-            }
-            (row.host, row.external_id) = (host, external_id(&reading));
-            row.scopes = to_text(&scopes)?;
-            let now = ctx.now();
-            tested(&mut row, &reading, now)?;
-            row.updated_at = now;
-            sql::update_connection(ctx.tx().await?, &row).await?;
-            self.tools_changed(ctx, account).await?;
-            ctx.audit_with("connection.reconnected", &row.id, json!({ "fields": fields }))?;
-            row
+            let renewed = Renewed { scopes, host, expires_at: tokens.expires_at, opened, reading };
+            self.renew(ctx, (account, id), request.config.as_ref(), renewed).await?.ok_or_else(other)?
         } else {
             let new = NewConnection {
                 account,
@@ -349,6 +326,53 @@ impl Connections {
         sql::end_sign_in(ctx.tx().await?, sign_in.id, completed, "", &id).await?;
         ctx.audit("sign_in.completed", &sign_in.id)?;
         Ok(row)
+    }
+}
+
+/// What a connection gets by a sign-in.
+struct Renewed {
+    scopes: Vec<String>,
+    host: String,
+    expires_at: Option<Timestamp>,
+    opened: Opened,
+    reading: TestReading,
+}
+
+impl Connections {
+    /// Gives a connection that there is the new credential, and the configuration, if one was sent; `None` where it leads to
+    /// another account at the provider.
+    async fn renew(
+        &self,
+        ctx: &mut Ctx,
+        (account, id): (AccountId, ConnectionId),
+        config: Option<&BTreeMap<String, String>>,
+        renewed: Renewed,
+    ) -> Result<Option<ConnectionRow>, Problem> {
+        let Renewed { scopes, host, expires_at, opened, reading } = renewed;
+        let mode = Mode::OAuth2;
+        let row = sql::lock_connection(ctx.tx().await?, account, id).await?;
+        let row = row.filter(|row| !is_other_workspace(row, Some(mode), &reading));
+        let Some(mut row) = row else { return Ok(None) };
+        let Some(provider) = Provider::of(&row.kind) else { return Ok(None) };
+        // It may have been changed while the person was at the provider.
+        if config.is_none() && host_of(provider, mode.name(), &config_of(&row.config)) != host {
+            return Ok(None);
+        }
+        replace_credential(ctx, &mut row, mode.name(), &opened, expires_at).await?;
+        let mut fields = vec!["credentials"];
+        if let Some(config) = config {
+            row.config = to_text(config)?;
+            fields.push("config");
+        }
+        (row.host, row.external_id) = (host, external_id(&reading));
+        row.scopes = to_text(&scopes)?;
+        let now = ctx.now();
+        tested(&mut row, &reading, now)?;
+        row.updated_at = now;
+        sql::update_connection(ctx.tx().await?, &row).await?;
+        self.tools_changed(ctx, account).await?;
+        ctx.audit_with("connection.reconnected", &row.id, json!({ "fields": fields }))?;
+        Ok(Some(row))
     }
 }
 

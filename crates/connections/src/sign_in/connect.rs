@@ -125,8 +125,8 @@ impl Operation for Connect {
         manifest.check_config(Mode::OAuth2, &config).map_err(refusals::faults)?;
         let provider = Provider::Connector(manifest);
         connections.check_hosts(&engine, account, provider, Some(Mode::OAuth2), &config).await?;
-        let from = &mut engine.db.query();
-        let client = connections.calls.client(&engine, from, account, manifest, &config).await?;
+        let calls = &connections.calls;
+        let client = calls.client(&engine, &mut engine.db.query(), account, manifest, &config).await?;
         let client = client.ok_or_else(refusals::no_client)?;
         let (state, verifier, id): (_, _, SignInId) = (random(&engine), random(&engine), ctx.new_id());
         let redirect_uri = connections.redirect_uri();
@@ -137,7 +137,7 @@ impl Operation for Connect {
             verifier: &verifier,
             scopes: &self.scopes,
             config: &config,
-            base_url: connections.calls.overrides.get(manifest.id()),
+            base_url: calls.overrides.get(manifest.id()),
         };
         let oauth = manifest.oauth().ok_or_else(|| Problem::internal("a sign-in without OAuth"))?;
         let (authorize_url, _) = oauth.authorize_url(&authorization).map_err(refusals::fault)?;
