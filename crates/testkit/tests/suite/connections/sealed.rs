@@ -229,7 +229,7 @@ fn look_for(seen: &str, secrets: &[&str]) {
     for secret in secrets {
         // What stands before it shifts base64 by up to two bytes.
         let shifted = (0..3).map(|shift| {
-            let text = BASE64_STANDARD.encode([&vec![b'x'; shift], secret.as_bytes()].concat());
+            let text = BASE64_STANDARD.encode([vec![b'x'; shift].as_slice(), secret.as_bytes()].concat());
             text[4..text.len() - 4].to_owned()
         });
         for form in [(*secret).to_owned(), hex(secret.as_bytes())].into_iter().chain(shifted) {
