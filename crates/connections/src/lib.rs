@@ -151,8 +151,8 @@ pub fn area(connections: &Arc<Connections>) -> Area {
         .event::<events::GrantRevoked>()
         .job(jobs::PruneUses)
         .job(jobs::PruneSignIns)
-        .job(jobs::EndGrants(connections.clone()))
-        .job(jobs::RefreshIdle(connections.clone()))
+        .job(jobs::EndGrants::new(connections))
+        .job(jobs::RefreshIdle::new(connections))
         .job(jobs::SpreadChanges(connections.clone()))
         .metrics({
             let metrics = connections.metrics.clone();

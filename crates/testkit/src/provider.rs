@@ -348,6 +348,11 @@ impl Provider {
         state.live = live.into_values().map(|refresh| (format!("ended {refresh}"), refresh)).collect();
     }
 
+    /// From now on the code host by sign-in takes that key, too.
+    pub fn let_in(&self, key: &str) {
+        self.state.lock().unwrap().live.insert(key.to_owned(), format!("none of {key}"));
+    }
+
     /// From now on requests whose path begins so wait; empty for none.
     pub fn hold(&self, path: &str) {
         self.held.send_replace(path.to_owned());

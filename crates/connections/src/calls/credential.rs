@@ -86,6 +86,8 @@ pub(crate) struct Opened {
 pub(crate) const REFRESH_TOKEN: &str = "refresh_token";
 /// The name of the access token among the values.
 pub(crate) const ACCESS_TOKEN: &str = "access_token";
+/// The name of the id of the OAuth client that tokens were given to: to another one they are worth nothing.
+pub(crate) const CLIENT_ID: &str = "oauth_client_id";
 
 impl Opened {
     /// A credential that is not stored yet.

@@ -112,7 +112,7 @@ impl Calls {
         connection: &ConnectionRow,
         row: Option<CredentialRow>,
     ) -> Result<Opened, AccessError> {
-        let row = row.ok_or(AccessError::Unreadable)?;
+        let row = row.ok_or(AccessError::Gone)?;
         let opened = Opened::of(engine, connection, &row).ok_or(AccessError::Unreadable)?;
         let now = engine.clock.now();
         let is_due = opened.lacks_token() || is_due(row.issued_at, row.expires_at, now);
@@ -280,14 +280,23 @@ impl Calls {
     /// Ends a claim whose refresh failed.
     async fn fail(&self, engine: &Engine, row: &CredentialRow, claim: &str, error: TokenError) -> Landing {
         let now = engine.clock.now();
+        let outcome = match error {
+            TokenError::Dead => RefreshOutcome::Dead,
+            TokenError::Unanswered(_) => RefreshOutcome::Unknown,
+            _ => RefreshOutcome::Failed,
+        };
         let (failures, retry_at, error) = match error {
             TokenError::Dead => (row.failures, None, AccessError::Dead),
             TokenError::NoClient => (row.failures, row.retry_at, AccessError::NoClient),
             TokenError::NotVerified(host) => (row.failures, row.retry_at, AccessError::NotVerified(host)),
             TokenError::Store(error) => (row.failures, row.retry_at, AccessError::Store(error)),
-            TokenError::Refused | TokenError::Failed { .. } | TokenError::BadCredential => {
+            TokenError::Refused
+            | TokenError::Failed { .. }
+            | TokenError::Unanswered(_)
+            | TokenError::BadCredential => {
                 let (class, told) = match error {
                     TokenError::Failed { class, retry_after } => (class, retry_after),
+                    TokenError::Unanswered(class) => (class, None),
                     _ => (ErrorClass::Provider4xx, None),
                 };
                 let failures = row.failures.saturating_add(1);
@@ -296,8 +305,6 @@ impl Calls {
                 (failures, Some(now + wait), AccessError::Failed { class, wait: Some(wait) })
             }
         };
-        let outcome =
-            if matches!(error, AccessError::Dead) { RefreshOutcome::Dead } else { RefreshOutcome::Failed };
         self.metrics.refreshed(outcome);
         let mut tx = engine.db.write().await?;
         sql::fail_refresh(&mut tx, &row.id, claim, failures, retry_at).await?;

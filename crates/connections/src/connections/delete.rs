@@ -65,8 +65,8 @@ impl Operation for DeleteConnection {
         let credential = sql::credential(ctx.tx().await?, &row.credential_id).await?;
         ctx.step("delete", async |ctx| {
             let now = ctx.now();
-            for grant in sql::live_grants(ctx.tx().await?, id, now).await? {
-                grants::revoke(connections, ctx, account, id, grant.id).await?;
+            for grant in sql::revoke_all(ctx.tx().await?, id, now).await? {
+                grants::tell_revoked(ctx, id, grant)?;
             }
             sql::delete_connection(ctx.tx().await?, id).await?;
             connections.tools_changed(ctx, account).await?;

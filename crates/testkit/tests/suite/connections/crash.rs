@@ -6,6 +6,8 @@ mod stop;
 use std::process::Command;
 use std::time::Duration;
 
+use portico_engine::clock::SystemClock;
+use portico_kernel::Clock;
 use portico_store::{Db, Select, args};
 use portico_testkit::{Answer, Database, Provider, TestDatabase, kills, until};
 use serde_json::{Value, json};
@@ -245,7 +247,7 @@ async fn a_thousand_calls_on_three_servers() {
             // So many may call one connection at once, and so many wait: whoever is told to come again does.
             assert_eq!(answer.json()["details"][0]["reason"], "CONNECTION_BUSY");
             let wait: u64 = answer.header("retry-after").parse().unwrap();
-            tokio::time::sleep(Duration::from_secs(wait)).await;
+            SystemClock.sleep(Duration::from_secs(wait)).await;
         }
     };
     let calls = futures_util::future::join_all((0..1_000).map(|at| call(at)));

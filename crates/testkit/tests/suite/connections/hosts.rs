@@ -213,6 +213,12 @@ async fn no_host_of_a_configuration_leads_inside(place: Place) {
     );
     assert_eq!(told["error_class"], "blocked_address");
     let signing_in = json!({ "connector": "gitlab", "config": { "host": "inside.acme.test" } });
+    // The operator's client is not for a host that an account chose.
+    let chosen = strict.to("/connect", signing_in.clone()).await;
+    reason(&chosen, Code::FailedPrecondition, "NO_CLIENT");
+    let path = format!("/v1/accounts/orgs/{}/connections/connectors/gitlab/client", strict.app.account);
+    let client = json!({ "client_id": "own", "client_secret": "s" });
+    strict.app.send(TestRequest::new("PUT", &path).bearer(&strict.owner).json(&client)).await.ok();
     let begun = strict.to("/connect", signing_in).await.ok();
     let (state, code) = place.provider.allow(&text(&begun["authorize_url"]));
     let failed = strict.to("/connect/complete", json!({ "state": state, "code": code })).await;

@@ -1,7 +1,9 @@
 //! Fresh tokens: one request for all, whoever asks, and what happens when there is none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use portico_engine::clock::Stopwatch;
 use portico_kernel::{Code, seconds};
 use portico_testkit::{ProviderAnswer, TestRequest, until};
 use serde_json::json;
@@ -19,6 +21,8 @@ with_a_provider! {
     a_provider_that_forgets_costs_a_sign_in,
     a_refresh_that_was_interrupted_is_counted,
     idle_tokens_are_refreshed,
+    what_is_revoked_while_a_token_is_awaited_is_not_sent,
+    a_call_goes_on_with_a_credential_that_came_meanwhile,
 }
 
 const TOKEN: &str = "/gl/oauth/token";
@@ -224,10 +228,63 @@ async fn idle_tokens_are_refreshed(place: Place) {
     }
     let asked = place.provider.calls(TOKEN).len();
     place.advance(seconds(24 * 3_600 + 1)).await;
-    portico_testkit::turn(&place, "connections.refresh_idle").await;
+    let refresh = async || portico_testkit::turn(&place, "connections.refresh_idle").await;
+    while refresh().await == portico_engine::JobOutcome::MoreWork {}
     assert_eq!(place.provider.calls(TOKEN).len(), asked + 13);
     place.provider.set_dead(true);
     place.advance(seconds(24 * 3_600 + 1)).await;
     portico_testkit::turn(&place, "connections.refresh_idle").await;
     assert_eq!(place.read(&con).await["status"], "needs_reconnect", "it is told before anybody needs it");
+}
+
+/// Calls while a fresh token is awaited, does something meanwhile, and lets the provider answer.
+async fn meanwhile(place: &Arc<Place>, con: &str, work: impl AsyncFnOnce()) -> portico_testkit::Answer {
+    let asked = place.provider.calls(TOKEN).len();
+    place.provider.end_access();
+    place.provider.hold(TOKEN);
+    let calling = {
+        let (place, con) = (place.clone(), con.to_owned());
+        tokio::spawn(async move { place.act(&con, "list_issues", list()).await })
+    };
+    until("a fresh token is asked for", async || place.provider.calls(TOKEN).len() > asked).await;
+    work().await;
+    place.provider.hold("");
+    calling.await.unwrap()
+}
+
+async fn what_is_revoked_while_a_token_is_awaited_is_not_sent(place: Place) {
+    let con = id(&place.by_sign_in().await);
+    let grant = id(&place.grant(&con, json!({})).await["grant"]);
+    let place = Arc::new(place);
+    let path = format!("/{con}/grants/{grant}");
+    let refused = meanwhile(&place, &con, async || {
+        let watch = Stopwatch::start();
+        place.delete(&path).await.ok();
+        // For so long it may still be sent.
+        until("a second has gone by", async || watch.elapsed() > Duration::from_millis(1_100)).await;
+    })
+    .await;
+    reason(&refused, Code::Forbidden, "NOT_GRANTED");
+    assert_eq!(place.provider.calls("/gl/api/v4/projects").len(), 1, "only that which was refused");
+    assert_eq!(place.uses("action=list_issues").await[0]["error_class"], "no_grant");
+}
+
+async fn a_call_goes_on_with_a_credential_that_came_meanwhile(place: Place) {
+    let con = signed_in(&place).await;
+    let place = Arc::new(place);
+    let answer = meanwhile(&place, &con, async || {
+        place.provider.let_in("gl-key-canary");
+        let key = json!({ "credentials": { "api_key": "gl-key-canary" } });
+        place.patch(&con, key).await.ok();
+    })
+    .await;
+    answer.ok();
+    assert_eq!(place.read(&con).await["auth_mode"], "api_key");
+    // And one that was deleted meanwhile is not there.
+    assert_eq!(id(&place.by_sign_in().await), con);
+    let gone = meanwhile(&place, &con, async || {
+        place.delete(&format!("/{con}")).await.ok();
+    })
+    .await;
+    gone.refused(Code::NotFound);
 }

@@ -63,7 +63,7 @@ async fn a_value_in_another_place_never_opens(mut place: Place) {
 }
 
 /// A private key as PEM, and a part of it that is like no other text.
-fn private_key() -> (String, String) {
+pub(super) fn private_key() -> (String, String) {
     let key: Pkcs8V1Der<'_> = KeyPair::generate(KeySize::Rsa2048).unwrap().as_der().unwrap();
     let body = BASE64_STANDARD.encode(key.as_ref());
     let lines: Vec<&str> =
@@ -164,8 +164,6 @@ async fn credentials_are_in_no_answer_log_event_audit_entry_metric_or_database(m
     let (made, mut seen) = connect_each(&place, &pem).await;
     let [code, issues, app, service, signed] = &made[..] else { panic!("{made:?}") };
     seen += &be_refused(&place).await;
-    let client = json!({ "client_id": "own", "client_secret": "own-client-canary" });
-    seen += &place.call("PUT", &place.token, &place.path("/connectors/gitlab/client"), &client).await.text();
     seen += &place.patch(code, json!({ "credentials": { "api_key": NEXT } })).await.text();
     place.provider.end_access();
     let echo = json!({ "message": format!("{NEXT} {GOOD}"), "keys": { NEXT: [NEXT] } });
@@ -192,6 +190,8 @@ async fn credentials_are_in_no_answer_log_event_audit_entry_metric_or_database(m
     for con in &made {
         seen += &place.to(&format!("/{con}/test"), json!({})).await.text();
     }
+    let client = json!({ "client_id": "own", "client_secret": "own-client-canary" });
+    seen += &place.call("PUT", &place.token, &place.path("/connectors/gitlab/client"), &client).await.text();
     seen += &read_all(&place, &made).await;
     let used: Vec<Value> = place.uses("").await;
     assert!(used.len() > 12, "there was something to find: {used:?}");
@@ -229,7 +229,7 @@ fn look_for(seen: &str, secrets: &[&str]) {
     for secret in secrets {
         // What stands before it shifts base64 by up to two bytes.
         let shifted = (0..3).map(|shift| {
-            let text = BASE64_STANDARD.encode([&vec![b'x'; shift], secret.as_bytes()].concat());
+            let text = BASE64_STANDARD.encode([vec![b'x'; shift].as_slice(), secret.as_bytes()].concat());
             text[4..text.len() - 4].to_owned()
         });
         for form in [(*secret).to_owned(), hex(secret.as_bytes())].into_iter().chain(shifted) {

@@ -238,7 +238,7 @@ async fn a_revoked_grant_stops_every_door(place: Place) {
             app.send(rpc(token, "tools/call", asked.clone())).await.json()["error"]["code"].to_string(),
         );
         for (method, params) in [("connections.actions.call", &action), ("connections.tools.call", &tool)] {
-            said.push(socket.call(method, params.clone()).await["error"]["code"].to_string());
+            said.push(socket.call(method, params.clone()).await["problem"]["code"].to_string());
             said.push(mqtt.call(method, &params.to_string(), None).await.payload["code"].to_string());
         }
         said
