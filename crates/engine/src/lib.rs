@@ -55,7 +55,7 @@ pub use idempotency::{IdempotencyKey, release_stale_claims};
 pub use jobs::{Job, JobOutcome, Service};
 pub use length_prefixed_hash::LengthPrefixedHash;
 pub use metric::{Buckets, Metric, MetricValue, Metrics};
-pub use offer::{Assistant, Offer, OfferFault, OfferRequest, OfferedList, OperationTool};
+pub use offer::{Assistant, Offer, OfferFault, OfferRequest, OfferedList, OperationTool, ToolOperation};
 pub use operation::{DocumentedOperation, Entry, Operation, Ready};
 pub use page::{CountedPage, Cursor, Page, PageRequest, PageSize};
 pub use paging::{PAGE_FIELDS, next_query};
