@@ -69,6 +69,13 @@ fn decrypt(
     cipher.decrypt(&XNonce::from(*nonce), Payload { msg, aad }).map_err(|_| SealError)
 }
 
+/// A sealed value whose key was opened.
+struct Unwrapped<'s> {
+    data_key: [u8; KEY_BYTES],
+    nonce: [u8; NONCE_BYTES],
+    ciphertext: &'s [u8],
+}
+
 impl Keyring {
     /// Seals `plain` under a data key of its own, which the keyring's first key wraps.
     pub fn seal(&self, entropy: &dyn Entropy, context: Context<'_>, plain: &[u8]) -> Vec<u8> {
@@ -100,7 +107,7 @@ impl Keyring {
         sealed: &[u8],
     ) -> Result<Vec<u8>, SealError> {
         let aad = context.bytes();
-        let (data_key, nonce, ciphertext) = self.data_key(&aad, sealed)?;
+        let Unwrapped { data_key, nonce, ciphertext } = self.unwrapped(&aad, sealed)?;
         let mut anew = self.wrap(&entropy.bytes(), &aad, &data_key);
         anew.extend_from_slice(&nonce);
         anew.extend_from_slice(ciphertext);
@@ -110,16 +117,16 @@ impl Keyring {
     /// Opens what [`Keyring::seal`] made for the same context.
     pub fn open(&self, context: Context<'_>, sealed: &[u8]) -> Result<Secret<Vec<u8>>, SealError> {
         let aad = context.bytes();
-        let (data_key, nonce, ciphertext) = self.data_key(&aad, sealed)?;
+        let Unwrapped { data_key, nonce, ciphertext } = self.unwrapped(&aad, sealed)?;
         decrypt(&data_key, &nonce, &aad, ciphertext).map(Secret::new)
     }
 
-    /// The data key of a sealed value, the nonce that it was used with, and what it encrypted.
-    fn data_key<'s>(
+    /// A sealed value with the key that encrypts it.
+    fn unwrapped<'s>(
         &self,
         aad: &[u8],
         sealed: &'s [u8],
-    ) -> Result<([u8; KEY_BYTES], [u8; NONCE_BYTES], &'s [u8]), SealError> {
+    ) -> Result<Unwrapped<'s>, SealError> {
         let (head, ciphertext) = sealed.split_at_checked(HEAD_BYTES).ok_or(SealError)?;
         let mut head = Reader(head);
         if head.take::<1>()? != [VERSION] {
@@ -131,7 +138,7 @@ impl Keyring {
         let nonce = head.take()?;
         let data_key = decrypt(key.bytes.expose(), &wrap_nonce, aad, &wrapped)?;
         let data_key: [u8; KEY_BYTES] = data_key.try_into().map_err(|_| SealError)?;
-        Ok((data_key, nonce, ciphertext))
+        Ok(Unwrapped { data_key, nonce, ciphertext })
     }
 
     /// Seals a short value into text that a caller holds for us `until` then, such as a page token.
