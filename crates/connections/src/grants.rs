@@ -324,5 +324,6 @@ pub(crate) fn tell_revoked(ctx: &mut Ctx, connection: ConnectionId, id: GrantId)
     ctx.audit("grant.revoked", &id)?;
     let (grant_id, connection_id) = (id.to_string(), connection.to_string());
     let actor = ctx.caller().subject.clone();
-    ctx.emit(&GrantRevoked { grant_id, connection_id, actor })
+    ctx.emit(&GrantRevoked { grant_id, connection_id, actor })?;
+    Ok(())
 }

@@ -246,9 +246,9 @@ async fn an_account_brings_its_own_client(place: Place) {
         async || place.app.get(&place.path("/connectors/gitlab")).await.ok()["connector"]["client"].clone();
     assert_eq!(read().await, json!({ "client_id": "", "source": "operator", "set_at": "" }));
     let body = json!({ "client_id": "own-1", "client_secret": "own-client-canary" });
-    let set = place.call("PUT", &place.token, &place.path(client), &body).await;
-    assert!(!set.text().contains("own-client-canary"));
-    assert_eq!(set.ok()["connector"]["client"]["client_id"], "own-1");
+    let brought = place.call("PUT", &place.token, &place.path(client), &body).await;
+    assert!(!brought.text().contains("own-client-canary"));
+    assert_eq!(brought.ok()["connector"]["client"]["client_id"], "own-1");
     assert_eq!(read().await["source"], "account");
     let made = place.by_sign_in().await;
     let sent = String::from_utf8_lossy(&place.provider.calls("/gl/oauth/token")[0].body).into_owned();

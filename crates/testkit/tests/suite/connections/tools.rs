@@ -323,7 +323,7 @@ async fn a_revoked_grant_stops_every_door(place: Place) {
     let served = TestServer::new(app).await;
     let (app, token) = (&served.app, &served.app.token);
     let mut socket = served.ready_socket().await;
-    let mut mqtt = MqttClient::open(served.mqtt, 5, "caller", token, 2, &[]).await.unwrap();
+    let (mut mqtt, _) = MqttClient::open(served.mqtt, 5, "caller", token, 2, &[]).await.unwrap();
     let action = json!({
         "org_id": account, "connection_id": con, "action": "get_issue", "params": issue(),
     });
