@@ -122,11 +122,7 @@ impl Keyring {
     }
 
     /// A sealed value with the key that encrypts it.
-    fn unwrapped<'s>(
-        &self,
-        aad: &[u8],
-        sealed: &'s [u8],
-    ) -> Result<Unwrapped<'s>, SealError> {
+    fn unwrapped<'s>(&self, aad: &[u8], sealed: &'s [u8]) -> Result<Unwrapped<'s>, SealError> {
         let (head, ciphertext) = sealed.split_at_checked(HEAD_BYTES).ok_or(SealError)?;
         let mut head = Reader(head);
         if head.take::<1>()? != [VERSION] {

@@ -331,9 +331,9 @@ async fn a_repeat_with_the_same_key_makes_no_second_one(place: Place) {
 
 async fn connections_are_limited_in_number(place: Place) {
     let filler = "insert into connections (id, account_id, kind, name, description, handle, auth_mode, label, \
-        external_id, status, paused, config, scopes, executor, agent_id, owner, credential_id, credential_kind, \
+        external_id, host, status, paused, config, scopes, executor, agent_id, owner, credential_id, credential_kind, \
         last_test_ok, last_test_error, created_at, updated_at, version) select 'con_' || n, $1, 'endpoint', 'n', '', \
-        'h' || n, 'secret', '', '', 'active', $2, '{}', '[]', 'cloud', '', '', '', 'none', $2, '', 0, 0, 1 \
+        'h' || n, 'secret', '', '', '', 'active', $2, '{}', '[]', 'cloud', '', '', '', 'none', $2, '', 0, 0, 1 \
         from (with recursive numbers (n) as (select 1000 union all select n + 1 from numbers where n < 1499) \
         select cast(n as text) as n from numbers) filler";
     let mut tx = place.app.app.engine.db.write().await.unwrap();

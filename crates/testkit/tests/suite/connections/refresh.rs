@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portico_engine::clock::Stopwatch;
-use portico_kernel::{Code, seconds};
-use portico_testkit::{ProviderAnswer, TestRequest, until};
+use portico_engine::clock::{Stopwatch, SystemClock};
+use portico_kernel::{Clock, Code, seconds};
+use portico_testkit::{Answer, ProviderAnswer, TestRequest, until};
 use serde_json::json;
 
 use super::{Place, id, options, reason};
@@ -37,15 +37,15 @@ fn list() -> serde_json::Value {
     json!({ "project": "7" })
 }
 
-/// Calls until the connection is not busy, which is no failure but a matter of its bounds.
-async fn call(place: &Place, con: &str) -> u16 {
+/// Calls until the connection is not busy, which is no failure but a matter of its bounds: whoever is told to come again does.
+async fn call(place: &Place, con: &str) -> Answer {
     loop {
         let answer = place.act(con, "list_issues", list()).await;
         if answer.status != 429 {
-            return answer.status;
+            return answer;
         }
         reason(&answer, Code::RateLimited, "CONNECTION_BUSY");
-        tokio::task::yield_now().await;
+        SystemClock.sleep(seconds(answer.header("retry-after").parse().unwrap())).await;
     }
 }
 
@@ -64,7 +64,7 @@ async fn a_thousand_calls_on_one_expired_token_ask_once(place: Place) {
     until("a fresh token is asked for", async || place.provider.calls(TOKEN).len() > 1).await;
     place.provider.hold("");
     for call in calls {
-        assert_eq!(call.await.unwrap(), 200);
+        call.await.unwrap().ok();
     }
     assert_eq!(place.provider.calls(TOKEN).len(), 2, "the exchange, and one refresh");
     assert_eq!(place.uses("status=failed").await.len(), 0);
@@ -198,7 +198,7 @@ async fn a_refresh_that_was_interrupted_is_counted(place: Place) {
     let con = signed_in(&place).await;
     place.advance(seconds(3_601)).await;
     // A server began, and was killed.
-    let until = (portico_kernel::Clock::now(&place.clock) + seconds(30)).as_micros();
+    let until = (place.clock.now() + seconds(30)).as_micros();
     let claim = "update connection_credentials set claim = 'gone', claimed_until = $1";
     let mut tx = place.app.app.engine.db.write().await.unwrap();
     tx.execute(claim, portico_store::args![until]).await.unwrap();
@@ -238,7 +238,7 @@ async fn idle_tokens_are_refreshed(place: Place) {
 }
 
 /// Calls while a fresh token is awaited, does something meanwhile, and lets the provider answer.
-async fn meanwhile(place: &Arc<Place>, con: &str, work: impl AsyncFnOnce()) -> portico_testkit::Answer {
+async fn meanwhile(place: &Arc<Place>, con: &str, work: impl AsyncFnOnce()) -> Answer {
     let asked = place.provider.calls(TOKEN).len();
     place.provider.end_access();
     place.provider.hold(TOKEN);
