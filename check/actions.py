@@ -22,10 +22,12 @@ OWN_HOST = "own.example.com"
 LISTS = ("/api/0/organizations/", "/v1/models")
 # Values of every type. Each parameter is sent all of them.
 VALUES = ["", "a", "/a", "ab" * 40, "é" * 300, 0, 1, -1, 1.0, 2.5, 10**6, True, None, [], ["a"], {}, {"a": "b"}]
+# Nothing that an answer holds, since there it would be taken out.
+KEY = "the-key-of-the-judge"
 # The credential and the configuration of kinds that do not take a key alone.
 SPECIAL = {
-    "jira": {"credentials": {"email": "a@example.com", "token": "t"}, "config": {"site": "acme"}},
-    "endpoint": {"secret": "s"},
+    "jira": {"credentials": {"email": "a@example.com", "token": KEY}, "config": {"site": "acme"}},
+    "endpoint": {"secret": KEY},
 }
 
 
@@ -97,12 +99,10 @@ class YesProvider:
         }
 
 
-def connect(account, provider, kind):
-    """A connection of that kind; None where none is made by a credential."""
-    special = dict(SPECIAL.get(kind["name"], {"credentials": {"api_key": "k"}}))
-    if kind["name"] == "endpoint":
-        special["config"] = {"base_url": f"http://{OWN_HOST}:{provider.port}/own"}
-    return account.to("POST", "", {"kind": kind["name"], **special})["connection"]["id"]
+def wanted(provider, kind):
+    """What makes a connection of that kind."""
+    wanted = {"kind": kind, **SPECIAL.get(kind, {"credentials": {"api_key": KEY}})}
+    return wanted | {"config": {"base_url": f"http://{OWN_HOST}:{provider.port}/own"}} if kind == "endpoint" else wanted
 
 
 def fitting(kind, schema):
@@ -176,7 +176,7 @@ def judge(account, provider, proved):
     proved("every connector is in the catalogue", names >= {*YesProvider.CONNECTORS, "endpoint"}, names)
     account.person = account.person_token()
     for kind in kinds:
-        connection = connect(account, provider, kind)
+        connection = account.to("POST", "", wanted(provider, kind["name"]))["connection"]["id"]
         for action in kind["actions"]:
             path = f"{account.path}/{connection}/actions/{action['name']}"
             judge_action(account, provider, kind["name"], path, action, proved)
