@@ -62,7 +62,7 @@ test("a key that is refused stores nothing, and one that is taken makes the conn
   await page.getByRole("heading", { name: "Connect GitHub" }).waitFor();
   await ada.checkAccess("a form of a kind");
   ada.provoke(/400 POST .*\/connections$/, /status of 400 .*\/connections$/);
-  const key = page.getByLabel("Key", { exact: true });
+  const key = page.getByLabel("API key", { exact: true });
   await key.fill("ghp_wrong");
   await page.getByRole("button", { name: "Connect", exact: true }).last().click();
   await page.getByRole("alert").getByText("The provider refuses the credential.").waitFor();
@@ -121,7 +121,7 @@ test("an action is tried by a form of its parameters, and one that cannot be tak
   for (const [name, value] of [["Owner", "acme"], ["Repo", "app"], ["Number", "9"]]) await tryIt.getByLabel(name).fill(value);
   await tryIt.getByRole("button", { name: "Call get_issue" }).click();
   await tryIt.getByText("The provider said: Not Found").waitFor();
-  await page.getByRole("group", { name: "Came to" }).getByRole("button", { name: "Failed" }).click();
+  await page.getByRole("group", { name: "Outcome" }).getByRole("button", { name: "Failed" }).click();
   await history.getByText("There is no such thing at the provider.").waitFor();
   await history.locator("tbody tr").nth(1).waitFor({ state: "detached" });
   await history.locator("tbody tr").first().click();
@@ -153,13 +153,13 @@ test("a grant says what it means, warns, lets a token call, and is revoked", asy
   const read = await act(id, "get_issue", { owner: "acme", repo: "app", number: 1 });
   assert.equal(read.status, 200, JSON.stringify(read.body));
   assert.equal((await act(id, "merge_pull_request", { owner: "acme", repo: "app", number: 3 })).status, 403);
-  await page.getByRole("group", { name: "Came to" }).getByRole("button", { name: "Refused" }).click();
+  await page.getByRole("group", { name: "Outcome" }).getByRole("button", { name: "Refused" }).click();
   await page.getByRole("table", { name: "History" }).getByText("The caller has no grant for it.").first().waitFor();
   await row.getByRole("button", { name: /^Revoke the grant to/ }).click();
   await page.getByRole("button", { name: "Revoke the grant", exact: true }).click();
   await grants.getByText("Nobody may use it").waitFor();
   assert.equal((await act(id, "get_issue", { owner: "acme", repo: "app", number: 1 })).status, 403);
-  await grants.getByLabel("Also ended ones").check();
+  await grants.getByLabel("Show ended ones too").check();
   await grants.getByText("revoked", { exact: true }).waitFor();
 
   // Some actions alone, for a while.
@@ -170,7 +170,7 @@ test("a grant says what it means, warns, lets a token call, and is revoked", asy
   await form.getByRole("button", { name: "7 days" }).click();
   await form.getByText("Whoever has this grant reads what is private.").waitFor();
   await form.getByRole("button", { name: "Grant", exact: true }).click();
-  await grants.getByRole("row", { name: /1 action/ }).waitFor();
+  await grants.getByRole("row", { name: /get_repository/ }).waitFor();
   assert.equal((await act(id, "get_issue", { owner: "acme", repo: "app", number: 1 })).status, 403);
   await ada.leave();
 });
@@ -188,11 +188,11 @@ test("a pause, a credential that ends, and another one", async () => {
   await ada.checkAccess("a connection without a credential");
   ada.provoke(/400 PATCH .*\/connections\/con_/, /status of 400 .*\/connections\/con_/);
   await page.getByRole("button", { name: "Reconnect…" }).first().click();
-  await page.getByLabel("Key", { exact: true }).fill("ghp_wrong");
+  await page.getByLabel("API key", { exact: true }).fill("ghp_wrong");
   await page.getByRole("button", { name: "Reconnect", exact: true }).click();
   await page.getByText("Nothing was stored.").waitFor();
   provider.keys.set("ghp_second", ACME);
-  await page.getByLabel("Key", { exact: true }).fill("ghp_second");
+  await page.getByLabel("API key", { exact: true }).fill("ghp_second");
   await page.getByRole("button", { name: "Reconnect", exact: true }).click();
   await page.getByText("This connection needs another credential.").waitFor({ state: "detached" });
   assert.equal((await call("GET", `/connections/${id}`)).connection.status, "active");
@@ -203,7 +203,7 @@ test("a person signs in at the provider and comes back to the connection, or to 
   const ada = await visit("/connections?new=connection&kind=gitlab");
   const { page } = ada;
   const begin = async () => {
-    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    await page.getByRole("button", { name: "Sign-in", exact: true }).click();
     await page.getByRole("button", { name: "Sign in to GitLab" }).click();
     await page.getByRole("heading", { name: "Allow it?" }).waitFor();
   };
@@ -213,6 +213,9 @@ test("a person signs in at the provider and comes back to the connection, or to 
   await page.getByRole("link", { name: "Deny" }).click();
   await page.getByText("You did not allow it").waitFor();
   await ada.checkAccess("a sign-in that failed");
+  // Whoever loads it again is told the same, though its state is used up.
+  await page.reload();
+  await page.getByText("You did not allow it").waitFor();
   await page.getByRole("link", { name: "To the connections" }).click();
   await ada.heading("Connections").waitFor();
   await page.goto(`${server.console}/connections?account=${team.account}&new=connection&kind=gitlab`);
@@ -236,7 +239,7 @@ test("a person signs in at the provider and comes back to the connection, or to 
 
 test("a connection is renamed, and deleted by its name", async () => {
   const { ada, page } = await visitConnection("octo-acme");
-  await page.getByRole("button", { name: "Rename" }).click();
+  await page.getByRole("button", { name: "Change" }).click();
   await page.getByLabel("Name", { exact: true }).fill("Code host");
   await page.getByRole("button", { name: "Save" }).click();
   await ada.heading("Code host").waitFor();
@@ -287,7 +290,7 @@ test("a member reads, and changes nothing", async () => {
   const { page } = bob;
   await bob.heading("octo-acme").waitFor();
   await page.getByRole("region", { name: "History" }).waitFor();
-  for (const name of ["Test", "Rename", "Pause", "Reconnect…", "Delete…", "Grant"]) {
+  for (const name of ["Test", "Change", "Pause", "Reconnect…", "Delete…", "Grant"]) {
     assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
   }
   assert.equal(await page.getByRole("region", { name: "Try an action" }).count(), 0);

@@ -4,6 +4,7 @@ import { api, ask } from "../../api/client";
 import type { Refusal } from "../../api/problem";
 import { useOrg } from "../../app/account";
 import { Choice, Note } from "../../ui/kit";
+import { NoClient } from "./advice";
 import { CredentialFields, DefinedFields, given, type Values } from "./fields";
 import { CREDENTIALS, type FieldDefinition, type Kind, MODES, OWN_SERVICE, SIGN_IN } from "./words";
 
@@ -33,7 +34,7 @@ const isFirst = ({ required, default_value }: FieldDefinition) => required || de
 const credentialOf = ({ name }: Kind, { mode, config }: Proof) =>
   name === OWN_SERVICE && config.auth === "none" ? [] : (CREDENTIALS[mode] ?? []);
 
-/** Can anybody sign in at the connector? Only where an OAuth client was brought for it. */
+/** Can anybody sign in at the connector? Only where there is an OAuth client for it; what is not known yet is taken for a yes. */
 function useHasClient(connector: string, enabled: boolean): boolean {
   const org_id = useOrg();
   const found = useQuery({
@@ -49,15 +50,13 @@ export function ProofFields({
   value,
   onChange,
   refusal,
-  modes = modesOf(kind),
 }: {
   kind: Kind;
   value: Proof;
   onChange: (value: Proof) => void;
   refusal: Refusal | undefined;
-  /** The modes to choose from. */
-  modes?: readonly string[];
 }) {
+  const modes = modesOf(kind);
   const isSignIn = value.mode === SIGN_IN;
   const hasClient = useHasClient(kind.name, isSignIn);
   const config = configOf(kind, value.config);
@@ -74,9 +73,9 @@ export function ProofFields({
     <>
       {modes.length > 1 && (
         <fieldset className="field">
-          <legend>How it proves who it is</legend>
+          <legend>Authentication</legend>
           <Choice
-            label="How it proves who it is"
+            label="Authentication"
             value={value.mode}
             options={modes.map((mode) => [mode, MODES[mode] ?? mode] as const)}
             onChange={(mode) => onChange({ ...value, mode, credential: {} })}
@@ -91,13 +90,7 @@ export function ProofFields({
         fault={(name) => refusal?.field(`${secretField}${name}`)}
       />
       {configFields(config.filter((field) => !isFirst(field)))}
-      {isSignIn && (
-        <Note tone={hasClient ? "accent" : "warn"}>
-          {hasClient
-            ? `You go to ${kind.title}, allow it there, and come back here.`
-            : `Nobody can sign in to ${kind.title} here yet: it takes an OAuth client, which whoever operates this installation sets up.`}
-        </Note>
-      )}
+      {isSignIn && (hasClient ? <Note tone="accent">You go to {kind.title}, allow it there, and come back here.</Note> : <NoClient />)}
     </>
   );
 }

@@ -34,7 +34,7 @@ function Kinds({ of, onChoose }: { of: readonly Kind[]; onChoose: (kind: Kind) =
   );
 }
 
-function KindForm({ kind, onBack, onClose }: { kind: Kind; onBack: () => void; onClose: () => void }) {
+function KindForm({ kind, onBack, onClose, onType }: { kind: Kind; onBack: () => void; onClose: () => void; onType: () => void }) {
   const org_id = useOrg();
   const navigate = useNavigate();
   const signIn = useSignIn();
@@ -75,10 +75,10 @@ function KindForm({ kind, onBack, onClose }: { kind: Kind; onBack: () => void; o
       <p className="quiet">
         {kind.description}{" "}
         <Button small look="quiet" onClick={onBack}>
-          Something else
+          Connect something else
         </Button>
       </p>
-      <div ref={host}>
+      <div ref={host} onChange={onType}>
         <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} />
       </div>
       <Field label="Name" hint="What to call it here. Left out, it is called after the account at the provider. Tools are named after it." error={refusal?.field("name")}>
@@ -94,15 +94,20 @@ export function ConnectDialog({ onClose }: { onClose: () => void }) {
   const setParams = useSetParams();
   const kinds = useKinds();
   const kind = kinds.data?.find(({ name }) => name === chosen);
+  const [isTyped, setTyped] = useState(false);
+  const back = () => {
+    setTyped(false);
+    setParams({ kind: undefined });
+  };
   return (
-    <Dialog open onClose={onClose} title={kind ? `Connect ${kind.title}` : "What do you want to connect?"} keep={kind !== undefined} wide>
+    <Dialog open onClose={onClose} title={kind ? `Connect ${kind.title}` : "What do you want to connect?"} keep={kind !== undefined && isTyped} wide>
       <ErrorNote error={kinds.error} retry={() => void kinds.refetch()} />
       {kinds.isPending ? (
         <Waiting />
       ) : kind ? (
-        <KindForm key={kind.name} kind={kind} onBack={() => setParams({ kind: undefined })} onClose={onClose} />
+        <KindForm key={kind.name} kind={kind} onBack={back} onClose={onClose} onType={() => setTyped(true)} />
       ) : (
-        <Kinds of={kinds.data ?? []} onChoose={({ name }) => setParams({ kind: name })} />
+        kinds.data && <Kinds of={kinds.data} onChoose={({ name }) => setParams({ kind: name })} />
       )}
     </Dialog>
   );

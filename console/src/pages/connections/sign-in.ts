@@ -1,7 +1,7 @@
 /** Going to a provider to sign in, and coming back. */
 import { useMutation } from "@tanstack/react-query";
-import { api, ask, type Schemas } from "../../api/client";
-import { Refusal } from "../../api/problem";
+import { api, ask } from "../../api/client";
+import { asRefusal } from "../../api/problem";
 import { useOrg } from "../../app/account";
 import type { Values } from "./fields";
 import type { Connection } from "./words";
@@ -38,8 +38,8 @@ export function useSignIn() {
       const state = new URL(authorize_url).searchParams.get("state") ?? "";
       sessionStorage.setItem(place(state), JSON.stringify({ org: org_id, id: sign_in.id } satisfies Away));
       window.location.assign(authorize_url);
-      // The page is left; until then the form stays busy.
-      await new Promise(() => undefined);
+      // The form stays busy until the page is left, and is ready again where a browser brings it back as it was.
+      await new Promise((resolve) => window.addEventListener("pageshow", resolve, { once: true }));
     },
   });
 }
@@ -47,36 +47,39 @@ export function useSignIn() {
 /** What a provider sends back. */
 export type Brought = { state: string; code: string; error: string };
 
-/** What a sign-in that was completed before came to, where this tab began it. */
-async function outcome({ org, id }: Away): Promise<Connection | undefined> {
+/** What a sign-in came to: a connection, or the reason why there is none. */
+export type Outcome = { connection: Connection; reason?: undefined } | { connection?: undefined; reason: string };
+
+/** What a sign-in of this tab came to that was completed before; nothing where it is not known any more. */
+async function earlier({ org, id }: Away): Promise<Outcome | undefined> {
   const path = { org_id: org, sign_in_id: id };
-  const answer: Schemas["SignInAnswer"] = await ask(
-    api.GET("/v1/accounts/orgs/{org_id}/connections/connect/{sign_in_id}", { params: { path } }),
-  );
-  return answer.connection ?? undefined;
+  const { sign_in, connection } = await ask(api.GET("/v1/accounts/orgs/{org_id}/connections/connect/{sign_in_id}", { params: { path } }));
+  if (connection) return { connection };
+  return sign_in.reason ? { reason: sign_in.reason } : undefined;
 }
 
-async function completeOnce(org: string, brought: Brought): Promise<Connection> {
+async function completeOnce(org: string, brought: Brought): Promise<Outcome> {
   const away = remembered(brought.state);
   try {
     const params = { path: { org_id: away?.org ?? org } };
-    return (await ask(api.POST("/v1/accounts/orgs/{org_id}/connections/connect/complete", { params, body: brought }))).connection;
+    return await ask(api.POST("/v1/accounts/orgs/{org_id}/connections/connect/complete", { params, body: brought }));
   } catch (error) {
     // A state works once. Whoever loads the page again, or lost the answer, is told what became of it.
-    const done = error instanceof Refusal && error.reason === "STATE_INVALID" && away ? await outcome(away) : undefined;
-    if (!done) throw error;
-    return done;
+    const known = asRefusal(error).reason === "STATE_INVALID" && away ? await earlier(away) : undefined;
+    if (!known) throw error;
+    return known;
   }
 }
 
-const underWay = new Map<string, Promise<Connection>>();
+const underWay = new Map<string, Promise<Outcome>>();
 
 /** Completes a sign-in, once however often it is asked for; what did not reach the server may be tried again. */
-export function complete(org: string, brought: Brought): Promise<Connection> {
+export function complete(org: string, brought: Brought): Promise<Outcome> {
   const known = underWay.get(brought.state);
   if (known) return known;
   const completing = completeOnce(org, brought).catch((error: unknown) => {
-    if (error instanceof Refusal && (error.isOffline || error.status >= 500)) underWay.delete(brought.state);
+    const { isOffline, status } = asRefusal(error);
+    if (isOffline || status >= 500) underWay.delete(brought.state);
     throw error;
   });
   underWay.set(brought.state, completing);

@@ -5,11 +5,11 @@ import { api, ask } from "../../../api/client";
 import { asRefusal } from "../../../api/problem";
 import { Button, Dialog, Form, Note } from "../../../ui/kit";
 import { Advice } from "../advice";
-import { modesOf, type Proof, proofBody, ProofFields } from "../credential";
+import { type Proof, proofBody, ProofFields } from "../credential";
 import { defaults, given } from "../fields";
 import { refresh } from "../refresh";
 import { useSignIn } from "../sign-in";
-import { type Connection, type Kind, SIGN_IN } from "../words";
+import { type Connection, type Kind, OWN_SERVICE, SIGN_IN } from "../words";
 
 /** Says that nothing is sent until the connection has another credential. */
 export function ReconnectNote({ onReconnect }: { onReconnect: (() => void) | undefined }) {
@@ -58,10 +58,16 @@ export function Reconnect({ of, kind, onClose }: { of: Connection; kind: Kind; o
         onCancel={onClose}
       >
         <p className="quiet">
-          The credential must be for <strong>{of.label || of.name}</strong> as before. It takes the place of the one that is sealed here, once it
-          has passed; one that does not pass changes nothing.
+          {kind.name === OWN_SERVICE ? (
+            "The secret takes the place of the one that is sealed here. Test the connection afterwards."
+          ) : (
+            <>
+              The credential must be for <strong>{of.label || of.name}</strong> as before. It is tested first: if it passes, it takes the place of
+              the one that is sealed here, and otherwise nothing changes.
+            </>
+          )}
         </p>
-        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={error ? asRefusal(error) : undefined} modes={modesOf(kind)} />
+        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={error ? asRefusal(error) : undefined} />
         <Advice error={error} />
       </Form>
     </Dialog>

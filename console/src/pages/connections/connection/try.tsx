@@ -1,6 +1,6 @@
 /** Trying an action, as the person who is here: without a grant, and with the real answer. */
 import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { api, ask, type Schemas } from "../../../api/client";
 import { asRefusal } from "../../../api/problem";
 import { curl, TOKEN } from "../../../ui/curl";
@@ -22,12 +22,14 @@ interface Answer {
 }
 
 function Answered({ of: { text, said }, onMore, busy }: { of: Answer; onMore: (cursor: string) => void; busy: boolean }) {
+  // It may be long, and the form above is typed in.
+  const lines = useMemo(() => indented(text), [text]);
   return (
-    <div aria-live="polite" className="tried">
+    <div className="tried">
       <p>
-        <Badge tone="good">{said.status_code}</Badge> <span className="quiet">The provider did it. Use</span> <Id id={said.use_id} />
+        <Badge tone="good">{said.status_code}</Badge> <span className="quiet">The provider answered. In the history:</span> <Id id={said.use_id} />
       </p>
-      <Code label="Answer" text={indented(text)} />
+      <Code label="Answer" text={lines} />
       {said.next_cursor && (
         <Button small busy={busy} onClick={() => onMore(said.next_cursor)}>
           The next page
@@ -41,6 +43,8 @@ function TryAction({ of, action }: { of: Connection; action: Action }) {
   const [values, setValues] = useState<Values>(() => defaults(action.params));
   const [faults, setFaults] = useState<Parsed["faults"]>({});
   const [sure, setSure] = useState<Params | null>(null);
+  // The last answer stays while the next page of it is waited for.
+  const [answer, setAnswer] = useState<Answer>();
   const call = useMutation({
     mutationFn: async (params: Params): Promise<Answer> => {
       const path = { org_id: of.account_id, connection_id: of.id, action: action.name };
@@ -49,7 +53,8 @@ function TryAction({ of, action }: { of: Connection; action: Action }) {
       );
       return { text, said: JSON.parse(text) as Answer["said"] };
     },
-    onSettled: () => {
+    onSettled: (answered) => {
+      setAnswer(answered);
       setSure(null);
       refresh();
     },
@@ -75,9 +80,11 @@ function TryAction({ of, action }: { of: Connection; action: Action }) {
         <div className="field-grid">
           <DefinedFields fields={action.params} values={values} onChange={setValues} fault={(name) => faults[name] ?? refusal?.field(`params.${name}`)} />
         </div>
-        <Advice error={call.error} />
+        <Advice error={call.error} calling />
       </Form>
-      {call.data && !call.error && <Answered of={call.data} busy={call.isPending} onMore={(cursor) => call.mutate({ ...params, cursor })} />}
+      <div className="answered" aria-live="polite">
+        {answer && <Answered of={answer} busy={call.isPending} onMore={(cursor) => call.mutate({ ...call.variables, cursor })} />}
+      </div>
       <Code label="The same with curl" text={curl("POST", `/v1/accounts/orgs/${of.account_id}/connections/${of.id}/actions/${action.name}`, TOKEN, { params })} />
       <Confirm
         open={sure !== null}
