@@ -67,6 +67,7 @@ test("a key that is refused stores nothing, and one that is taken makes the conn
   await page.getByRole("button", { name: "Connect", exact: true }).last().click();
   await page.getByRole("alert").getByText("The provider refuses the credential.").waitFor();
   await page.getByText("Nothing was stored.").waitFor();
+  await ada.picture("connection-refused");
   assert.deepEqual((await call("GET", "/connections")).connections, []);
   await key.fill(KEY);
   await page.getByRole("button", { name: "Connect", exact: true }).last().click();
@@ -92,6 +93,7 @@ test("an action is tried by a form of its parameters, and one that cannot be tak
   assert.match(await tryIt.locator(".tried pre").innerText(), new RegExp(`"id": ${LARGE}\\b`), "its numbers are the provider's");
   await ada.checkAccess("an answer");
   await ada.checkWidth("an answer");
+  await ada.picture("action-answered");
   const history = page.getByRole("table", { name: "History" });
   await history.getByRole("row", { name: /get_issue/ }).waitFor();
   assert.match(page.url(), /try=get_issue/);
@@ -110,6 +112,7 @@ test("an action is tried by a form of its parameters, and one that cannot be tak
   const before = provider.calls.length;
   await tryIt.getByRole("button", { name: "Call merge_pull_request" }).click();
   await page.getByRole("heading", { name: "Call merge_pull_request?" }).waitFor();
+  await ada.picture("action-asks");
   assert.equal(provider.calls.length, before, "nothing is sent before it is confirmed");
   await page.getByRole("button", { name: "Call it" }).click();
   await tryIt.locator(".tried").getByText("200", { exact: true }).waitFor();
@@ -126,6 +129,7 @@ test("an action is tried by a form of its parameters, and one that cannot be tak
   await history.locator("tbody tr").nth(1).waitFor({ state: "detached" });
   await history.locator("tbody tr").first().click();
   await page.getByRole("dialog").getByText("a person tried it").waitFor();
+  await ada.picture("connection-use");
   assert.equal(idOf(page), id);
   await ada.leave();
 });
@@ -145,6 +149,7 @@ test("a grant says what it means, warns, lets a token call, and is revoked", asy
   await form.getByRole("button", { name: "Writing too" }).click();
   await form.getByText("Together these are dangerous.").waitFor();
   await ada.checkAccess("a grant");
+  await ada.picture("grant-trifecta");
   await form.getByRole("button", { name: "Grant", exact: true }).click();
   await page.getByRole("heading", { name: "Granted, with a warning" }).waitFor();
   await page.getByRole("button", { name: "Keep it" }).click();
@@ -161,6 +166,7 @@ test("a grant says what it means, warns, lets a token call, and is revoked", asy
   assert.equal((await act(id, "get_issue", { owner: "acme", repo: "app", number: 1 })).status, 403);
   await grants.getByLabel("Show ended ones too").check();
   await grants.getByText("revoked", { exact: true }).waitFor();
+  await ada.picture("grants-ended");
 
   // Some actions alone, for a while.
   await grants.getByRole("button", { name: "Grant", exact: true }).click();
@@ -213,6 +219,7 @@ test("a person signs in at the provider and comes back to the connection, or to 
   await page.getByRole("link", { name: "Deny" }).click();
   await page.getByText("You did not allow it").waitFor();
   await ada.checkAccess("a sign-in that failed");
+  await ada.picture("sign-in-failed");
   // Whoever loads it again is told the same, though its state is used up.
   await page.reload();
   await page.getByText("You did not allow it").waitFor();
@@ -271,6 +278,7 @@ test("an own service on a host that is not proven is refused, and says what to d
   await page.getByLabel("Secret", { exact: true }).fill("s3cret");
   await page.getByRole("button", { name: "Connect", exact: true }).last().click();
   await page.getByText("is not in a domain that this account has proven").waitFor();
+  await ada.picture("own-service-refused");
   await page.getByLabel("Auth").selectOption("none");
   assert.equal(await page.getByLabel("Secret", { exact: true }).count(), 0);
   await page.getByLabel("Auth").selectOption("header");

@@ -32,7 +32,7 @@ export const MODES: Record<string, string> = {
 
 /** From the mildest to the strictest. */
 export const CLASSES: readonly { name: MaxClass; title: string; upTo: string; about: string }[] = [
-  { name: "read", title: "Reads", upTo: "Reading alone", about: "Changes nothing." },
+  { name: "read", title: "Reads", upTo: "Reading only", about: "Changes nothing." },
   { name: "write_reversible", title: "Writes", upTo: "Writing too", about: "What it changes can be changed back." },
   { name: "write_irreversible", title: "Writes for good", upTo: "Everything", about: "What it does cannot be taken back." },
 ];
