@@ -107,6 +107,17 @@ test("an action is tried by a form of its parameters, and one that cannot be tak
   await tryIt.locator(".tried").getByText("201", { exact: true }).waitFor();
   assert.deepEqual(JSON.parse(provider.calls.at(-1).body), { title: "Second", labels: ["bug"] });
 
+  // What may have been done is not repeated without asking.
+  ada.provoke(/400 POST .*\/actions\/create_issue$/, /status of 400 .*\/actions\/create_issue$/);
+  provider.broken.add("POST /repos/acme/app/issues");
+  await tryIt.getByRole("button", { name: "Call create_issue" }).click();
+  await tryIt.getByRole("alert").getByText("Nobody knows whether the provider did it").waitFor();
+  provider.broken.clear();
+  await tryIt.getByRole("button", { name: "Call create_issue" }).click();
+  await page.getByRole("heading", { name: "Call create_issue again?" }).waitFor();
+  await page.getByRole("button", { name: "Call it" }).click();
+  await tryIt.locator(".tried").getByText("201", { exact: true }).waitFor();
+
   await tryIt.getByLabel("Action", { exact: true }).selectOption("merge_pull_request");
   for (const [name, value] of [["Owner", "acme"], ["Repo", "app"], ["Number", "3"]]) await tryIt.getByLabel(name).fill(value);
   const before = provider.calls.length;
@@ -126,7 +137,7 @@ test("an action is tried by a form of its parameters, and one that cannot be tak
   await tryIt.getByText("The provider said: Not Found").waitFor();
   await page.getByRole("group", { name: "Outcome" }).getByRole("button", { name: "Failed" }).click();
   await history.getByText("There is no such thing at the provider.").waitFor();
-  await history.locator("tbody tr").nth(1).waitFor({ state: "detached" });
+  await history.locator("tbody tr").nth(2).waitFor({ state: "detached" });
   await history.locator("tbody tr").first().click();
   await page.getByRole("dialog").getByText("a person tried it").waitFor();
   await ada.picture("connection-use");
@@ -220,6 +231,7 @@ test("a person signs in at the provider and comes back to the connection, or to 
   await page.getByText("You did not allow it").waitFor();
   await ada.checkAccess("a sign-in that failed");
   await ada.picture("sign-in-failed");
+  assert.ok(!/code=|error=/.test(page.url()), "what was brought does not stay in the address");
   // Whoever loads it again is told the same, though its state is used up.
   await page.reload();
   await page.getByText("You did not allow it").waitFor();
@@ -241,6 +253,25 @@ test("a person signs in at the provider and comes back to the connection, or to 
   assert.equal(connections.filter(({ kind }) => kind === "gitlab").length, 1);
   await page.goto(`${server.console}/connections/callback`);
   await page.getByText("There is nothing to complete").waitFor();
+  await ada.leave();
+});
+
+test("where the operator has no OAuth client, the account brings its own", async () => {
+  const ada = await visit("/connections?new=connection&kind=slack");
+  const { page } = ada;
+  const form = page.getByRole("dialog");
+  await form.getByText(`${server.console}/connections/callback`).waitFor();
+  assert.equal(await form.getByRole("button", { name: "Sign in to Slack" }).isDisabled(), true);
+  await form.getByLabel("Client id").fill("1234.5678");
+  await form.getByLabel("Client secret").fill("slack-client-secret");
+  await ada.checkAccess("an OAuth client");
+  await ada.picture("own-client");
+  await form.getByRole("button", { name: "Save the client" }).click();
+  await form.getByText("You go to Slack, allow it there, and come back here.").waitFor();
+  assert.equal(await form.getByRole("button", { name: "Sign in to Slack" }).isEnabled(), true);
+  const { connector } = await call("GET", "/connections/connectors/slack");
+  assert.equal(connector.client.source, "account");
+  assert.equal(connector.client.client_id, "1234.5678");
   await ada.leave();
 });
 

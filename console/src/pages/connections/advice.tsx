@@ -3,19 +3,6 @@ import { asRefusal } from "../../api/problem";
 import { Note } from "../../ui/kit";
 import { whyNoSignIn } from "./words";
 
-/** Nobody can sign in where no OAuth client is known. */
-export function NoClient() {
-  return (
-    <Note tone="warn">
-      Signing in takes an OAuth client at the provider. Your account can bring its own, as{" "}
-      <Link to="/reference/guides/$guide" params={{ guide: "connections" } as never}>
-        the guide
-      </Link>{" "}
-      says; or whoever operates this installation sets one up.
-    </Note>
-  );
-}
-
 /** What there is to do about a refusal, beside what it says itself. With `calling`, an action was called, and nothing was to be stored. */
 export function Advice({ error, calling = false }: { error: unknown; calling?: boolean }) {
   if (!error) return null;
@@ -48,8 +35,6 @@ export function Advice({ error, calling = false }: { error: unknown; calling?: b
       );
     case "OTHER_WORKSPACE":
       return <Note>To use that account too, make a connection of its own for it.</Note>;
-    case "NO_CLIENT":
-      return <NoClient />;
     case "SIGN_IN_FAILED":
       return <Note tone="warn">{whyNoSignIn(refusal.fact("reason"))}</Note>;
     case "STATE_INVALID":

@@ -1,10 +1,7 @@
 /** The part of a form that is about how a connection proves who it is: its configuration, and a credential or a sign-in. */
-import { useQuery } from "@tanstack/react-query";
-import { api, ask } from "../../api/client";
 import type { Refusal } from "../../api/problem";
-import { useOrg } from "../../app/account";
 import { Choice, Note } from "../../ui/kit";
-import { NoClient } from "./advice";
+import { OwnClient } from "./client";
 import { CredentialFields, DefinedFields, given, type Values } from "./fields";
 import { CREDENTIALS, type FieldDefinition, type Kind, MODES, OWN_SERVICE, SIGN_IN } from "./words";
 
@@ -34,31 +31,24 @@ const isFirst = ({ required, default_value }: FieldDefinition) => required || de
 const credentialOf = ({ name }: Kind, { mode, config }: Proof) =>
   name === OWN_SERVICE && config.auth === "none" ? [] : (CREDENTIALS[mode] ?? []);
 
-/** Can anybody sign in at the connector? Only where there is an OAuth client for it; what is not known yet is taken for a yes. */
-function useHasClient(connector: string, enabled: boolean): boolean {
-  const org_id = useOrg();
-  const found = useQuery({
-    queryKey: ["connector", org_id, connector],
-    enabled,
-    queryFn: () => ask(api.GET("/v1/accounts/orgs/{org_id}/connections/connectors/{connector}", { params: { path: { org_id, connector } } })),
-  });
-  return found.data?.connector.client.source !== "none";
-}
-
 export function ProofFields({
   kind,
   value,
   onChange,
   refusal,
+  needsClient,
+  onClient,
 }: {
   kind: Kind;
   value: Proof;
   onChange: (value: Proof) => void;
   refusal: Refusal | undefined;
+  /** Can nobody sign in before the account brings an OAuth client? */
+  needsClient: boolean;
+  /** It was brought. */
+  onClient: () => void;
 }) {
   const modes = modesOf(kind);
-  const isSignIn = value.mode === SIGN_IN;
-  const hasClient = useHasClient(kind.name, isSignIn);
   const config = configOf(kind, value.config);
   const configFields = (fields: FieldDefinition[]) => (
     <DefinedFields
@@ -90,7 +80,8 @@ export function ProofFields({
         fault={(name) => refusal?.field(`${secretField}${name}`)}
       />
       {configFields(config.filter((field) => !isFirst(field)))}
-      {isSignIn && (hasClient ? <Note tone="accent">You go to {kind.title}, allow it there, and come back here.</Note> : <NoClient />)}
+      {needsClient && <OwnClient kind={kind} onSet={onClient} />}
+      {value.mode === SIGN_IN && !needsClient && <Note tone="accent">You go to {kind.title}, allow it there, and come back here.</Note>}
     </>
   );
 }

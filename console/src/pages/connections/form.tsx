@@ -9,6 +9,7 @@ import { useOrg } from "../../app/account";
 import { Button, Dialog, ErrorNote, Field, Form, Waiting } from "../../ui/kit";
 import { useQueryParams, useSetParams } from "../../ui/url";
 import { Advice } from "./advice";
+import { useNeedsClient } from "./client";
 import { modesOf, type Proof, proofBody, ProofFields } from "./credential";
 import { defaults, given } from "./fields";
 import { refresh } from "./refresh";
@@ -63,11 +64,14 @@ function KindForm({ kind, onBack, onClose, onType }: { kind: Kind; onBack: () =>
   const isSignIn = proof.mode === SIGN_IN;
   const error = isSignIn ? signIn.error : create.error;
   const refusal = error ? asRefusal(error) : undefined;
+  const needsClient = useNeedsClient(kind, proof.mode, refusal);
   const submit = () => (isSignIn ? signIn.mutate({ connector: kind.name, ...(name && { name }), config: given(proof.config) }) : create.mutate());
   return (
     <Form
       onSubmit={submit}
       error={error}
+      advice={<Advice error={error} />}
+      disabled={needsClient}
       busy={create.isPending || signIn.isPending}
       submit={isSignIn ? `Sign in to ${kind.title}` : "Connect"}
       onCancel={onClose}
@@ -79,15 +83,20 @@ function KindForm({ kind, onBack, onClose, onType }: { kind: Kind; onBack: () =>
         </Button>
       </p>
       <div ref={host} onChange={onType}>
-        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} />
+        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} needsClient={needsClient} onClient={signIn.reset} />
       </div>
-      <Field label="Name" hint="What to call it here. Left out, it is called after the account at the provider. Tools are named after it." error={refusal?.field("name")}>
+      <Field
+        label="Name"
+        hint={`What to call it here. Left out, it is called after ${kind.name === OWN_SERVICE ? "its host" : "the account at the provider"}. Tools are named after it.`}
+        error={refusal?.field("name")}
+      >
         {(control) => <input {...control} value={name} maxLength={80} onChange={(event) => setName(event.target.value)} autoComplete="off" />}
       </Field>
-      <Advice error={error} />
     </Form>
   );
 }
+
+const titleOf = ({ name, title }: Kind) => (name === OWN_SERVICE ? "Connect a service of your own" : `Connect ${title}`);
 
 export function ConnectDialog({ onClose }: { onClose: () => void }) {
   const { kind: chosen } = useQueryParams();
@@ -100,7 +109,7 @@ export function ConnectDialog({ onClose }: { onClose: () => void }) {
     setParams({ kind: undefined });
   };
   return (
-    <Dialog open onClose={onClose} title={kind ? `Connect ${kind.title}` : "What do you want to connect?"} keep={kind !== undefined && isTyped} wide>
+    <Dialog open onClose={onClose} title={kind ? titleOf(kind) : "What do you want to connect?"} keep={kind !== undefined && isTyped} wide>
       <ErrorNote error={kinds.error} retry={() => void kinds.refetch()} />
       {kinds.isPending ? (
         <Waiting />

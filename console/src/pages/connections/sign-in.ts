@@ -6,18 +6,22 @@ import { useOrg } from "../../app/account";
 import type { Values } from "./fields";
 import type { Connection } from "./words";
 
-/** What this tab remembers of a sign-in while it is away. The provider sends back the state, which knows no account. */
+/** What this tab remembers of its last sign-in. The provider sends back the state, which knows no account. */
 interface Away {
+  state: string;
   org: string;
   id: string;
 }
 
-const place = (state: string) => `portico.connect.${state}`;
+const PLACE = "portico.connect";
 
 function remembered(state: string): Away | undefined {
-  const kept = sessionStorage.getItem(place(state));
-  return kept === null ? undefined : (JSON.parse(kept) as Away);
+  const away = JSON.parse(sessionStorage.getItem(PLACE) ?? "null") as Away | null;
+  return away?.state === state ? away : undefined;
 }
+
+/** The account that a sign-in of this tab was begun in. */
+export const beganIn = (state: string): string | undefined => remembered(state)?.org;
 
 interface Wanted {
   connector: string;
@@ -36,7 +40,7 @@ export function useSignIn() {
         api.POST("/v1/accounts/orgs/{org_id}/connections/connect", { params: { path: { org_id } }, body: wanted }),
       );
       const state = new URL(authorize_url).searchParams.get("state") ?? "";
-      sessionStorage.setItem(place(state), JSON.stringify({ org: org_id, id: sign_in.id } satisfies Away));
+      sessionStorage.setItem(PLACE, JSON.stringify({ state, org: org_id, id: sign_in.id } satisfies Away));
       window.location.assign(authorize_url);
       // The form stays busy until the page is left, and is ready again where a browser brings it back as it was.
       await new Promise((resolve) => window.addEventListener("pageshow", resolve, { once: true }));
@@ -44,7 +48,7 @@ export function useSignIn() {
   });
 }
 
-/** What a provider sends back. */
+/** What a provider sends back. Without a code and an error, somebody loads the page again. */
 export type Brought = { state: string; code: string; error: string };
 
 /** What a sign-in came to: a connection, or the reason why there is none. */
@@ -58,8 +62,9 @@ async function earlier({ org, id }: Away): Promise<Outcome | undefined> {
   return sign_in.reason ? { reason: sign_in.reason } : undefined;
 }
 
-async function completeOnce(org: string, brought: Brought): Promise<Outcome> {
+async function completeOnce(org: string, brought: Brought): Promise<Outcome | null> {
   const away = remembered(brought.state);
+  if (!brought.code && !brought.error) return (away && (await earlier(away))) ?? null;
   try {
     const params = { path: { org_id: away?.org ?? org } };
     return await ask(api.POST("/v1/accounts/orgs/{org_id}/connections/connect/complete", { params, body: brought }));
@@ -71,10 +76,13 @@ async function completeOnce(org: string, brought: Brought): Promise<Outcome> {
   }
 }
 
-const underWay = new Map<string, Promise<Outcome>>();
+const underWay = new Map<string, Promise<Outcome | null>>();
 
-/** Completes a sign-in, once however often it is asked for; what did not reach the server may be tried again. */
-export function complete(org: string, brought: Brought): Promise<Outcome> {
+/**
+ * Completes a sign-in, once however often it is asked for; what did not reach the server may be tried again. Answers nothing where
+ * there is nothing to complete, and nothing known of what was.
+ */
+export function complete(org: string, brought: Brought): Promise<Outcome | null> {
   const known = underWay.get(brought.state);
   if (known) return known;
   const completing = completeOnce(org, brought).catch((error: unknown) => {

@@ -18,6 +18,9 @@ function Outcome({ of }: { of: Use }) {
   return <Badge tone={status?.tone ?? "plain"}>{status?.words ?? of.status}</Badge>;
 }
 
+/** Why no grant was asked for. */
+const WITHOUT_GRANT: Record<string, string> = { person: "none: a person tried it", product: "none: the platform did it" };
+
 const callerOf = ({ caller_kind, caller }: Use) => `${caller_kind}:${caller}`;
 
 function UsePanel({ of, onClose }: { of: Use; onClose: () => void }) {
@@ -33,7 +36,7 @@ function UsePanel({ of, onClose }: { of: Use; onClose: () => void }) {
           ["Took", milliseconds(of.latency_ms)],
           ["Answered with", of.status_code > 0 ? <code key="code">{of.status_code}</code> : "nothing"],
           ["Called by", <span key="caller">{consumer(callerOf(of))} <Id id={of.caller} /></span>],
-          ["By the grant", of.grant_id ? <Id key="grant" id={of.grant_id} whole /> : "none: a person tried it, or the platform did"],
+          ["By the grant", of.grant_id ? <Id key="grant" id={of.grant_id} whole /> : WITHOUT_GRANT[of.caller_kind] ?? "none"],
           ["Sent by", of.executor === "cloud" ? "this server" : <Id key="executor" id={of.executor} />],
         ]}
       />

@@ -5,6 +5,7 @@ import { api, ask } from "../../../api/client";
 import { asRefusal } from "../../../api/problem";
 import { Button, Dialog, Form, Note } from "../../../ui/kit";
 import { Advice } from "../advice";
+import { useNeedsClient } from "../client";
 import { type Proof, proofBody, ProofFields } from "../credential";
 import { defaults, given } from "../fields";
 import { refresh } from "../refresh";
@@ -47,12 +48,16 @@ export function Reconnect({ of, kind, onClose }: { of: Connection; kind: Kind; o
   });
   const isSignIn = proof.mode === SIGN_IN;
   const error = isSignIn ? signIn.error : save.error;
+  const refusal = error ? asRefusal(error) : undefined;
+  const needsClient = useNeedsClient(kind, proof.mode, refusal);
   const again = { connector: kind.name, connection_id: of.id, config: given(proof.config) };
   return (
     <Dialog open onClose={onClose} title={`Reconnect ${of.name}`} keep={Object.keys(given(proof.credential)).length > 0} wide>
       <Form
         onSubmit={() => (isSignIn ? signIn.mutate(again) : save.mutate())}
         error={error}
+        advice={<Advice error={error} />}
+        disabled={needsClient}
         busy={save.isPending || signIn.isPending}
         submit={isSignIn ? `Sign in to ${kind.title}` : "Reconnect"}
         onCancel={onClose}
@@ -67,8 +72,7 @@ export function Reconnect({ of, kind, onClose }: { of: Connection; kind: Kind; o
             </>
           )}
         </p>
-        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={error ? asRefusal(error) : undefined} />
-        <Advice error={error} />
+        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} needsClient={needsClient} onClient={signIn.reset} />
       </Form>
     </Dialog>
   );

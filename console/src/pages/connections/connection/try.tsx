@@ -10,7 +10,7 @@ import { useQueryParams, useSetParams } from "../../../ui/url";
 import { Advice } from "../advice";
 import { DefinedFields, defaults, parse, type Parsed, type Values } from "../fields";
 import { refresh } from "../refresh";
-import { type Action, CLASSES, classOf, type Connection, type Kind } from "../words";
+import { type Action, CLASSES, type Connection, type Kind } from "../words";
 import { About, Class } from "./labels";
 
 type Params = Parsed["params"];
@@ -42,7 +42,7 @@ function Answered({ of: { text, said }, onMore, busy }: { of: Answer; onMore: (c
 function TryAction({ of, action }: { of: Connection; action: Action }) {
   const [values, setValues] = useState<Values>(() => defaults(action.params));
   const [faults, setFaults] = useState<Parsed["faults"]>({});
-  const [sure, setSure] = useState<Params | null>(null);
+  const [sure, setSure] = useState<{ params: Params; again: boolean } | null>(null);
   // The last answer stays while the next page of it is waited for.
   const [answer, setAnswer] = useState<Answer>();
   const call = useMutation({
@@ -61,26 +61,35 @@ function TryAction({ of, action }: { of: Connection; action: Action }) {
   });
   const refusal = call.error ? asRefusal(call.error) : undefined;
   const { params } = parse(action.params, values);
+  const isForGood = action.class === "write_irreversible";
+  // The last call may have been done: nobody repeats it without having read so.
+  const again = refusal?.reason === "OUTCOME_UNKNOWN";
   const submit = () => {
     const read = parse(action.params, values);
     setFaults(read.faults);
     if (Object.keys(read.faults).length > 0) return;
-    if (action.class === "write_irreversible") setSure(read.params);
+    if (isForGood || again) setSure({ params: read.params, again });
     else call.mutate(read.params);
   };
   return (
     <>
-      <Form onSubmit={submit} error={call.error} busy={call.isPending && !sure} submit={`Call ${action.name}`} danger={action.class === "write_irreversible"}>
+      <Form
+        onSubmit={submit}
+        error={call.error}
+        advice={<Advice error={call.error} calling />}
+        busy={call.isPending && !sure}
+        submit={`Call ${action.name}`}
+        danger={isForGood}
+      >
         <p>
           <Class of={action} />{" "}
           <span className="quiet">
-            <About of={action} /> {action.class !== "read" && classOf(action.class)?.about}
+            <About of={action} />
           </span>
         </p>
         <div className="field-grid">
           <DefinedFields fields={action.params} values={values} onChange={setValues} fault={(name) => faults[name] ?? refusal?.field(`params.${name}`)} />
         </div>
-        <Advice error={call.error} calling />
       </Form>
       <div className="answered" aria-live="polite">
         {answer && <Answered of={answer} busy={call.isPending} onMore={(cursor) => call.mutate({ ...call.variables, cursor })} />}
@@ -89,15 +98,18 @@ function TryAction({ of, action }: { of: Connection; action: Action }) {
       <Confirm
         open={sure !== null}
         onClose={() => setSure(null)}
-        title={`Call ${action.name}?`}
+        title={sure?.again ? `Call ${action.name} again?` : `Call ${action.name}?`}
         submit="Call it"
-        onSubmit={() => sure && call.mutate(sure)}
+        onSubmit={() => sure && call.mutate(sure.params)}
         busy={call.isPending}
         error={null}
       >
-        <p>
-          It is done at the provider, for <strong>{of.label || of.name}</strong>, and cannot be taken back.
-        </p>
+        {sure?.again && <p>The last call may have been done, and this one would then do it a second time. Look at the provider first.</p>}
+        {isForGood && (
+          <p>
+            It is done at the provider, for <strong>{of.label || of.name}</strong>, and cannot be taken back.
+          </p>
+        )}
       </Confirm>
     </>
   );
