@@ -237,6 +237,7 @@ test("a person signs in at the provider and comes back to the connection, or to 
   await page.getByText("You did not allow it").waitFor();
   await page.getByRole("link", { name: "To the connections" }).click();
   await ada.heading("Connections").waitFor();
+  assert.match(page.url(), new RegExp(team.account), "it is in the account where it began");
   await page.goto(`${server.console}/connections?account=${team.account}&new=connection&kind=gitlab`);
   await begin();
   const back = await page.getByRole("link", { name: "Allow" }).getAttribute("href");

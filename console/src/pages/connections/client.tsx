@@ -43,8 +43,8 @@ export function OwnClient({ kind, onSet }: { kind: Kind; onSet: () => void }) {
     <fieldset className="field own-client">
       <legend>OAuth client</legend>
       <p>
-        Signing in takes an OAuth client. Make one at {kind.title} with the redirect address below, and bring its id and secret. Its secret is
-        sealed, and the client is used for this account alone.
+        Signing in takes an OAuth client. Make one at {kind.title} with the redirect address below, and enter its id and secret here. The secret
+        is sealed, and the client is used for this account alone.
       </p>
       <Code label="Redirect address" text={`${config.consoleUrl}/connections/callback`} wrap />
       <Field label="Client id" error={refusal?.field("client_id")}>
