@@ -37,7 +37,7 @@ export function ProofFields({
   onChange,
   refusal,
   needsClient,
-  onClient,
+  forget,
 }: {
   kind: Kind;
   value: Proof;
@@ -45,16 +45,21 @@ export function ProofFields({
   refusal: Refusal | undefined;
   /** Can nobody sign in before the account brings an OAuth client? */
   needsClient: boolean;
-  /** It was brought. */
-  onClient: () => void;
+  /** Forgets the refusal of a sign-in. */
+  forget: () => void;
 }) {
+  const change = (next: Proof) => {
+    onChange(next);
+    // There may be a client for another host.
+    if (needsClient) forget();
+  };
   const modes = modesOf(kind);
   const config = configOf(kind, value.config);
   const configFields = (fields: FieldDefinition[]) => (
     <DefinedFields
       fields={fields}
       values={value.config}
-      onChange={(changed) => onChange({ ...value, config: changed })}
+      onChange={(changed) => change({ ...value, config: changed })}
       fault={(name) => refusal?.field(`config.${name}`)}
     />
   );
@@ -68,7 +73,7 @@ export function ProofFields({
             label="Authentication"
             value={value.mode}
             options={modes.map((mode) => [mode, MODES[mode] ?? mode] as const)}
-            onChange={(mode) => onChange({ ...value, mode, credential: {} })}
+            onChange={(mode) => change({ ...value, mode, credential: {} })}
           />
         </fieldset>
       )}
@@ -76,11 +81,11 @@ export function ProofFields({
       <CredentialFields
         fields={credentialOf(kind, value)}
         values={value.credential}
-        onChange={(credential) => onChange({ ...value, credential })}
+        onChange={(credential) => change({ ...value, credential })}
         fault={(name) => refusal?.field(`${secretField}${name}`)}
       />
       {configFields(config.filter((field) => !isFirst(field)))}
-      {needsClient && <OwnClient kind={kind} onSet={onClient} />}
+      {needsClient && <OwnClient kind={kind} onSet={forget} />}
       {value.mode === SIGN_IN && !needsClient && <Note tone="accent">You go to {kind.title}, allow it there, and come back here.</Note>}
     </>
   );

@@ -83,7 +83,7 @@ function KindForm({ kind, onBack, onClose, onType }: { kind: Kind; onBack: () =>
         </Button>
       </p>
       <div ref={host} onChange={onType}>
-        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} needsClient={needsClient} onClient={signIn.reset} />
+        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} needsClient={needsClient} forget={signIn.reset} />
       </div>
       <Field
         label="Name"

@@ -95,6 +95,7 @@ export const whyNot = (error: string) => ERRORS[error] ?? error;
 const SIGN_IN_REASONS: Record<string, string> = {
   access_denied: "You did not allow it, or the provider did not let you.",
   exchange_refused: "The provider did not take its own code. It may have been used before, or the OAuth client is not set up right.",
+  provider_error: "The provider answered with an error.",
   provider_failed: "The provider failed, or could not be reached. Try again in a while.",
   test_refused: "The provider gave a credential, and refused it at the first call.",
   choose_site: "You may see several sites there. Name the one that is meant in the configuration.",

@@ -72,7 +72,7 @@ export function Reconnect({ of, kind, onClose }: { of: Connection; kind: Kind; o
             </>
           )}
         </p>
-        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} needsClient={needsClient} onClient={signIn.reset} />
+        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} needsClient={needsClient} forget={signIn.reset} />
       </Form>
     </Dialog>
   );
