@@ -39,17 +39,19 @@ impl JsonSchema for Params {
 
 impl Params {
     /// The parameters by name.
-    pub(crate) fn into_map(self) -> Result<Map<String, Value>, Problem> {
+    pub(crate) fn into_sent(self) -> Result<SentParams, Problem> {
         let Verbatim(Value::Object(params)) = self.0 else {
             return Err(Problem::field("params", "must be an object"));
         };
         let size = serde_json::to_vec(&params).map_err(Problem::internal)?.len();
-        if size > limits::PARAMS_BYTES_MAX {
-            let words = format!("are {size} bytes as JSON, and may be {}", limits::PARAMS_BYTES_MAX);
-            return Err(Problem::field("params", words));
-        }
-        Ok(params)
+        Ok(SentParams { params, size })
     }
+}
+
+/// Parameters by name, and how large they are as JSON.
+pub(crate) struct SentParams {
+    params: Map<String, Value>,
+    size: usize,
 }
 
 /// Call an action of a connection, which a grant allows. The answer holds what the provider answered. A write of which
@@ -83,7 +85,7 @@ impl Operation for CallAction {
 
     async fn run(self, connections: &Connections, ctx: &mut Ctx) -> Result<ActionAnswer, Problem> {
         let account = ctx.account(Some(self.org_id)).await?;
-        let params = self.params.into_map()?;
+        let params = self.params.into_sent()?;
         call(connections, ctx, (account, self.connection_id), &self.action, params).await
     }
 }
@@ -94,7 +96,7 @@ pub(crate) async fn call(
     ctx: &mut Ctx,
     (account, id): (AccountId, ConnectionId),
     action: &str,
-    params: Map<String, Value>,
+    SentParams { params, size }: SentParams,
 ) -> Result<ActionAnswer, Problem> {
     let (engine, consumer, at) = (ctx.engine().clone(), Consumer::of(ctx.caller()), ctx.now());
     // Nothing may be open while the provider is called; this says so if something is.
@@ -104,6 +106,6 @@ pub(crate) async fn call(
     let provider = Provider::of(&row.connection.kind).ok_or_else(|| refusals::no_action(action))?;
     let action = provider.action(action).ok_or_else(|| refusals::no_action(action))?;
     ctx.give_back();
-    let call = ActionCall { row, provider, action, consumer, params, at };
+    let call = ActionCall { row, provider, action, consumer, params, size, at };
     connections.calls.call_action(&engine, call).await
 }

@@ -314,10 +314,16 @@ pub(crate) async fn revoke(
     let stood = sql::revoke_grant(ctx.tx().await?, account, connection, id, now).await?;
     if stood == Some(true) {
         connections.tools_changed(ctx, account).await?;
-        ctx.audit("grant.revoked", &id)?;
-        let (grant_id, connection_id) = (id.to_string(), connection.to_string());
-        let actor = ctx.caller().subject.clone();
-        ctx.emit(&GrantRevoked { grant_id, connection_id, actor })?;
+        tell_revoked(ctx, connection, id)?;
     }
     Ok(stood.is_some())
+}
+
+/// Says that a grant was revoked.
+pub(crate) fn tell_revoked(ctx: &mut Ctx, connection: ConnectionId, id: GrantId) -> Result<(), Problem> {
+    ctx.audit("grant.revoked", &id)?;
+    let (grant_id, connection_id) = (id.to_string(), connection.to_string());
+    let actor = ctx.caller().subject.clone();
+    ctx.emit(&GrantRevoked { grant_id, connection_id, actor })?;
+    Ok(())
 }

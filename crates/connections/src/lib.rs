@@ -60,6 +60,11 @@ pub struct ConnectionsSettings {
     pub hosts: ChosenHosts,
 }
 
+/// Is there a built-in connector of that name?
+pub fn is_connector(name: &str) -> bool {
+    portico_connectors::builtin(name).is_some()
+}
+
 /// Do people sign in at the connector of that name?
 pub fn has_sign_in(connector: &str) -> bool {
     portico_connectors::builtin(connector).is_some_and(|manifest| manifest.oauth().is_some())
@@ -95,6 +100,15 @@ impl Connections {
             changes: Arc::default(),
             metrics,
         })
+    }
+
+    /// Waits until no token is being refreshed any more, for some seconds at most: the provider may have ended the one before,
+    /// and then the new one must be written. No other refresh begins. It is called before the database is closed.
+    pub async fn close(&self) {
+        let left = self.calls.close().await;
+        if left > 0 {
+            tracing::error!(left, "Tokens were still being refreshed at the stop; they may be lost");
+        }
     }
 
     /// Where providers send people back to.
@@ -137,8 +151,8 @@ pub fn area(connections: &Arc<Connections>) -> Area {
         .event::<events::GrantRevoked>()
         .job(jobs::PruneUses)
         .job(jobs::PruneSignIns)
-        .job(jobs::EndGrants(connections.clone()))
-        .job(jobs::RefreshIdle(connections.clone()))
+        .job(jobs::EndGrants::new(connections))
+        .job(jobs::RefreshIdle::new(connections))
         .job(jobs::SpreadChanges(connections.clone()))
         .metrics({
             let metrics = connections.metrics.clone();
@@ -148,5 +162,6 @@ pub fn area(connections: &Arc<Connections>) -> Area {
         .offers(Arc::new(ConnectionTools(connections.clone())))
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
+        .seals(&calls::SEALED)
         .build()
 }

@@ -21,6 +21,8 @@ pub const SECRET_REF_BYTES_MAX: usize = 512;
 pub const CONFIG_CHARACTERS_MAX: usize = 2_048;
 /// Characters of a handle.
 pub const HANDLE_CHARACTERS_MAX: usize = 24;
+/// Bytes of the name of a tool: a handle, a line, and the name of an action.
+pub const TOOL_NAME_BYTES_MAX: usize = HANDLE_CHARACTERS_MAX + 1 + 32;
 /// Characters of a code, a state and an error that come back from a sign-in.
 pub const SIGN_IN_CHARACTERS_MAX: usize = 4_096;
 
@@ -53,6 +55,17 @@ pub const CALLS_WAITING_MAX: usize = 100;
 /// and for how long.
 pub const CALLS_WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// Calls of all connections of an account that are sent at once, from one server; others wait as for those of a connection.
+pub const ACCOUNT_CALLS_AT_ONCE: usize = 100;
+/// What the parameters of an account's calls that are under way may take on one server, in bytes as JSON.
+pub const ACCOUNT_PARAMS_BYTES_MAX: usize = 4 << 20;
+/// What a call counts at least there: it takes more than its parameters.
+pub const CALL_BYTES_MIN: usize = 2 << 10;
+/// A call that was found to be allowed so long ago is looked at again before it is sent.
+pub const CHECKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// With less time left than this nothing is sent any more.
+pub const SEND_TIME_MIN: Duration = Duration::from_secs(1);
+
 /// How long a person has for a sign-in.
 pub const SIGN_IN_LIFE: Duration = Duration::from_mins(10);
 /// How long a sign-in is on record.
@@ -80,6 +93,8 @@ pub const REFRESH_LEASE: Duration = Duration::from_secs(30);
 pub const REFRESH_POLL: Duration = Duration::from_millis(100);
 /// and for how long.
 pub const REFRESH_WAIT_MAX: Duration = Duration::from_secs(12);
+/// How long a server that stops waits for refreshes under way.
+pub const STOP_WAIT_MAX: Duration = Duration::from_secs(15);
 /// After a refresh that failed, the wait before the next; it doubles,
 pub const RETRY_FIRST: Duration = Duration::from_secs(30);
 /// up to this.

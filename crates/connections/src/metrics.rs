@@ -22,6 +22,8 @@ text_enum! {
         Dead = "dead",
         /// It did not work this time.
         Failed = "failed",
+        /// No answer came, and the provider may have given a new token: then that is lost.
+        Unknown = "unknown",
         /// A server began and never ended; if the provider had given a new token by then, it is lost.
         Interrupted = "interrupted",
     }

@@ -1,25 +1,48 @@
 //! What assistants have of connections: a tool for each action that the caller may call, and word of changes.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use dashmap::DashMap;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, unfold};
-use portico_connectors::Class;
+use portico_connectors::{Class, builtins};
 use portico_engine::input::{Fields, Node};
-use portico_engine::{Ctx, Engine, Offer, OfferFault, OfferRequest, OfferedList, OperationTool};
+use portico_engine::{
+    Ctx, Engine, Offer, OfferFault, OfferRequest, OfferedList, OperationTool, ToolOperation,
+};
 use portico_kernel::{AccountId, Caller, Problem};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
+use crate::provider::Provider;
 use crate::tools::{self, CallTool, FoundTool};
 use crate::{Connections, limits, sql};
+
+/// The scope that every tool of a connection asks for.
+const USE: &str = "connections:use";
+
+/// Every action that there is, by name, and what it can do.
+static ACTIONS: LazyLock<Vec<(String, Class)>> = LazyLock::new(|| {
+    let providers = builtins().iter().map(Provider::Connector).chain([Provider::Endpoint]);
+    let actions = providers.flat_map(Provider::actions);
+    actions.map(|action| (action.spec().name.clone(), action.spec().class)).collect()
+});
+
+/// What a connection's tool of that name can do, by the actions that the name may end with; none where no connection can have
+/// such a tool.
+fn classes_of(name: &str) -> impl Iterator<Item = Class> {
+    let ends_with = move |action: &str| {
+        let handle = name.strip_suffix(action).and_then(|handle| handle.strip_suffix('_'));
+        handle.is_some_and(|handle| !handle.is_empty())
+    };
+    ACTIONS.iter().filter(move |(action, _)| ends_with(action)).map(|(_, class)| *class)
+}
 
 /// The scopes that the tool of an action asks for.
 const fn scopes(class: Class) -> &'static [&'static str] {
     match class {
-        Class::Read => &["mcp:read", "connections:use"],
-        Class::WriteReversible | Class::WriteIrreversible => &["mcp:write", "connections:use"],
+        Class::Read => &["mcp:read", USE],
+        Class::WriteReversible | Class::WriteIrreversible => &["mcp:write", USE],
     }
 }
 
@@ -40,13 +63,22 @@ impl Offer for ConnectionTools {
             let Some(account) = caller.org else { return Ok(Vec::new()) };
             let may_call =
                 |tool: &FoundTool| scopes(tool.action.spec().class).iter().all(|scope| caller.holds(scope));
-            if !caller.holds("connections:use") {
+            if !caller.holds(USE) {
                 return Ok(Vec::new());
             }
             let now = engine.clock.now();
             let tools = tools::tools_of(&mut engine.db.query(), account, caller, now).await?;
             Ok(tools.iter().filter(|tool| may_call(tool)).take(limits::TOOLS_MAX).map(listed).collect())
         })
+    }
+
+    fn operation_of(&self, caller: &Caller, name: &str) -> Option<ToolOperation> {
+        // Without an account there are no connections.
+        caller.org?;
+        let of_each = classes_of(name).map(scopes);
+        // Those that they have in common.
+        let scopes = of_each.reduce(|one, other| if one == other { one } else { &[USE] })?;
+        Some(ToolOperation { operation: CallTool::NAME, scopes })
     }
 
     fn operation_tool<'a>(
@@ -62,10 +94,10 @@ impl Offer for ConnectionTools {
                 let (class, shown) = (tool.action.spec().class, tool.to_tool());
                 OperationTool {
                     title: shown.title,
-                    operation: CallTool::NAME,
                     fields: Fields::from([("name".to_owned(), Node::Text(shown.name))]),
                     arguments: "params",
                     scopes: scopes(class),
+                    only_reads: class == Class::Read,
                     irreversible: class == Class::WriteIrreversible,
                 }
             }))

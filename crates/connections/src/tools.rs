@@ -99,32 +99,35 @@ pub(crate) async fn tools_of(
     caller: &Caller,
     now: Timestamp,
 ) -> Result<Vec<FoundTool>, Problem> {
-    find_tools(from, account, caller, now, is_active).await
+    let grants = match grants(from, account, caller, now).await? {
+        Some(grants) if grants.is_empty() => return Ok(Vec::new()),
+        grants => grants,
+    };
+    let connections = sql::all_connections(from, account).await?;
+    Ok(find_tools(connections.into_iter().filter(is_active), grants.as_deref()))
 }
 
-async fn find_tools(
+/// The caller's grants in the account; `None` for whoever needs none.
+async fn grants(
     from: &mut impl Select,
     account: AccountId,
     caller: &Caller,
     now: Timestamp,
-    is_meant: impl Fn(&ConnectionRow) -> bool,
-) -> Result<Vec<FoundTool>, Problem> {
+) -> Result<Option<Vec<GrantRow>>, Problem> {
     let consumer = Consumer::of(caller);
-    let grants = if consumer.needs_no_grant() {
-        None
-    } else {
-        let grants = sql::grants_of(from, account, &consumer.to_string(), now).await?;
-        if grants.is_empty() {
-            return Ok(Vec::new());
-        }
-        Some(grants)
-    };
+    if consumer.needs_no_grant() {
+        return Ok(None);
+    }
+    Ok(Some(sql::grants_of(from, account, &consumer.to_string(), now).await?))
+}
+
+fn find_tools(
+    connections: impl Iterator<Item = ConnectionRow>,
+    grants: Option<&[GrantRow]>,
+) -> Vec<FoundTool> {
     let mut found: Vec<FoundTool> = Vec::new();
-    for connection in sql::all_connections(from, account).await? {
-        if !is_meant(&connection) {
-            continue;
-        }
-        let grant = match &grants {
+    for connection in connections {
+        let grant = match grants {
             None => None,
             Some(grants) => {
                 let of_connection = grants.iter().find(|grant| grant.connection_id == connection.id);
@@ -145,7 +148,7 @@ async fn find_tools(
     // Of two of one name, which only an action that came later could bring about, the older connection's stays.
     found.sort_by_cached_key(|tool| (tool.name(), tool.connection.id));
     found.dedup_by(|one, other| one.name() == other.name());
-    Ok(found)
+    found
 }
 
 /// The caller's tool of that name, whether or not its connection can be used now.
@@ -155,11 +158,17 @@ pub(crate) async fn find_tool(
     caller: &Caller,
     name: &str,
 ) -> Result<Option<FoundTool>, Problem> {
-    let is_meant = |connection: &ConnectionRow| {
-        name.strip_prefix(&connection.handle).is_some_and(|rest| rest.starts_with('_'))
-    };
-    let now = engine.clock.now();
-    let tools = find_tools(&mut engine.db.query(), account, caller, now, is_meant).await?;
+    // No tool has a longer name, and what is none is not looked for.
+    if name.len() > limits::TOOL_NAME_BYTES_MAX {
+        return Ok(None);
+    }
+    let from = &mut engine.db.query();
+    let grants = grants(from, account, caller, engine.clock.now()).await?;
+    if grants.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(None);
+    }
+    let connections = sql::connections_of_tool(from, account, name).await?;
+    let tools = find_tools(connections.into_iter(), grants.as_deref());
     Ok(tools.into_iter().find(|tool| tool.name() == name))
 }
 
@@ -219,7 +228,7 @@ impl Operation for CallTool {
 
     async fn run(self, connections: &Connections, ctx: &mut Ctx) -> Result<ActionAnswer, Problem> {
         let account = ctx.account(self.account_id).await?;
-        let params = self.params.into_map()?;
+        let params = self.params.into_sent()?;
         let (engine, caller): (Arc<Engine>, _) = (ctx.engine().clone(), ctx.shared_caller().clone());
         let missing = || Problem::not_found("tool", &self.name);
         let tool = find_tool(&engine, account, &caller, &self.name).await?.ok_or_else(missing)?;

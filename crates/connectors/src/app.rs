@@ -76,6 +76,12 @@ impl<'a> App<'a> {
 
     /// The token in its answer.
     pub fn read(&self, answer: &Answer<'_>, now: Timestamp) -> Result<Tokens, TokenFailure> {
-        tokens::read(answer, &self.app.token, &[], now)
+        tokens::read(answer, &self.app.token, &[], now).map_err(|failure| match failure {
+            // The app's key is not taken any more, or its installation is gone.
+            TokenFailure::Refused { error } if matches!(answer.status, 401 | 404) => {
+                TokenFailure::Dead { error }
+            }
+            other => other,
+        })
     }
 }

@@ -173,6 +173,22 @@ impl Manifest {
         })
     }
 
+    /// Do the tests of two modes say of an account who it is in the same way?
+    pub fn have_same_test(&self, one: Mode, other: Mode) -> bool {
+        std::ptr::eq(self.probe(one), self.probe(other))
+    }
+
+    /// What the configuration says of the host that actions go to; empty where that is always the same. Two hosts may know two
+    /// accounts by one id.
+    pub fn chosen_host(&self, mode: Mode, config: &BTreeMap<String, String>) -> String {
+        match &self.base_url(mode).host {
+            HostTemplate::Field { name, .. } => {
+                config_value(&self.config, config, name).unwrap_or_default().to_ascii_lowercase()
+            }
+            HostTemplate::Fixed(_) => String::new(),
+        }
+    }
+
     /// Every host that the requests of a connection of that mode go to, sign-in included, with who chose it.
     pub fn destinations(
         &self,

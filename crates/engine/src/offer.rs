@@ -23,8 +23,14 @@ pub trait Offer: Send + Sync {
         caller: &'a Arc<Caller>,
     ) -> BoxFuture<'a, Result<Vec<Value>, Problem>>;
 
-    /// The tool of that name, where it is a call of an operation: it is admitted, counted and answered as that. `None` for
-    /// every other tool, and where the caller has none of that name.
+    /// What a tool of that name is a call of, as far as the name alone tells, whether or not the caller has it: nothing is
+    /// looked up. `None` for a name that no such tool has.
+    fn operation_of(&self, _caller: &Caller, _name: &str) -> Option<ToolOperation> {
+        None
+    }
+
+    /// The tool of that name, where it is a call of an operation: it is counted and answered as that. Asked only for callers
+    /// who were admitted to what [`Offer::operation_of`] says. `None` where the caller has no such tool.
     fn operation_tool<'a>(
         &'a self,
         _engine: &'a Arc<Engine>,
@@ -52,18 +58,27 @@ pub enum OfferedList {
     Prompts,
 }
 
+/// The operation that a tool is a call of. It acts in the caller's own account.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolOperation {
+    /// The name of the operation.
+    pub operation: &'static str,
+    /// The scopes that every tool asks for which the name may mean.
+    pub scopes: &'static [&'static str],
+}
+
 /// A tool that is a call of an operation, of whose fields the tool itself says some.
 pub struct OperationTool {
     /// The name for people.
     pub title: String,
-    /// The name of the operation.
-    pub operation: &'static str,
     /// The fields that the tool says.
     pub fields: Fields,
     /// The one field that is the tool's arguments, all of them.
     pub arguments: &'static str,
     /// The scopes that it asks for, whatever its operation asks for elsewhere.
     pub scopes: &'static [&'static str],
+    /// Does it change nothing, whatever its operation can do elsewhere?
+    pub only_reads: bool,
     /// Is what it does lost for good?
     pub irreversible: bool,
 }

@@ -128,6 +128,8 @@ pub struct App {
     pub webhooks: Arc<Webhooks>,
     /// What accounts have proven to control.
     pub domains: Arc<Domains>,
+    /// Connections to outside providers.
+    pub providers: Arc<Providers>,
     /// The connections that carry streams of events.
     pub connections: Arc<Connections>,
     /// The services behind the gateway.
@@ -295,7 +297,7 @@ impl App {
         let more = more.into_iter().chain([blobs_area(&blobs)]).collect();
         let registry = areas.registry(&parts.environment.base_url, more)?;
         let Areas { identity, accounts, metering, webhooks, events, connections, .. } = areas;
-        let Areas { domains, services, service_list, tokens, .. } = areas;
+        let Areas { domains, providers, services, service_list, tokens, .. } = areas;
         let engine = Arc::new(Engine {
             db: parts.db,
             clock: parts.clock,
@@ -320,6 +322,7 @@ impl App {
             metering,
             webhooks,
             domains,
+            providers,
             connections,
             services,
             service_list,

@@ -41,6 +41,18 @@ fn oauth_clients(text: &str) -> Result<BTreeMap<String, OAuthClient>, ConfigErro
     Ok(clients)
 }
 
+/// What stands in the place of connectors, each of which there is.
+fn overrides(text: &str) -> Result<Overrides, ConfigError> {
+    let refused = |error: String| ConfigError(format!("connections_base_urls: {error}"));
+    let overrides = Overrides::parse(text).map_err(refused)?;
+    // Of one that is misspelled, the real provider would be called.
+    let unknown = overrides.connectors().find(|connector| !portico_connections::is_connector(connector));
+    match unknown {
+        Some(connector) => Err(refused(format!("there is no connector {connector:?}"))),
+        None => Ok(overrides),
+    }
+}
+
 impl ProviderSettings {
     /// What the keys say, checked.
     pub(crate) fn of(settings: &Settings) -> Result<Self, ConfigError> {
@@ -54,15 +66,15 @@ impl ProviderSettings {
         clients: Option<&str>,
         hosts: Option<String>,
     ) -> Result<Self, ConfigError> {
-        let (base_urls, hosts) = (base_urls.unwrap_or_default(), hosts.unwrap_or_default());
-        let named = |key: &'static str| move |error: String| ConfigError(format!("{key}: {error}"));
+        let (addresses, hosts) = (base_urls.unwrap_or_default(), hosts.unwrap_or_default());
+        let refused = |error: String| ConfigError(format!("connections_hosts: {error}"));
         let used = ConnectionsSettings {
             console_url: String::new(),
-            base_urls: Overrides::parse(&base_urls).map_err(named("connections_base_urls"))?,
+            base_urls: overrides(&addresses)?,
             oauth_clients: oauth_clients(clients.unwrap_or_default())?,
-            hosts: ChosenHosts::parse(&hosts).map_err(named("connections_hosts"))?,
+            hosts: ChosenHosts::parse(&hosts).map_err(refused)?,
         };
-        Ok(Self { used, base_urls, hosts })
+        Ok(Self { used, base_urls: addresses, hosts })
     }
 
     /// The keys and what was decided, for a person; secrets are left out.
@@ -105,6 +117,11 @@ mod tests {
         };
         assert!(read("github=http://127.0.0.1:9000/gh", "api.example.com,.example.org").is_ok());
         assert!(read("github", "").is_err());
+        let unknown = read("gitlab=http://127.0.0.1:9000/gl,gitlb=http://127.0.0.1:9000/gl", "").unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "configuration: connections_base_urls: there is no connector \"gitlb\""
+        );
         assert!(read("", "https://example.com").is_err());
     }
 }

@@ -1,7 +1,8 @@
-//! A provider on this machine: a code host by key, one by sign-in, and a service of an account's own.
+//! A provider on this machine: a code host by key or as an app, one by sign-in, issues by user and token, and a service of an
+//! account's own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -65,8 +66,8 @@ struct State {
     forgets: bool,
 }
 
-/// A provider. `/gh` is a code host by key, `/gl` one by sign-in whose refresh tokens rotate, `/own` a service that tells
-/// what it was sent.
+/// A provider. `/gh` is a code host by key or as an app, `/gl` one by sign-in whose refresh tokens rotate, `/ji` knows issues
+/// by user and token, `/own` is a service that tells what it was sent.
 #[derive(Clone)]
 pub struct Provider {
     origin: String,
@@ -98,8 +99,12 @@ fn form(text: &str) -> HashMap<String, String> {
 
 impl State {
     /// Answers as the code host by key.
-    fn code_host(&self, method: &str, path: &str, bearer: &str, body: &Bytes) -> Reply {
-        if !self.keys.contains(bearer) {
+    fn code_host(&mut self, method: &str, path: &str, bearer: &str, body: &Bytes) -> Reply {
+        // An app proves itself by what it signs, in three parts.
+        if path.starts_with("/app/installations/") && bearer.split('.').count() == 3 {
+            return self.installation(method);
+        }
+        if !self.keys.contains(bearer) && !self.live.contains_key(bearer) {
             return reply(401, &json!({ "message": "Bad credentials" }));
         }
         let sent = || serde_json::from_slice::<Value>(body).unwrap_or_default();
@@ -120,6 +125,18 @@ impl State {
             }
             _ => reply(404, &json!({ "message": "Not Found" })),
         }
+    }
+
+    /// Answers an app: whose installation it is, or a token for it.
+    fn installation(&mut self, method: &str) -> Reply {
+        if method == "GET" {
+            return reply(200, &json!({ "id": 2, "account": { "login": self.login } }));
+        }
+        self.made += 1;
+        let token = format!("gh-installation-canary-{:04}", self.made);
+        self.live.insert(token.clone(), String::new());
+        // Far beyond the clocks of tests.
+        reply(201, &json!({ "token": token, "expires_at": "2099-01-01T00:00:00Z" }))
     }
 
     /// Gives out tokens for a code or a refresh token, of which each is good once.
@@ -181,11 +198,11 @@ impl Provider {
         let origin = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());
         let state = State { login: "acme-bot".to_owned(), life: 3_600, workspace: 77, ..State::default() };
         let dns = TestDns::start(1).await;
-        for name in [Self::HOST, Self::OTHER_HOST] {
-            dns.change(|world| world.set_addresses(name, &[Ipv4Addr::LOCALHOST.into()]));
-        }
         let (held, dns) = (Arc::new(watch::Sender::new(String::new())), Arc::new(dns));
         let provider = Self { origin, state: Arc::new(Mutex::new(state)), held, dns };
+        for name in [Self::HOST, Self::OTHER_HOST] {
+            provider.set_addresses(name, &[Ipv4Addr::LOCALHOST.into()]);
+        }
         let serving = provider.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -234,7 +251,7 @@ impl Provider {
         if path == "/gl/oauth/token" {
             return self.state.lock().unwrap().tokens(body);
         }
-        let state = self.state.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
         if let Some(path) = path.strip_prefix("/gh") {
             return Some(state.code_host(parts.method.as_str(), path, bearer, body));
         }
@@ -242,9 +259,16 @@ impl Provider {
             let token = if bearer.is_empty() { header("private-token") } else { bearer };
             return Some(state.api(path, token));
         }
+        if path == "/ji/rest/api/3/myself" && authorization.starts_with("Basic ") {
+            return Some(reply(200, &json!({ "displayName": "Acme", "accountId": "5b10" })));
+        }
         let told =
             json!({ "path": parts.uri.to_string(), "method": parts.method.as_str(), "auth": authorization });
-        Some(if path.starts_with("/own") { reply(200, &told) } else { reply(404, &json!({})) })
+        Some(if path.starts_with("/own") || path.starts_with("/ji/") {
+            reply(200, &told)
+        } else {
+            reply(404, &json!({}))
+        })
     }
 
     /// Its address without a path.
@@ -257,14 +281,19 @@ impl Provider {
         self.dns.resolvers()
     }
 
+    /// From now on whoever asks [`Provider::name_servers`] is told that the name leads there.
+    pub fn set_addresses(&self, name: &str, addresses: &[IpAddr]) {
+        self.dns.change(|world| world.set_addresses(name, addresses));
+    }
+
     /// Where it is a service of an account's own, by its name.
     pub fn own(&self) -> String {
         format!("{}/own", self.origin.replace("127.0.0.1", Self::HOST))
     }
 
-    /// The configuration that puts it in the place of the code hosts.
+    /// The configuration that puts it in the place of the providers that it stands for.
     pub fn overrides(&self) -> String {
-        format!("github={0}/gh,gitlab={0}/gl", self.origin)
+        format!("github={0}/gh,gitlab={0}/gl,jira={0}/ji", self.origin)
     }
 
     /// What it was asked so far, of paths that begin so.
@@ -317,6 +346,11 @@ impl Provider {
         let mut state = self.state.lock().unwrap();
         let live = std::mem::take(&mut state.live);
         state.live = live.into_values().map(|refresh| (format!("ended {refresh}"), refresh)).collect();
+    }
+
+    /// From now on the code host by sign-in takes that key, too.
+    pub fn let_in(&self, key: &str) {
+        self.state.lock().unwrap().live.insert(key.to_owned(), format!("none of {key}"));
     }
 
     /// From now on requests whose path begins so wait; empty for none.

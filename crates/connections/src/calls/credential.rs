@@ -3,9 +3,42 @@
 use portico_connectors::{Client, Credentials, Mode};
 use portico_engine::Engine;
 use portico_kernel::{AccountId, ConnectionId, Problem, Secret, Timestamp, text_enum};
-use portico_store::Context;
+use portico_store::{Context, SealedColumn, sealed_column};
 
 use crate::sql::{ClientRow, ConnectionRow, CredentialRow, SignInRow};
+
+const CREDENTIAL: &str = "connection credential";
+const CLIENT: &str = "connection OAuth client";
+const SIGN_IN: &str = "connection sign-in";
+
+/// What the area keeps sealed, each value with the context that it is sealed for.
+pub(crate) const SEALED: [SealedColumn; 3] = [
+    sealed_column!(
+        "connection_credentials",
+        "sealed",
+        key "id",
+        account "account_id",
+        row "connection_id || ' ' || id",
+        purpose CREDENTIAL,
+        where "purpose = 'credential'"
+    ),
+    sealed_column!(
+        "connection_clients",
+        "secret",
+        key "(account_id || ' ' || connector)",
+        account "account_id",
+        row "connector",
+        purpose CLIENT
+    ),
+    sealed_column!(
+        "connection_sign_ins",
+        "verifier",
+        key "id",
+        account "account_id",
+        row "id",
+        purpose SIGN_IN
+    ),
+];
 
 text_enum! {
     /// What a sealed value is. It opens for nothing else.
@@ -30,7 +63,7 @@ impl Place {
 
     fn context(&self) -> Context<'_> {
         let purpose = match self.purpose {
-            Purpose::Credential => "connection credential",
+            Purpose::Credential => CREDENTIAL,
         };
         Context { account: &self.account, row: &self.row, purpose }
     }
@@ -53,6 +86,8 @@ pub(crate) struct Opened {
 pub(crate) const REFRESH_TOKEN: &str = "refresh_token";
 /// The name of the access token among the values.
 pub(crate) const ACCESS_TOKEN: &str = "access_token";
+/// The name of the id of the OAuth client that tokens were given to: to another one they are worth nothing.
+pub(crate) const CLIENT_ID: &str = "oauth_client_id";
 
 impl Opened {
     /// A credential that is not stored yet.
@@ -124,7 +159,7 @@ impl CredentialRow {
 
 /// What the secret of an account's OAuth client is bound to.
 fn client_context<'a>(account: &'a str, connector: &'a str) -> Context<'a> {
-    Context { account, row: connector, purpose: "connection OAuth client" }
+    Context { account, row: connector, purpose: CLIENT }
 }
 
 /// Seals the secret of an account's OAuth client.
@@ -144,7 +179,7 @@ pub(crate) fn open_client(engine: &Engine, account: AccountId, row: &ClientRow) 
 
 /// What the verifier of a sign-in is bound to.
 fn verifier_context<'a>(account: &'a str, sign_in: &'a str) -> Context<'a> {
-    Context { account, row: sign_in, purpose: "connection sign-in" }
+    Context { account, row: sign_in, purpose: SIGN_IN }
 }
 
 /// Seals the verifier of a sign-in.

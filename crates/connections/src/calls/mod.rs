@@ -17,18 +17,19 @@ mod refresh;
 mod send;
 mod test;
 mod tokens;
+mod tracker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use portico_connectors::{Client, Overrides};
+use portico_connectors::{Client, Destination, Manifest, Mode, Overrides};
 use portico_engine::Engine;
 use portico_engine::ports::Domains;
 use portico_kernel::{AccountId, Problem};
 use portico_store::{Select, StoreError};
 
 pub(crate) use action::{ActionAnswer, ActionCall};
-pub(crate) use credential::{ACCESS_TOKEN, Opened, REFRESH_TOKEN, open_verifier, seal_client, seal_verifier};
+pub(crate) use credential::{Opened, SEALED, open_verifier, seal_client, seal_verifier};
 pub(crate) use outcome::CallError;
 pub(crate) use refresh::AccessError;
 pub(crate) use test::Trial;
@@ -56,13 +57,6 @@ pub(crate) struct Calls {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Where the OAuth client for a connector comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ClientSource {
-    Account,
-    Operator,
-}
-
 impl Calls {
     pub(crate) fn new(
         settings: crate::ConnectionsSettings,
@@ -81,6 +75,12 @@ impl Calls {
         }
     }
 
+    /// Waits for the tokens that are being refreshed: the provider may have ended the ones before. From now on none is
+    /// refreshed. Returns how many did not arrive in time.
+    pub(crate) async fn close(&self) -> usize {
+        self.flights.close().await
+    }
+
     /// May the account choose that host?
     pub(crate) async fn may_choose(
         &self,
@@ -91,19 +91,24 @@ impl Calls {
         Ok(self.hosts.contain(host) || self.domains.covers(engine, account, host).await?)
     }
 
-    /// The OAuth client for a connector: the account's own, or the operator's.
+    /// The OAuth client for a connector that is configured so: the account's own, or the operator's. The operator's secret
+    /// goes to hosts of the manifest alone, and to what the operator put in their place; never to one that the account chose.
     pub(crate) async fn client(
         &self,
         engine: &Engine,
         from: &mut impl Select,
         account: AccountId,
-        connector: &str,
-    ) -> Result<Option<(Client, ClientSource)>, Problem> {
-        if let Some(row) = sql::client(from, account, connector).await? {
-            let client = credential::open_client(engine, account, &row)?;
-            return Ok(Some((client, ClientSource::Account)));
+        manifest: &Manifest,
+        config: &BTreeMap<String, String>,
+    ) -> Result<Option<Client>, Problem> {
+        if let Some(row) = sql::client(from, account, manifest.id()).await? {
+            return credential::open_client(engine, account, &row).map(Some);
         }
-        Ok(self.operator_client(connector).map(|client| (client, ClientSource::Operator)))
+        let is_known = self.overrides.get(manifest.id()).is_some()
+            || manifest
+                .destinations(Mode::OAuth2, config)
+                .is_ok_and(|all| all.iter().all(|(_, by)| *by == Destination::Listed));
+        Ok(self.operator_client(manifest.id()).filter(|_| is_known))
     }
 
     /// The operator's OAuth client for a connector.

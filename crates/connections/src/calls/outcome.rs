@@ -71,7 +71,8 @@ impl CallError {
         let error_class = class_of(failure.error);
         let is_unknown = class != Class::Read && failure.may_have_arrived;
         let problem = match error_class {
-            ErrorClass::BlockedAddress | ErrorClass::TooLarge => provider_refused(error_class, 0, ""),
+            ErrorClass::TooLarge => too_large(class),
+            ErrorClass::BlockedAddress => provider_refused(error_class, 0, ""),
             _ if is_unknown => outcome_unknown(error_class, 0),
             ErrorClass::Timeout => timed_out(),
             _ => provider_failed(None),
@@ -124,6 +125,18 @@ fn provider_refused(class: ErrorClass, status_code: u16, message: &str) -> Probl
     let message: String = message.chars().take(limits::PROVIDER_MESSAGE_CHARACTERS_MAX).collect();
     let words = "The provider did not do it.";
     let metadata = [class, status, ("provider_message", message)];
+    Problem::failed_precondition("PROVIDER_REFUSED", DOMAIN, words, metadata)
+}
+
+/// An answer that is too large to be read: whatever was asked for was done.
+fn too_large(class: Class) -> Problem {
+    let words = if class == Class::Read {
+        "The provider's answer is too large."
+    } else {
+        "The provider's answer is too large to be read. It may have done it: look before you repeat it."
+    };
+    let [class, status] = metadata(ErrorClass::TooLarge, 0);
+    let metadata = [class, status, ("provider_message", String::new())];
     Problem::failed_precondition("PROVIDER_REFUSED", DOMAIN, words, metadata)
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::{BoxFuture, Shared, ready};
 use portico_engine::clock::Stopwatch;
 use portico_engine::{Ctx, Engine};
 use portico_kernel::{Problem, Timestamp, hex};
@@ -19,6 +19,7 @@ use serde_json::json;
 
 use super::credential::{ACCESS_TOKEN, REFRESH_TOKEN, seal};
 use super::tokens::TokenError;
+use super::tracker::Tracker;
 use super::{Calls, Opened};
 use crate::events::ConnectionNeedsReconnect;
 use crate::limits;
@@ -61,9 +62,9 @@ type Flight = Shared<BoxFuture<'static, Landing>>;
 /// A credential, and its version that is no longer good enough.
 type Route = (String, i64);
 
-/// Refreshes under way in this process.
+/// Refreshes under way in this process, which a stop waits for.
 #[derive(Clone, Default)]
-pub(crate) struct Flights(Arc<Mutex<HashMap<Route, Flight>>>);
+pub(crate) struct Flights(Arc<Mutex<HashMap<Route, Flight>>>, Tracker);
 
 /// A refresh that is under way, until this is dropped.
 struct UnderWay(Flights, Route);
@@ -81,9 +82,13 @@ impl Flights {
         if let Some(flight) = flights.get(&route) {
             return flight.clone();
         }
+        let Some(tracked) = self.1.begin() else {
+            let refused: Landing = Err(AccessError::Failed { class: ErrorClass::Timeout, wait: None });
+            return ready(refused).boxed().shared();
+        };
         let (under_way, work) = (UnderWay(self.clone(), route.clone()), begin());
         let task = tokio::spawn(async move {
-            let _under_way = under_way;
+            let _under_way = (under_way, tracked);
             work.await
         });
         let landed =
@@ -91,6 +96,11 @@ impl Flights {
         let flight = landed.boxed().shared();
         flights.insert(route, flight.clone());
         flight
+    }
+
+    /// Waits for the refreshes that are under way, and begins no other; returns how many did not end in time.
+    pub(crate) async fn close(&self) -> usize {
+        self.1.close(limits::STOP_WAIT_MAX).await
     }
 }
 
@@ -102,7 +112,7 @@ impl Calls {
         connection: &ConnectionRow,
         row: Option<CredentialRow>,
     ) -> Result<Opened, AccessError> {
-        let row = row.ok_or(AccessError::Unreadable)?;
+        let row = row.ok_or(AccessError::Gone)?;
         let opened = Opened::of(engine, connection, &row).ok_or(AccessError::Unreadable)?;
         let now = engine.clock.now();
         let is_due = opened.lacks_token() || is_due(row.issued_at, row.expires_at, now);
@@ -270,14 +280,23 @@ impl Calls {
     /// Ends a claim whose refresh failed.
     async fn fail(&self, engine: &Engine, row: &CredentialRow, claim: &str, error: TokenError) -> Landing {
         let now = engine.clock.now();
+        let outcome = match error {
+            TokenError::Dead => RefreshOutcome::Dead,
+            TokenError::Unanswered(_) => RefreshOutcome::Unknown,
+            _ => RefreshOutcome::Failed,
+        };
         let (failures, retry_at, error) = match error {
             TokenError::Dead => (row.failures, None, AccessError::Dead),
             TokenError::NoClient => (row.failures, row.retry_at, AccessError::NoClient),
             TokenError::NotVerified(host) => (row.failures, row.retry_at, AccessError::NotVerified(host)),
             TokenError::Store(error) => (row.failures, row.retry_at, AccessError::Store(error)),
-            TokenError::Refused | TokenError::Failed { .. } | TokenError::BadCredential => {
+            TokenError::Refused
+            | TokenError::Failed { .. }
+            | TokenError::Unanswered(_)
+            | TokenError::BadCredential => {
                 let (class, told) = match error {
                     TokenError::Failed { class, retry_after } => (class, retry_after),
+                    TokenError::Unanswered(class) => (class, None),
                     _ => (ErrorClass::Provider4xx, None),
                 };
                 let failures = row.failures.saturating_add(1);
@@ -286,8 +305,6 @@ impl Calls {
                 (failures, Some(now + wait), AccessError::Failed { class, wait: Some(wait) })
             }
         };
-        let outcome =
-            if matches!(error, AccessError::Dead) { RefreshOutcome::Dead } else { RefreshOutcome::Failed };
         self.metrics.refreshed(outcome);
         let mut tx = engine.db.write().await?;
         sql::fail_refresh(&mut tx, &row.id, claim, failures, retry_at).await?;

@@ -9,7 +9,7 @@ use portico_engine::Engine;
 use portico_engine::clock::Stopwatch;
 use portico_kernel::{AccountId, ConnectionId, Problem, Timestamp};
 
-use super::outcome::{CallError, credential_refused};
+use super::outcome::{CallError, credential_refused, provider_failed};
 use super::record::{Ending, Use};
 use super::send::{SendLimits, as_answer};
 use super::tokens::with_jwt;
@@ -23,15 +23,17 @@ use crate::sql::{ConnectionRow, CredentialRow};
 pub(crate) const TEST: &str = "test";
 
 /// What is tested.
-pub(crate) struct Trial<'a> {
+#[derive(Clone)]
+pub(crate) struct Trial {
     pub(crate) account: AccountId,
     /// `None` for a connection that is not made yet.
     pub(crate) connection: Option<ConnectionId>,
-    pub(crate) kind: &'a str,
     pub(crate) provider: Provider,
-    pub(crate) config: &'a BTreeMap<String, String>,
+    pub(crate) config: BTreeMap<String, String>,
     pub(crate) consumer: Consumer,
     pub(crate) at: Timestamp,
+    /// Since it began, with all that it waits for.
+    pub(crate) watch: Stopwatch,
 }
 
 /// A test that passed.
@@ -52,11 +54,23 @@ pub(crate) struct NotPassed {
 }
 
 impl Calls {
-    /// Sends the test of the kind with that credential, and puts it on record.
+    /// Sends the test of the kind with that credential, and puts it on record: in a task of its own, which does so also when
+    /// whoever asked has gone.
     pub(crate) async fn test(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
-        trial: &Trial<'_>,
+        trial: &Trial,
+        opened: Opened,
+    ) -> Result<Passed, NotPassed> {
+        let (calls, engine, trial) = (self.clone(), engine.clone(), trial.clone());
+        let task = tokio::spawn(async move { calls.test_and_record(&engine, &trial, opened).await });
+        task.await.unwrap_or_else(|panic| Err(NotPassed::ours(ErrorClass::Network, Problem::internal(panic))))
+    }
+
+    async fn test_and_record(
+        &self,
+        engine: &Arc<Engine>,
+        trial: &Trial,
         opened: Opened,
     ) -> Result<Passed, NotPassed> {
         let watch = Stopwatch::start();
@@ -67,7 +81,7 @@ impl Calls {
         };
         let of = trial.to_use();
         if let Err(problem) = self.record(engine, &of, &ending, watch.elapsed()).await {
-            return Err(NotPassed { class: ending.class, is_expired: false, choose_site: false, problem });
+            return Err(NotPassed::ours(ending.class, problem));
         }
         match tested {
             Ok((reading, _)) => {
@@ -86,11 +100,11 @@ impl Calls {
     pub(crate) async fn test_stored(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
-        trial: &Trial<'_>,
+        trial: &Trial,
         connection: &ConnectionRow,
         stored: Option<CredentialRow>,
     ) -> Result<TestReading, ErrorClass> {
-        let usable = self.usable(engine, connection, stored.clone()).await;
+        let usable = trial.in_time(self.usable(engine, connection, stored.clone())).await;
         let mut opened = match usable {
             Ok(opened) => opened,
             Err(error) => return Err(self.untested(engine, trial, connection, stored, error).await),
@@ -111,7 +125,7 @@ impl Calls {
                 return Err(not_passed.class);
             }
             is_renewed = true;
-            opened = match self.renewed(engine, connection, &refused).await {
+            opened = match trial.in_time(self.renewed(engine, connection, &refused)).await {
                 Ok(fresh) => fresh,
                 Err(error) => return Err(self.untested(engine, trial, connection, stored, error).await),
             };
@@ -122,7 +136,7 @@ impl Calls {
     async fn untested(
         &self,
         engine: &Arc<Engine>,
-        trial: &Trial<'_>,
+        trial: &Trial,
         connection: &ConnectionRow,
         stored: Option<CredentialRow>,
         error: AccessError,
@@ -139,18 +153,25 @@ impl Calls {
     async fn test_once(
         &self,
         engine: &Engine,
-        trial: &Trial<'_>,
+        trial: &Trial,
         opened: &Opened,
     ) -> Result<(TestReading, u16), (CallError, Option<TestFailure>)> {
         let sent = |error: CallError| (error, None);
         let signed = with_claims(engine, trial.provider, opened).map_err(sent)?;
         let target = Target {
-            config: trial.config,
+            config: &trial.config,
             opened: signed.as_ref().unwrap_or(opened),
-            base_url: self.overrides.get(trial.kind),
+            base_url: self.overrides.get(trial.provider.name()),
         };
         let request = trial.provider.test_request(&target).map_err(CallError::of_fault).map_err(sent)?;
-        let may_take = SendLimits { time: limits::TEST_TIME_MAX, bytes: limits::ANSWER_BYTES_MAX };
+        let entering = self.gates.enter(trial.account, trial.connection).await;
+        let entered = entering.map_err(|problem| CallError::refused(ErrorClass::RateLimited, problem));
+        let _slots = entered.map_err(sent)?;
+        let time = trial.time_left().min(limits::TEST_TIME_MAX);
+        if time < limits::SEND_TIME_MIN {
+            return Err(sent(CallError::of_access(too_late())));
+        }
+        let may_take = SendLimits { time, bytes: limits::ANSWER_BYTES_MAX };
         let response = self.send(engine, trial.account, request, may_take).await;
         // A test changes nothing, whatever its method.
         let response = response.map_err(|error| sent(CallError::of_send(error, Class::Read)))?;
@@ -186,7 +207,25 @@ fn with_claims(engine: &Engine, provider: Provider, opened: &Opened) -> Result<O
     Ok(Some(Opened { values, ..opened.clone() }))
 }
 
-impl Trial<'_> {
+/// There was no time left for a credential, or for the test itself.
+fn too_late() -> AccessError {
+    AccessError::Failed { class: ErrorClass::Timeout, wait: None }
+}
+
+impl Trial {
+    /// How much is left of the time of the operation that tests.
+    fn time_left(&self) -> Duration {
+        limits::CALLS_TIME_MAX.saturating_sub(self.watch.elapsed())
+    }
+
+    /// Waits for a credential as long as there is time.
+    pub(crate) async fn in_time(
+        &self,
+        coming: impl Future<Output = Result<Opened, AccessError>>,
+    ) -> Result<Opened, AccessError> {
+        tokio::time::timeout(self.time_left(), coming).await.unwrap_or_else(|_| Err(too_late()))
+    }
+
     fn to_use(&self) -> Use {
         Use {
             account: self.account,
@@ -201,6 +240,11 @@ impl Trial<'_> {
 }
 
 impl NotPassed {
+    /// Something of ours does not work.
+    fn ours(class: ErrorClass, problem: Problem) -> Self {
+        Self { class, is_expired: false, choose_site: false, problem }
+    }
+
     fn new(error: CallError, failure: Option<&TestFailure>) -> Self {
         let CallError { class, status_code, problem, .. } = error;
         let choose_site = matches!(failure, Some(TestFailure::ChooseSite));
@@ -213,10 +257,13 @@ impl NotPassed {
                 | ErrorClass::NotFound
                 | ErrorClass::Provider4xx
                 | ErrorClass::Redirect
-                | ErrorClass::TooLarge
         );
-        let problem =
-            if is_refusal && !choose_site { credential_refused(class, status_code) } else { problem };
+        let problem = match class {
+            _ if is_refusal && !choose_site => credential_refused(class, status_code),
+            // Nobody who makes a connection cares in which way the provider was not there.
+            ErrorClass::Timeout => provider_failed(None),
+            _ => problem,
+        };
         Self { class, is_expired, choose_site, problem }
     }
 }

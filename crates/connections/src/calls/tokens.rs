@@ -1,5 +1,7 @@
 //! Requests for tokens: exchanging a code, refreshing, getting one for an installation, revoking.
 
+use std::collections::BTreeMap;
+
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::RSA_PKCS1_SHA256;
 use base64::Engine as _;
@@ -13,7 +15,7 @@ use portico_kernel::{AccountId, Problem, Secret, Timestamp};
 use portico_store::StoreError;
 use serde_json::json;
 
-use super::credential::{ACCESS_TOKEN, REFRESH_TOKEN, private_key};
+use super::credential::{ACCESS_TOKEN, CLIENT_ID, REFRESH_TOKEN, private_key};
 use super::outcome::class_of;
 use super::send::{SendError, SendLimits, as_answer};
 use super::{Calls, Opened};
@@ -35,6 +37,8 @@ pub(crate) enum TokenError {
     Refused,
     /// The provider failed.
     Failed { class: ErrorClass, retry_after: Option<u32> },
+    /// No answer came, though the provider may have done it.
+    Unanswered(ErrorClass),
     /// What is stored does not make a request.
     BadCredential,
     /// There is no OAuth client.
@@ -61,6 +65,9 @@ impl From<SendError> for TokenError {
     fn from(error: SendError) -> Self {
         match error {
             SendError::NotVerified(host) => Self::NotVerified(host),
+            SendError::Egress(failure) if failure.may_have_arrived => {
+                Self::Unanswered(class_of(failure.error))
+            }
             SendError::Egress(failure) => Self::Failed { class: class_of(failure.error), retry_after: None },
             SendError::Store(error) => Self::Store(error),
         }
@@ -101,27 +108,37 @@ impl Calls {
             return self.ask(engine, account, request, |answer, now| app.read(answer, now)).await;
         }
         let refresh_token = opened.values.get(REFRESH_TOKEN).ok_or(TokenError::BadCredential)?;
-        let client = self.client_for(engine, account, manifest).await?;
+        let client = self.client_for(engine, account, manifest, &config).await?;
+        if opened.values.get(CLIENT_ID).is_some_and(|id| id != client.id) {
+            return Err(TokenError::NoClient);
+        }
         let oauth = manifest.oauth().ok_or(TokenError::BadCredential)?;
         let call = OAuthCall { client: &client, config: &config, base_url };
         let request = oauth.refresh(&call, refresh_token)?;
         self.ask(engine, account, request, |answer, now| oauth.read(answer, now)).await
     }
 
-    /// The tokens that a code is exchanged for.
+    /// The tokens that a code is exchanged for, as a credential, too.
     pub(crate) async fn exchange(
         &self,
         engine: &Engine,
         account: AccountId,
         manifest: &'static Manifest,
-        config: &std::collections::BTreeMap<String, String>,
+        config: &BTreeMap<String, String>,
         code: &Code<'_>,
-    ) -> Result<Tokens, TokenError> {
-        let client = self.client_for(engine, account, manifest).await?;
+    ) -> Result<(Tokens, Credentials), TokenError> {
+        let client = self.client_for(engine, account, manifest, config).await?;
         let oauth = manifest.oauth().ok_or(TokenError::BadCredential)?;
         let call = OAuthCall { client: &client, config, base_url: self.overrides.get(manifest.id()) };
         let request = oauth.exchange(&call, code.text, code.verifier.expose(), code.redirect_uri)?;
-        self.ask(engine, account, request, |answer, now| oauth.read(answer, now)).await
+        let tokens = self.ask(engine, account, request, |answer, now| oauth.read(answer, now)).await?;
+        let mut values = Credentials::default();
+        values.insert(CLIENT_ID, client.id.as_str());
+        values.insert(ACCESS_TOKEN, tokens.access_token.expose().as_str());
+        if let Some(refresh_token) = &tokens.refresh_token {
+            values.insert(REFRESH_TOKEN, refresh_token.expose().as_str());
+        }
+        Ok((tokens, values))
     }
 
     /// Revokes tokens at the provider, as well as that can be done in a few seconds; `None` where the provider has no way.
@@ -130,12 +147,12 @@ impl Calls {
         engine: &Engine,
         account: AccountId,
         manifest: &'static Manifest,
-        config: &std::collections::BTreeMap<String, String>,
+        config: &BTreeMap<String, String>,
         values: &Credentials,
     ) -> Option<bool> {
         let oauth = manifest.oauth()?;
         let token = values.get(REFRESH_TOKEN).or_else(|| values.get(ACCESS_TOKEN))?;
-        let client = self.client_for(engine, account, manifest).await.ok()?;
+        let client = self.client_for(engine, account, manifest, config).await.ok()?;
         let call = OAuthCall { client: &client, config, base_url: self.overrides.get(manifest.id()) };
         let request = oauth.revoke(&call, token).ok()??;
         let may_take = SendLimits { time: limits::REVOKE_TIME_MAX, bytes: limits::TOKEN_BYTES_MAX };
@@ -148,10 +165,11 @@ impl Calls {
         engine: &Engine,
         account: AccountId,
         manifest: &Manifest,
+        config: &BTreeMap<String, String>,
     ) -> Result<Client, TokenError> {
-        let client = self.client(engine, &mut engine.db.query(), account, manifest.id()).await;
+        let client = self.client(engine, &mut engine.db.query(), account, manifest, config).await;
         let client = client.map_err(|problem| TokenError::Store(StoreError::fault(problem)))?;
-        client.map(|(client, _)| client).ok_or(TokenError::NoClient)
+        client.ok_or(TokenError::NoClient)
     }
 
     async fn ask(

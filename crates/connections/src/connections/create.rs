@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use portico_connectors::{Destination, Executor, Manifest, Mode};
+use portico_engine::clock::Stopwatch;
 use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec};
 use portico_kernel::{AccountId, Category, Problem, Role};
 use schemars::JsonSchema;
@@ -204,11 +205,11 @@ impl Operation for CreateConnection {
             let trial = Trial {
                 account,
                 connection: None,
-                kind: &self.kind,
                 provider,
-                config: &self.config,
+                config: self.config.clone(),
                 consumer: Consumer::of(ctx.caller()),
                 at: ctx.now(),
+                watch: Stopwatch::start(),
             };
             let passed = connections.calls.test(&engine, &trial, opened).await;
             let passed = passed.map_err(|not_passed| not_passed.problem)?;

@@ -1,5 +1,6 @@
 //! Deleting a connection.
 
+use portico_connectors::Mode;
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
 use portico_kernel::{Category, ConnectionId, Problem, Role, text_enum};
 use schemars::JsonSchema;
@@ -64,8 +65,8 @@ impl Operation for DeleteConnection {
         let credential = sql::credential(ctx.tx().await?, &row.credential_id).await?;
         ctx.step("delete", async |ctx| {
             let now = ctx.now();
-            for grant in sql::live_grants(ctx.tx().await?, id, now).await? {
-                grants::revoke(connections, ctx, account, id, grant.id).await?;
+            for grant in sql::revoke_all(ctx.tx().await?, id, now).await? {
+                grants::tell_revoked(ctx, id, grant)?;
             }
             sql::delete_connection(ctx.tx().await?, id).await?;
             connections.tools_changed(ctx, account).await?;
@@ -94,6 +95,10 @@ impl Connections {
         let (Some(Provider::Connector(manifest)), Some(opened)) = (Provider::of(&row.kind), opened) else {
             return Ok(Upstream::None);
         };
+        // What is not from a sign-in was not given out for this connection.
+        if opened.mode != Some(Mode::OAuth2) {
+            return Ok(Upstream::None);
+        }
         let config = config_of(&row.config);
         let revoking = self.calls.revoke(engine, row.account_id, manifest, &config, &opened.values);
         Ok(match revoking.await {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use http::HeaderMap;
 use portico_connectors::endpoint::{Endpoint, Injection};
 use portico_connectors::{Credentials, Executor, Manifest, Mode};
 use portico_engine::Engine;
@@ -32,7 +33,10 @@ pub(crate) fn check_texts(name: Option<&str>, description: Option<&str>) -> Resu
             let words = format!("must be {least} to {most} characters, not {count}");
             return Err(Problem::field(field, words));
         }
-        if text.chars().any(char::is_control) {
+        // A description may have several lines.
+        let is_plain =
+            |letter: char| !letter.is_control() || (field == "description" && "\n\t".contains(letter));
+        if !text.chars().all(is_plain) {
             return Err(Problem::field(field, "holds a control character"));
         }
         Ok(())
@@ -111,6 +115,7 @@ pub(super) fn own_secret(endpoint: &Endpoint, secret: Option<&str>) -> Result<Gi
         None => return Err(Problem::field("secret", "is missing")),
         Some(secret) => {
             secret_field("secret", secret)?;
+            endpoint.injection().inject(secret, &mut HeaderMap::new()).map_err(refusals::fault)?;
             values.insert(SECRET, secret);
         }
     }

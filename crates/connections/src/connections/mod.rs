@@ -13,7 +13,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub(crate) use input::{check_config_sizes, check_texts, secret_field};
-pub(crate) use store::{NewConnection, insert_new, is_other_workspace, replace_credential, tested};
+pub(crate) use store::{
+    NewConnection, check_limit, external_id, host_of, insert_new, is_other_workspace, replace_credential,
+    tested,
+};
 
 use crate::records::{Connection, ConnectionAnswer, connection_record, connection_records};
 use crate::{Connections, refusals, sql};

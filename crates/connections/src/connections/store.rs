@@ -9,9 +9,9 @@ use portico_kernel::{AccountId, ConnectionCredentialId, Problem, Timestamp};
 use crate::calls::Opened;
 use crate::events::ConnectionCreated;
 use crate::model::{Health, handle_of, is_clash};
-use crate::provider::{Provider, ProviderAction};
+use crate::provider::{Provider, ProviderAction, mode_of};
 use crate::records::to_text;
-use crate::sql::{self, ConnectionRow, CredentialRow};
+use crate::sql::{self, ConnectionRow, CredentialRow, Workspace};
 use crate::{Connections, limits, refusals};
 
 /// Characters of a label and of an id of an account at a provider that are kept.
@@ -51,9 +51,10 @@ pub(crate) async fn insert_new(
     let account = ctx.lock_account(new.account).await?.active()?;
     let count = sql::count_connections(ctx.tx().await?, account).await?;
     check_limit(count)?;
-    let external_id = new.tested.as_ref().map(|tested| short(&tested.external_id, LABEL_CHARACTERS_MAX));
-    let external_id = external_id.unwrap_or_default();
-    let known = sql::connection_to(ctx.tx().await?, account, &new.kind, &external_id).await?;
+    let external_id = new.tested.as_ref().map(external_id).unwrap_or_default();
+    let host = host_of(new.provider, &new.auth_mode, &new.config);
+    let at = Workspace { kind: &new.kind, host: &host, external_id: &external_id };
+    let known = sql::connection_to(ctx.tx().await?, account, at).await?;
     if let Some(known) = known {
         return Err(refusals::workspace_connected(known.id));
     }
@@ -72,6 +73,7 @@ pub(crate) async fn insert_new(
         auth_mode: new.auth_mode,
         label,
         external_id,
+        host,
         status: Health::Active,
         paused: false,
         config: to_text(&new.config)?,
@@ -111,8 +113,16 @@ fn credential_row(
     CredentialRow::new(engine, row, &opened.values, now, expires_at)
 }
 
+/// What the configuration says of the provider's host: with the id of an account there, it tells which account that is.
+pub(crate) fn host_of(provider: Provider, auth_mode: &str, config: &BTreeMap<String, String>) -> String {
+    match (provider, mode_of(auth_mode)) {
+        (Provider::Connector(manifest), Some(mode)) => manifest.chosen_host(mode, config),
+        _ => String::new(),
+    }
+}
+
 /// Refuses one connection too many.
-pub(super) fn check_limit(count: i64) -> Result<(), Problem> {
+pub(crate) fn check_limit(count: i64) -> Result<(), Problem> {
     if count < limits::CONNECTIONS_MAX {
         return Ok(());
     }
@@ -133,17 +143,14 @@ async fn free_handle(
     };
     let catalog = ctx.engine().registry.catalog();
     let platform: Vec<_> = catalog.entries().iter().filter_map(|entry| entry.spec.tool).collect();
-    let taken = sql::handles(ctx.tx().await?, account).await?;
-    let taken: Vec<(String, Vec<String>)> = taken
+    let taken: Vec<(String, Vec<String>)> = sql::handles(ctx.tx().await?, account)
+        .await?
         .into_iter()
-        .map(|row| {
-            let kind = row.kind.as_deref().and_then(Provider::of);
-            (row.handle, kind.map(names).unwrap_or_default())
-        })
+        .map(|row| (row.handle, Provider::of(&row.kind).map(names).unwrap_or_default()))
         .collect();
     let own = names(provider);
     let own: Vec<&str> = own.iter().map(String::as_str).collect();
-    let is_free = |handle: &String| {
+    let is_free = |handle: &str| {
         let meets = |(other, of_other): &(String, Vec<String>)| {
             let of_other: Vec<&str> = of_other.iter().map(String::as_str).collect();
             is_clash((handle, &own), (other, &of_other))
@@ -151,11 +158,35 @@ async fn free_handle(
         // The platform may have a tool of that name tomorrow.
         let begins_one = platform
             .iter()
-            .any(|tool| tool.name.strip_prefix(handle.as_str()).is_some_and(|rest| rest.starts_with('_')));
+            .any(|tool| tool.name.strip_prefix(handle).is_some_and(|rest| rest.starts_with('_')));
         !begins_one && !taken.iter().any(meets)
     };
-    let mut handles = (1..).map(|number| handle_of(name, number));
-    handles.find(is_free).ok_or_else(|| Problem::internal("there is no free handle"))
+    let mut number = first_free(ctx, account, name).await?;
+    loop {
+        let handle = handle_of(name, number);
+        if is_free(&handle) && !sql::is_handle_taken(ctx.tx().await?, account, &handle).await? {
+            return Ok(handle);
+        }
+        number += 1;
+    }
+}
+
+/// A number under which the name's handle was never given out. Those of a name are given out one after the other, so it is
+/// found in few steps, however many there were.
+async fn first_free(ctx: &mut Ctx, account: AccountId, name: &str) -> Result<usize, Problem> {
+    let (mut taken, mut free) = (0, 1);
+    while sql::is_handle_taken(ctx.tx().await?, account, &handle_of(name, free)).await? {
+        (taken, free) = (free, free * 2);
+    }
+    while taken + 1 < free {
+        let middle = taken.midpoint(free);
+        if sql::is_handle_taken(ctx.tx().await?, account, &handle_of(name, middle)).await? {
+            taken = middle;
+        } else {
+            free = middle;
+        }
+    }
+    Ok(free)
 }
 
 /// Puts another credential in the place of the one that a connection has, whose row is locked.
@@ -188,14 +219,24 @@ pub(crate) fn tested(row: &mut ConnectionRow, reading: &TestReading, now: Timest
     row.last_test_error = String::new();
     row.label = short(&reading.label, LABEL_CHARACTERS_MAX);
     // Of a sign-in the token answer said it, or what was asked for.
-    if let Some(scopes) = reading.scopes.as_ref().filter(|_| row.auth_mode != Mode::OAuth2.name()) {
-        row.scopes = to_text(scopes)?;
+    if row.auth_mode != Mode::OAuth2.name() {
+        row.scopes = to_text(&reading.scopes.clone().unwrap_or_default())?;
     }
     row.status = Health::Active;
     Ok(())
 }
 
-/// Is the credential for another account at the provider than the connection?
-pub(crate) fn is_other_workspace(row: &ConnectionRow, reading: &TestReading) -> bool {
-    !row.external_id.is_empty() && row.external_id != short(&reading.external_id, LABEL_CHARACTERS_MAX)
+/// Is the credential of that mode for another account at the provider than the connection? Where another mode's test calls an
+/// account by an id of another sort, nobody can say.
+pub(crate) fn is_other_workspace(row: &ConnectionRow, mode: Option<Mode>, reading: &TestReading) -> bool {
+    let can_tell = match (Provider::of(&row.kind), mode_of(&row.auth_mode), mode) {
+        (Some(Provider::Connector(manifest)), Some(old), Some(new)) => manifest.have_same_test(old, new),
+        _ => true,
+    };
+    can_tell && !row.external_id.is_empty() && row.external_id != external_id(reading)
+}
+
+/// The id of the account at the provider, as it is kept.
+pub(crate) fn external_id(reading: &TestReading) -> String {
+    short(&reading.external_id, LABEL_CHARACTERS_MAX)
 }

@@ -1,5 +1,6 @@
 //! Testing a connection.
 
+use portico_engine::clock::Stopwatch;
 use portico_engine::{AccountRef, Ctx, Operation, Spec};
 use portico_kernel::{Category, ConnectionId, Problem, Role};
 use schemars::JsonSchema;
@@ -8,9 +9,10 @@ use serde::Deserialize;
 use super::store::{is_other_workspace, tested};
 use crate::calls::Trial;
 use crate::model::Consumer;
-use crate::provider::Provider;
+use crate::provider::{Provider, mode_of};
 use crate::records::{ConnectionAnswer, config_of, connection_record};
-use crate::{Connections, refusals, sql};
+use crate::sql::{self, CallRow};
+use crate::{Connections, refusals};
 
 /// Test a connection: one request shows whether the provider takes its credential. The answer is the connection, whether or
 /// not it passed; one that needed another credential and passes is active again.
@@ -38,21 +40,21 @@ impl Operation for TestConnection {
         let account = ctx.account(Some(self.org_id)).await?;
         let (engine, now) = (ctx.engine().clone(), ctx.now());
         let missing = || refusals::no_connection(self.connection_id);
-        let seen = sql::connection(&mut engine.db.query(), account, self.connection_id).await?;
-        let seen = seen.ok_or_else(missing)?;
+        let consumer = Consumer::of(ctx.caller());
+        let (from, caller) = (&mut engine.db.query(), consumer.to_string());
+        let seen = sql::for_call(from, account, self.connection_id, &caller, now).await?;
+        let CallRow { connection: seen, credential: stored, .. } = seen.ok_or_else(missing)?;
         let provider = Provider::of(&seen.kind).ok_or_else(missing)?;
-        let stored = sql::credential(&mut engine.db.query(), &seen.credential_id).await?;
         ctx.egress()?;
         ctx.give_back();
-        let config = config_of(&seen.config);
         let trial = Trial {
             account,
             connection: Some(seen.id),
-            kind: &seen.kind,
             provider,
-            config: &config,
-            consumer: Consumer::of(ctx.caller()),
+            config: config_of(&seen.config),
+            consumer,
             at: now,
+            watch: Stopwatch::start(),
         };
         let result = connections.calls.test_stored(&engine, &trial, &seen, stored).await;
         let row = sql::lock_connection(ctx.tx().await?, account, self.connection_id).await?;
@@ -61,7 +63,7 @@ impl Operation for TestConnection {
         if row.credential_id == seen.credential_id && row.config == seen.config {
             let before = row.status;
             match result {
-                Ok(reading) if is_other_workspace(&row, &reading) => {
+                Ok(reading) if is_other_workspace(&row, mode_of(&row.auth_mode), &reading) => {
                     row.last_test_at = Some(now);
                     row.last_test_ok = false;
                     "other_workspace".clone_into(&mut row.last_test_error);
@@ -73,7 +75,7 @@ impl Operation for TestConnection {
                     class.name().clone_into(&mut row.last_test_error);
                 }
             }
-            sql::update_connection(ctx.tx().await?, &row).await?;
+            sql::note_test(ctx.tx().await?, &row).await?;
             if row.status != before {
                 connections.tools_changed(ctx, account).await?;
             }

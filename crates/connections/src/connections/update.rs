@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use portico_connectors::{Executor, Manifest, Mode, TestReading};
+use http::HeaderMap;
+use portico_connectors::{Executor, Fault, Manifest, Mode, TestReading};
+use portico_engine::clock::Stopwatch;
 use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec};
 use portico_kernel::{AccountId, Category, ConnectionId, Problem, Role};
 use schemars::JsonSchema;
@@ -13,12 +15,12 @@ use serde_json::json;
 use super::input::{
     Given, check_config_sizes, check_texts, connector_credential, not_taken, own_secret, own_service,
 };
-use super::store::{is_other_workspace, replace_credential, tested};
-use crate::calls::{CallError, Opened, Trial};
+use super::store::{external_id, host_of, is_other_workspace, replace_credential, tested};
+use crate::calls::{AccessError, CallError, Opened, Trial};
 use crate::model::Consumer;
 use crate::provider::{Provider, mode_of};
 use crate::records::{ConnectionAnswer, config_of, connection_record, to_text};
-use crate::sql::{self, ConnectionRow};
+use crate::sql::{self, ConnectionRow, CredentialRow, Workspace};
 use crate::{Connections, limits, refusals};
 
 /// Change a connection. What is left out stays. A connector's new credential or configuration is tested first; where the
@@ -64,6 +66,33 @@ struct Change {
     config: Option<BTreeMap<String, String>>,
     /// The host of an account's own service.
     label: Option<String>,
+}
+
+impl Change {
+    /// Is it another configuration of an account's own service, for the secret that it has?
+    fn keeps_secret(&self, row: &ConnectionRow) -> bool {
+        self.given.is_none() && self.config.is_some() && row.credential_kind == crate::provider::SECRET
+    }
+}
+
+/// Refuses a configuration by which the secret that is kept could not be sent.
+fn check_kept(
+    engine: &Engine,
+    row: &ConnectionRow,
+    change: &Change,
+    stored: Option<&CredentialRow>,
+) -> Result<(), Problem> {
+    let opened = stored.and_then(|stored| Opened::of(engine, row, stored));
+    let (Some(opened), Some(config)) = (opened, &change.config) else { return Ok(()) };
+    let Some(secret) = opened.values.get(crate::provider::SECRET) else { return Ok(()) };
+    let endpoint = own_service(engine, config, Executor::Cloud)?;
+    let injected = endpoint.injection().inject(secret, &mut HeaderMap::new());
+    injected.map_err(|fault| {
+        refusals::fault(Fault {
+            path: "config.auth".to_owned(),
+            message: format!("wants another `secret`, which {}", fault.message),
+        })
+    })
 }
 
 /// What the provider said to a change that was tested.
@@ -176,26 +205,32 @@ impl Connections {
         }
         ctx.egress()?;
         ctx.give_back();
+        let trial = Trial {
+            account: row.account_id,
+            connection: Some(row.id),
+            provider,
+            config: change.config.clone().unwrap_or_else(|| config_of(&row.config)),
+            consumer: Consumer::of(ctx.caller()),
+            at: ctx.now(),
+            watch: Stopwatch::start(),
+        };
         let opened = if let Some(given) = &change.given {
             Opened::new(given.mode, given.values.clone())
         } else {
             let stored = sql::credential(&mut engine.db.query(), &row.credential_id).await?;
-            let usable = self.calls.usable(engine, row, stored).await;
-            usable.map_err(|error| CallError::of_access(error).problem)?
+            trial.in_time(self.calls.usable(engine, row, stored)).await.map_err(unusable)?
         };
-        let old = config_of(&row.config);
-        let trial = Trial {
-            account: row.account_id,
-            connection: Some(row.id),
-            kind: &row.kind,
-            provider,
-            config: change.config.as_ref().unwrap_or(&old),
-            consumer: Consumer::of(ctx.caller()),
-            at: ctx.now(),
+        let may_renew = change.given.is_none() && opened.can_refresh();
+        let passed = match self.calls.test(engine, &trial, opened.clone()).await {
+            Err(refused) if refused.is_expired && may_renew => {
+                let fresh =
+                    trial.in_time(self.calls.renewed(engine, row, &opened)).await.map_err(unusable)?;
+                self.calls.test(engine, &trial, fresh).await
+            }
+            tested => tested,
         };
-        let passed = self.calls.test(engine, &trial, opened).await;
         let passed = passed.map_err(|not_passed| not_passed.problem)?;
-        if is_other_workspace(row, &passed.reading) {
+        if is_other_workspace(row, passed.opened.mode, &passed.reading) {
             return Err(refusals::other_workspace());
         }
         Ok(Some((passed.reading, passed.opened)))
@@ -220,6 +255,10 @@ impl Operation for UpdateConnection {
         let seen = sql::connection(&mut engine.db.query(), account, self.connection_id).await?;
         let seen = seen.ok_or_else(missing)?;
         let change = self.check(&engine, &seen)?;
+        if change.keeps_secret(&seen) {
+            let stored = sql::credential(&mut engine.db.query(), &seen.credential_id).await?;
+            check_kept(&engine, &seen, &change, stored.as_ref())?;
+        }
         connections.check_change(&engine, account, &seen, &change).await?;
         let passed = connections.test_change(ctx, &engine, &seen, &change).await?;
         let row = sql::lock_connection(ctx.tx().await?, account, self.connection_id).await?;
@@ -273,6 +312,8 @@ impl UpdateConnection {
         if let Some(config) = &change.config {
             row.config = to_text(config)?;
         }
+        let external_id = passed.as_ref().map(|(reading, _)| external_id(reading));
+        move_to(ctx, &mut row, external_id).await?;
         if let Some(label) = change.label {
             row.label = label;
         }
@@ -295,5 +336,28 @@ impl UpdateConnection {
             ctx.audit_with("connection.updated", &row.id, json!({ "fields": fields }))?;
         }
         Ok(row)
+    }
+}
+
+/// Why a change cannot be tested with the credential that there is.
+fn unusable(error: AccessError) -> Problem {
+    match error {
+        AccessError::Gone => refusals::changed_meanwhile(),
+        error => CallError::of_access(error).problem,
+    }
+}
+
+/// Notes which account at which host a change leads to; refuses where the account has a connection to it already.
+async fn move_to(ctx: &mut Ctx, row: &mut ConnectionRow, external_id: Option<String>) -> Result<(), Problem> {
+    let Some(provider) = Provider::of(&row.kind) else { return Ok(()) };
+    let host = host_of(provider, &row.auth_mode, &config_of(&row.config));
+    let external_id = external_id.unwrap_or_else(|| row.external_id.clone());
+    let at = Workspace { kind: &row.kind, host: &host, external_id: &external_id };
+    match sql::connection_to(ctx.tx().await?, row.account_id, at).await? {
+        Some(known) if known.id != row.id => Err(refusals::workspace_connected(known.id)),
+        _ => {
+            (row.host, row.external_id) = (host, external_id);
+            Ok(())
+        }
     }
 }

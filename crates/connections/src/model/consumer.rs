@@ -54,7 +54,7 @@ impl Consumer {
 
     /// Does it call without a grant? A person in the console does, to try what they could do anyway.
     pub(crate) fn needs_no_grant(&self) -> bool {
-        matches!(self.kind, ConsumerKind::Person | ConsumerKind::Product)
+        self.kind == ConsumerKind::Person
     }
 }
 

@@ -1,22 +1,26 @@
 //! Completing a sign-in: the code is exchanged, the credential tested, the connection written.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portico_connectors::{Credentials, Manifest, Mode, TestReading, Tokens};
+use portico_engine::clock::Stopwatch;
 use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec};
-use portico_kernel::{Category, Code as ProblemCode, ConnectionId, Problem, Role};
+use portico_kernel::{AccountId, Category, Code as ProblemCode, ConnectionId, Problem, Role, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::connect::state_hash;
 use super::{SignInRequest, SignInStatus, person};
-use crate::calls::{ACCESS_TOKEN, Code, Opened, REFRESH_TOKEN, TokenError, Trial, open_verifier};
-use crate::connections::{NewConnection, insert_new, is_other_workspace, replace_credential, tested};
+use crate::calls::{Code, Opened, TokenError, Trial, open_verifier};
+use crate::connections::{
+    NewConnection, external_id, host_of, insert_new, is_other_workspace, replace_credential, tested,
+};
 use crate::model::Consumer;
 use crate::provider::Provider;
-use crate::records::{ConnectionAnswer, connection_record, to_text};
-use crate::sql::{self, ConnectionRow, SignInRow};
+use crate::records::{ConnectionAnswer, config_of, connection_record, to_text};
+use crate::sql::{self, ConnectionRow, SignInRow, Workspace};
 use crate::{Connections, limits, refusals};
 
 /// Characters of a provider's error that are kept as the reason.
@@ -41,9 +45,9 @@ pub(crate) struct CompleteSignIn {
     #[schemars(length(max = limits::SIGN_IN_CHARACTERS_MAX))]
     error: String,
     /// What the provider says about its error. It is not kept.
-    #[serde(default, rename = "error_description")]
+    #[serde(default)]
     #[schemars(length(max = limits::SIGN_IN_CHARACTERS_MAX))]
-    _error_description: String,
+    error_description: String,
 }
 
 /// Why a sign-in ends without a connection.
@@ -88,7 +92,12 @@ impl CompleteSignIn {
         if self.code.is_empty() && self.error.is_empty() {
             return Err(Problem::field("code", "is missing, and so is `error`"));
         }
-        let long = [("state", &self.state), ("code", &self.code), ("error", &self.error)];
+        let long = [
+            ("state", &self.state),
+            ("code", &self.code),
+            ("error", &self.error),
+            ("error_description", &self.error_description),
+        ];
         match long.iter().find(|(_, text)| text.chars().count() > limits::SIGN_IN_CHARACTERS_MAX) {
             Some((field, _)) => {
                 let words = format!("is longer than {} characters", limits::SIGN_IN_CHARACTERS_MAX);
@@ -144,6 +153,15 @@ impl Operation for CompleteSignIn {
     }
 }
 
+/// A sign-in that is completed, and what it is to make.
+struct Completing<'a> {
+    sign_in: &'a SignInRow,
+    manifest: &'static Manifest,
+    request: SignInRequest,
+    /// The configuration that was sent, or that of the connection which the sign-in is for.
+    config: BTreeMap<String, String>,
+}
+
 impl Connections {
     /// Exchanges the code, and writes what comes of it.
     async fn complete(
@@ -160,8 +178,34 @@ impl Connections {
             return Err(Ended::Failed("exchange_refused".to_owned(), None));
         };
         let request: SignInRequest = serde_json::from_str(&sign_in.request).map_err(Problem::internal)?;
-        let obtained = self.obtain(ctx, engine, sign_in, &request, manifest, &brought.code).await?;
-        self.store(ctx, sign_in, request, manifest, obtained).await
+        let config = self.config_for(engine, sign_in, &request).await?;
+        let completing = Completing { sign_in, manifest, request, config };
+        let obtained = self.obtain(ctx, engine, &completing, &brought.code).await?;
+        let (unused, config) = (obtained.opened.values.clone(), completing.config.clone());
+        let stored = self.store(ctx, completing, obtained).await;
+        if let Err(Ended::Problem(_)) = &stored {
+            // A transaction of this call may still be open, so it is a task of its own.
+            let (calls, engine, account) = (self.calls.clone(), engine.clone(), sign_in.account_id);
+            tokio::spawn(async move { calls.revoke(&engine, account, manifest, &config, &unused).await });
+        }
+        stored
+    }
+
+    /// The configuration that a sign-in is completed with.
+    async fn config_for(
+        &self,
+        engine: &Engine,
+        sign_in: &SignInRow,
+        request: &SignInRequest,
+    ) -> Result<BTreeMap<String, String>, Ended> {
+        if let Some(config) = &request.config {
+            return Ok(config.clone());
+        }
+        let Ok(id) = sign_in.connection_id.parse() else { return Ok(BTreeMap::new()) };
+        let row = sql::connection(&mut engine.db.query(), sign_in.account_id, id).await?;
+        // It was deleted meanwhile: nothing is exchanged for it.
+        let row = row.ok_or_else(|| Ended::Failed("other_workspace".to_owned(), None))?;
+        Ok(config_of(&row.config))
     }
 
     /// Revokes tokens of a sign-in that came to nothing, as well as that can be done.
@@ -174,7 +218,8 @@ impl Connections {
         ctx.egress()?;
         let Some(Provider::Connector(manifest)) = Provider::of(&sign_in.connector) else { return Ok(()) };
         let request: SignInRequest = serde_json::from_str(&sign_in.request).map_err(Problem::internal)?;
-        self.calls.revoke(ctx.engine(), sign_in.account_id, manifest, &request.config, tokens).await;
+        let Ok(config) = self.config_for(ctx.engine(), sign_in, &request).await else { return Ok(()) };
+        self.calls.revoke(ctx.engine(), sign_in.account_id, manifest, &config, tokens).await;
         Ok(())
     }
 
@@ -183,39 +228,35 @@ impl Connections {
         &self,
         ctx: &Ctx,
         engine: &Arc<Engine>,
-        sign_in: &SignInRow,
-        request: &SignInRequest,
-        manifest: &'static Manifest,
+        completing: &Completing<'_>,
         code: &str,
     ) -> Result<Obtained, Ended> {
         ctx.egress()?;
+        let Completing { sign_in, manifest, ref config, .. } = *completing;
         let verifier = open_verifier(engine, sign_in)?;
         let redirect_uri = self.redirect_uri();
         let code = Code { text: code, verifier: &verifier, redirect_uri: &redirect_uri };
         let account = sign_in.account_id;
-        let tokens = self.calls.exchange(engine, account, manifest, &request.config, &code).await;
-        let tokens = tokens.map_err(|error| match error {
+        let given = self.calls.exchange(engine, account, manifest, config, &code).await;
+        let (tokens, values) = given.map_err(|error| match error {
             TokenError::Store(error) => Ended::Problem(error.into()),
-            TokenError::Failed { .. } => Ended::Failed("provider_failed".to_owned(), None),
+            TokenError::Failed { .. } | TokenError::Unanswered(_) => {
+                Ended::Failed("provider_failed".to_owned(), None)
+            }
             TokenError::Dead
             | TokenError::Refused
             | TokenError::BadCredential
             | TokenError::NoClient
             | TokenError::NotVerified(_) => Ended::Failed("exchange_refused".to_owned(), None),
         })?;
-        let mut values = Credentials::default();
-        values.insert(ACCESS_TOKEN, tokens.access_token.expose().as_str());
-        if let Some(refresh_token) = &tokens.refresh_token {
-            values.insert(REFRESH_TOKEN, refresh_token.expose().as_str());
-        }
         let trial = Trial {
             account,
             connection: sign_in.connection_id.parse().ok(),
-            kind: manifest.id(),
             provider: Provider::Connector(manifest),
-            config: &request.config,
+            config: config.clone(),
             consumer: Consumer::of(ctx.caller()),
             at: ctx.now(),
+            watch: Stopwatch::start(),
         };
         let tested = self.calls.test(engine, &trial, Opened::new(Some(Mode::OAuth2), values.clone())).await;
         match tested {
@@ -224,9 +265,10 @@ impl Connections {
                 let failed = not_passed.problem.code();
                 let reason = match failed {
                     _ if not_passed.choose_site => "choose_site",
-                    ProblemCode::Unavailable | ProblemCode::Timeout | ProblemCode::RateLimited => {
-                        "provider_failed"
-                    }
+                    ProblemCode::Unavailable
+                    | ProblemCode::Timeout
+                    | ProblemCode::RateLimited
+                    | ProblemCode::Internal => "provider_failed",
                     _ => "test_refused",
                 };
                 Err(Ended::Failed(reason.to_owned(), Some(values)))
@@ -238,11 +280,10 @@ impl Connections {
     async fn store(
         &self,
         ctx: &mut Ctx,
-        sign_in: &SignInRow,
-        request: SignInRequest,
-        manifest: &'static Manifest,
+        completing: Completing<'_>,
         obtained: Obtained,
     ) -> Result<ConnectionRow, Ended> {
+        let Completing { sign_in, manifest, request, config } = completing;
         let Obtained { tokens, opened, reading } = obtained;
         let account = ctx.lock_account(sign_in.account_id).await?.active()?;
         let asked = if request.scopes.is_empty() {
@@ -251,7 +292,9 @@ impl Connections {
             request.scopes.clone()
         };
         let scopes = tokens.scopes.unwrap_or(asked);
-        let same = sql::connection_to(ctx.tx().await?, account, manifest.id(), &reading.external_id).await?;
+        let host = host_of(Provider::Connector(manifest), Mode::OAuth2.name(), &config);
+        let at = Workspace { kind: manifest.id(), host: &host, external_id: &reading.external_id };
+        let same = sql::connection_to(ctx.tx().await?, account, at).await?;
         let meant: Option<ConnectionId> = sign_in.connection_id.parse().ok();
         let values = opened.values.clone();
         let other = || Ended::Failed("other_workspace".to_owned(), Some(values.clone()));
@@ -259,18 +302,8 @@ impl Connections {
             return Err(other());
         }
         let row = if let Some(id) = meant.or(same.map(|row| row.id)) {
-            let row = sql::lock_connection(ctx.tx().await?, account, id).await?;
-            let mut row = row.filter(|row| !is_other_workspace(row, &reading)).ok_or_else(other)?;
-            let now = ctx.now();
-            replace_credential(ctx, &mut row, Mode::OAuth2.name(), &opened, tokens.expires_at).await?;
-            row.config = to_text(&request.config)?;
-            row.scopes = to_text(&scopes)?;
-            tested(&mut row, &reading, now)?;
-            row.updated_at = now;
-            sql::update_connection(ctx.tx().await?, &row).await?;
-            self.tools_changed(ctx, account).await?;
-            ctx.audit_with("connection.reconnected", &row.id, json!({ "fields": ["credentials"] }))?;
-            row
+            let renewed = Renewed { scopes, host, expires_at: tokens.expires_at, opened, reading };
+            self.renew(ctx, (account, id), request.config.as_ref(), renewed).await?.ok_or_else(other)?
         } else {
             let new = NewConnection {
                 account,
@@ -279,7 +312,7 @@ impl Connections {
                 name: request.name,
                 description: request.description,
                 auth_mode: Mode::OAuth2.name().to_owned(),
-                config: request.config,
+                config,
                 credential_kind: Mode::OAuth2.name(),
                 opened,
                 expires_at: tokens.expires_at,
@@ -293,6 +326,53 @@ impl Connections {
         sql::end_sign_in(ctx.tx().await?, sign_in.id, completed, "", &id).await?;
         ctx.audit("sign_in.completed", &sign_in.id)?;
         Ok(row)
+    }
+}
+
+/// What a connection gets by a sign-in.
+struct Renewed {
+    scopes: Vec<String>,
+    host: String,
+    expires_at: Option<Timestamp>,
+    opened: Opened,
+    reading: TestReading,
+}
+
+impl Connections {
+    /// Gives a connection that there is the new credential, and the configuration, if one was sent; `None` where it leads to
+    /// another account at the provider.
+    async fn renew(
+        &self,
+        ctx: &mut Ctx,
+        (account, id): (AccountId, ConnectionId),
+        config: Option<&BTreeMap<String, String>>,
+        renewed: Renewed,
+    ) -> Result<Option<ConnectionRow>, Problem> {
+        let Renewed { scopes, host, expires_at, opened, reading } = renewed;
+        let mode = Mode::OAuth2;
+        let row = sql::lock_connection(ctx.tx().await?, account, id).await?;
+        let row = row.filter(|row| !is_other_workspace(row, Some(mode), &reading));
+        let Some(mut row) = row else { return Ok(None) };
+        let Some(provider) = Provider::of(&row.kind) else { return Ok(None) };
+        // It may have been changed while the person was at the provider.
+        if config.is_none() && host_of(provider, mode.name(), &config_of(&row.config)) != host {
+            return Ok(None);
+        }
+        replace_credential(ctx, &mut row, mode.name(), &opened, expires_at).await?;
+        let mut fields = vec!["credentials"];
+        if let Some(config) = config {
+            row.config = to_text(config)?;
+            fields.push("config");
+        }
+        (row.host, row.external_id) = (host, external_id(&reading));
+        row.scopes = to_text(&scopes)?;
+        let now = ctx.now();
+        tested(&mut row, &reading, now)?;
+        row.updated_at = now;
+        sql::update_connection(ctx.tx().await?, &row).await?;
+        self.tools_changed(ctx, account).await?;
+        ctx.audit_with("connection.reconnected", &row.id, json!({ "fields": fields }))?;
+        Ok(Some(row))
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SignIn, SignInRequest, SignInStatus, person};
 use crate::calls::seal_verifier;
-use crate::connections::{check_config_sizes, check_texts};
+use crate::connections::{check_config_sizes, check_limit, check_texts};
 use crate::provider::Provider;
 use crate::records::{config_of, to_text};
 use crate::sql::{self, SignInRow};
@@ -114,17 +114,20 @@ impl Operation for Connect {
                 Some(row)
             }
         };
-        let config = match (self.config, &known) {
-            (Some(config), _) => config,
+        if known.is_none() {
+            check_limit(sql::count_connections(&mut engine.db.query(), account).await?)?;
+        }
+        let config = match (&self.config, &known) {
+            (Some(config), _) => config.clone(),
             (None, Some(row)) => config_of(&row.config),
             (None, None) => BTreeMap::new(),
         };
         manifest.check_config(Mode::OAuth2, &config).map_err(refusals::faults)?;
         let provider = Provider::Connector(manifest);
         connections.check_hosts(&engine, account, provider, Some(Mode::OAuth2), &config).await?;
-        let client =
-            connections.calls.client(&engine, &mut engine.db.query(), account, manifest.id()).await?;
-        let (client, _) = client.ok_or_else(refusals::no_client)?;
+        let calls = &connections.calls;
+        let client = calls.client(&engine, &mut engine.db.query(), account, manifest, &config).await?;
+        let client = client.ok_or_else(refusals::no_client)?;
         let (state, verifier, id): (_, _, SignInId) = (random(&engine), random(&engine), ctx.new_id());
         let redirect_uri = connections.redirect_uri();
         let authorization = Authorization {
@@ -134,12 +137,12 @@ impl Operation for Connect {
             verifier: &verifier,
             scopes: &self.scopes,
             config: &config,
-            base_url: connections.calls.overrides.get(manifest.id()),
+            base_url: calls.overrides.get(manifest.id()),
         };
         let oauth = manifest.oauth().ok_or_else(|| Problem::internal("a sign-in without OAuth"))?;
         let (authorize_url, _) = oauth.authorize_url(&authorization).map_err(refusals::fault)?;
-        let request =
-            SignInRequest { name: self.name, description: self.description, config, scopes: self.scopes };
+        let (name, description, scopes) = (self.name, self.description, self.scopes);
+        let request = SignInRequest { name, description, config: self.config, scopes };
         let row = SignInRow {
             id,
             account_id: account,
@@ -154,7 +157,7 @@ impl Operation for Connect {
             expires_at: now + limits::SIGN_IN_LIFE,
         };
         ctx.lock_account(account).await?.active()?;
-        let pending = sql::count_pending(ctx.tx().await?, account, &row.person_id, now).await?;
+        let pending = sql::count_pending(ctx.tx().await?, &row.person_id, now).await?;
         if pending >= limits::SIGN_INS_MAX {
             let words = format!("A person has at most {} sign-ins that wait for them.", limits::SIGN_INS_MAX);
             return Err(Problem::limit_reached(refusals::DOMAIN, words, limits::SIGN_INS_MAX));

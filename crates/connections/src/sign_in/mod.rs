@@ -39,7 +39,8 @@ text_enum! {
 pub(crate) struct SignInRequest {
     name: Option<String>,
     description: String,
-    config: BTreeMap<String, String>,
+    /// `None` where none was sent: then that of the connection stays.
+    config: Option<BTreeMap<String, String>>,
     scopes: Vec<String>,
 }
 

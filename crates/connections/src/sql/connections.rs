@@ -18,6 +18,8 @@ pub(crate) struct ConnectionRow {
     pub(crate) auth_mode: String,
     pub(crate) label: String,
     pub(crate) external_id: String,
+    /// What the configuration says of the provider's host.
+    pub(crate) host: String,
     pub(crate) status: Health,
     pub(crate) paused: bool,
     pub(crate) config: String,
@@ -46,6 +48,7 @@ from_row!(ConnectionRow {
     auth_mode,
     label,
     external_id,
+    host,
     status,
     paused,
     config,
@@ -66,7 +69,7 @@ from_row!(ConnectionRow {
 
 macro_rules! columns {
     () => {
-        "id, account_id, kind, name, description, handle, auth_mode, label, external_id, status, paused, config, \
+        "id, account_id, kind, name, description, handle, auth_mode, label, external_id, host, status, paused, config, \
          scopes, executor, agent_id, owner, credential_id, credential_kind, credential_set_at, last_test_at, \
          last_test_ok, last_test_error, created_at, updated_at, version"
     };
@@ -121,19 +124,40 @@ pub(crate) async fn all_connections(
     from.all(sql, args![account]).await
 }
 
+/// An account at a provider: the connector, the host that was chosen, and its id there.
+pub(crate) struct Workspace<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) external_id: &'a str,
+}
+
 /// The connection of the account to that account at the provider.
 pub(crate) async fn connection_to(
     tx: &mut Tx,
     account: AccountId,
-    kind: &str,
-    external_id: &str,
+    at: Workspace<'_>,
 ) -> Result<Option<ConnectionRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
-        " from connections where account_id = $1 and kind = $2 and external_id = $3 and external_id <> ''"
+        " from connections where account_id = $1 and kind = $2 and host = $3 and external_id = $4 and external_id <> ''"
     );
-    tx.first(sql, args![account, kind.to_owned(), external_id.to_owned()]).await
+    let Workspace { kind, host, external_id } = at;
+    tx.first(sql, args![account, kind.to_owned(), host.to_owned(), external_id.to_owned()]).await
+}
+
+/// The connections of the account whose tools' names begin as this one does.
+pub(crate) async fn connections_of_tool(
+    from: &mut impl Select,
+    account: AccountId,
+    tool: &str,
+) -> Result<Vec<ConnectionRow>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " from connections where account_id = $1 and substr($2, 1, length(handle) + 1) = handle || '_' order by id"
+    );
+    from.all(sql, args![account, tool.to_owned()]).await
 }
 
 pub(crate) async fn count_connections(from: &mut impl Select, account: AccountId) -> Result<i64, StoreError> {
@@ -146,7 +170,7 @@ pub(crate) async fn insert_connection(tx: &mut Tx, row: &ConnectionRow) -> Resul
             "insert into connections (",
             columns!(),
             ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
-             $21, $22, $23, $24, $25)"
+             $21, $22, $23, $24, $25, $26)"
         ),
         args![
             row.id,
@@ -158,6 +182,7 @@ pub(crate) async fn insert_connection(tx: &mut Tx, row: &ConnectionRow) -> Resul
             row.auth_mode,
             row.label,
             row.external_id,
+            row.host,
             row.status,
             row.paused,
             row.config,
@@ -179,13 +204,31 @@ pub(crate) async fn insert_connection(tx: &mut Tx, row: &ConnectionRow) -> Resul
     .await
 }
 
-/// Writes everything that can change, by a caller or by a test.
+/// Writes what a test changes.
+pub(crate) async fn note_test(tx: &mut Tx, row: &ConnectionRow) -> Result<(), StoreError> {
+    tx.run(
+        "update connections set label = $2, status = $3, scopes = $4, last_test_at = $5, last_test_ok = $6, \
+         last_test_error = $7 where id = $1",
+        args![
+            row.id,
+            row.label,
+            row.status,
+            row.scopes,
+            row.last_test_at,
+            row.last_test_ok,
+            row.last_test_error,
+        ],
+    )
+    .await
+}
+
+/// Writes what a caller changes.
 pub(crate) async fn update_connection(tx: &mut Tx, row: &ConnectionRow) -> Result<(), StoreError> {
     tx.run(
         "update connections set name = $2, description = $3, auth_mode = $4, label = $5, external_id = $6, \
          status = $7, paused = $8, config = $9, scopes = $10, credential_id = $11, credential_kind = $12, \
          credential_set_at = $13, last_test_at = $14, last_test_ok = $15, last_test_error = $16, updated_at = $17, \
-         version = version + 1 where id = $1",
+         host = $18, version = version + 1 where id = $1",
         args![
             row.id,
             row.name,
@@ -204,6 +247,7 @@ pub(crate) async fn update_connection(tx: &mut Tx, row: &ConnectionRow) -> Resul
             row.last_test_ok,
             row.last_test_error,
             row.updated_at,
+            row.host,
         ],
     )
     .await
@@ -220,7 +264,7 @@ pub(crate) async fn lose_credential(
 ) -> Result<bool, StoreError> {
     let rows = tx
         .execute(
-            "update connections set status = 'needs_reconnect', updated_at = $4, version = version + 1 \
+            "update connections set status = 'needs_reconnect', updated_at = $4 \
              where id = $1 and credential_id = $2 and status = 'active' \
              and exists (select 1 from connection_credentials c where c.id = $2 and c.version = $3)",
             args![id, credential_id.to_owned(), version, now],
@@ -237,23 +281,32 @@ pub(crate) async fn delete_connection(tx: &mut Tx, id: ConnectionId) -> Result<(
     tx.run("delete from connections where id = $1", args![id]).await
 }
 
-/// A handle that was ever given out.
+/// The handle of a connection.
 pub(crate) struct HandleRow {
     pub(crate) handle: String,
-    /// The kind of its connection; null when that is gone.
-    pub(crate) kind: Option<String>,
+    pub(crate) kind: String,
 }
 
 from_row!(HandleRow { handle, kind });
 
-/// Every handle that the account ever had.
+/// The handles of the account's connections.
 pub(crate) async fn handles(tx: &mut Tx, account: AccountId) -> Result<Vec<HandleRow>, StoreError> {
-    tx.all(
-        "select h.handle, c.kind from connection_handles h left join connections c on c.id = h.connection_id \
-         where h.account_id = $1",
-        args![account],
-    )
-    .await
+    tx.all("select handle, kind from connections where account_id = $1", args![account]).await
+}
+
+/// Was the handle ever given out?
+pub(crate) async fn is_handle_taken(
+    tx: &mut Tx,
+    account: AccountId,
+    handle: &str,
+) -> Result<bool, StoreError> {
+    let rows: i64 = tx
+        .value(
+            "select count(*) as value from connection_handles where account_id = $1 and handle = $2",
+            args![account, handle.to_owned()],
+        )
+        .await?;
+    Ok(rows > 0)
 }
 
 pub(crate) async fn insert_handle(tx: &mut Tx, row: &ConnectionRow) -> Result<(), StoreError> {

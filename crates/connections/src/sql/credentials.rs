@@ -188,25 +188,28 @@ pub(crate) async fn fail_refresh(
 
 /// A connection whose token nobody has needed for long.
 pub(crate) struct IdleRow {
+    pub(crate) id: String,
     pub(crate) account_id: AccountId,
     pub(crate) connection_id: ConnectionId,
 }
 
-from_row!(IdleRow { account_id, connection_id });
+from_row!(IdleRow { id, account_id, connection_id });
 
-/// Connections by sign-in whose token was issued before that, and that may be refreshed now.
+/// Connections by sign-in whose token was issued before that, and that may be refreshed now: in the order of their
+/// credentials' ids, from the one after `after` on.
 pub(crate) async fn idle_tokens(
     from: &mut impl Select,
     before: Timestamp,
     now: Timestamp,
+    after: &str,
     limit: i64,
 ) -> Result<Vec<IdleRow>, StoreError> {
     from.all(
-        "select d.account_id, d.connection_id from connection_credentials d \
+        "select d.id, d.account_id, d.connection_id from connection_credentials d \
          join connections c on c.credential_id = d.id where c.auth_mode = 'oauth2' and c.status = 'active' \
          and d.expires_at is not null and d.issued_at < $1 and (d.retry_at is null or d.retry_at <= $2) \
-         and (d.claimed_until is null or d.claimed_until <= $2) order by d.issued_at limit $3",
-        args![before, now, limit],
+         and (d.claimed_until is null or d.claimed_until <= $2) and d.id > $3 order by d.id limit $4",
+        args![before, now, after.to_owned(), limit],
     )
     .await
 }

@@ -157,18 +157,47 @@ pub(crate) async fn revoke_grant(
     Ok(known.map(|_| false))
 }
 
-/// Grants that are not revoked, after that id, in order, whosesoever they are.
-pub(crate) async fn unrevoked_grants(
+/// Revokes every grant of a connection that stands; returns which they were, in order.
+pub(crate) async fn revoke_all(
+    tx: &mut Tx,
+    connection: ConnectionId,
+    now: Timestamp,
+) -> Result<Vec<GrantId>, StoreError> {
+    let mut revoked: Vec<GrantId> = tx
+        .values(
+            "update connection_grants set revoked_at = $2 where connection_id = $1 and revoked_at is null \
+             and (expires_at is null or expires_at > $2) returning id as value",
+            args![connection, now],
+        )
+        .await?;
+    revoked.sort_unstable();
+    Ok(revoked)
+}
+
+/// Grants that stand, after that id, in order, whosesoever they are.
+pub(crate) async fn standing_grants(
     from: &mut impl Select,
     after: &str,
+    now: Timestamp,
     limit: i64,
 ) -> Result<Vec<GrantRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
-        " from connection_grants where revoked_at is null and id > $1 order by id limit $2"
+        " from connection_grants where revoked_at is null and (expires_at is null or expires_at > $2) and id > $1 \
+         order by id limit $3"
     );
-    from.all(sql, args![after.to_owned(), limit]).await
+    from.all(sql, args![after.to_owned(), now, limit]).await
+}
+
+/// Removes grants that ended before that; returns how many.
+pub(crate) async fn prune_grants(tx: &mut Tx, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "delete from connection_grants where id in (select id from connection_grants \
+         where revoked_at < $1 or expires_at < $1 limit $2)",
+        args![before, limit],
+    )
+    .await
 }
 
 /// How many grants stand for a connection.

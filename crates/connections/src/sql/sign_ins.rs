@@ -69,16 +69,11 @@ pub(crate) async fn insert_sign_in(
 }
 
 /// How many sign-ins wait for the person, in whichever account.
-pub(crate) async fn count_pending(
-    tx: &mut Tx,
-    account: AccountId,
-    person: &str,
-    now: Timestamp,
-) -> Result<i64, StoreError> {
+pub(crate) async fn count_pending(tx: &mut Tx, person: &str, now: Timestamp) -> Result<i64, StoreError> {
     tx.value(
-        "select count(*) as value from connection_sign_ins where account_id = $1 and person_id = $2 \
-         and status = 'pending' and taken_at is null and expires_at > $3",
-        args![account, person.to_owned(), now],
+        "select count(*) as value from connection_sign_ins where person_id = $1 \
+         and status = 'pending' and taken_at is null and expires_at > $2",
+        args![person.to_owned(), now],
     )
     .await
 }

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 use portico_engine::input::Fields;
-use portico_engine::{Entry, EntryPoint, OperationTool, cancelled};
+use portico_engine::{Entry, EntryPoint, cancelled};
 use portico_kernel::{Code, Problem};
 use portico_store::Queries;
 use rmcp::model::ErrorCode;
 
-use super::call::{self, ToolError};
+use super::call::{self, OfferedOperation, ToolError};
 use super::message::{self, Id, Message, RpcError, RpcOutcome};
 use super::request::{RequestContext, RpcRequest};
 use super::stream::{AnswerMode, first_message};
@@ -141,12 +141,8 @@ impl Mcp {
         if is_call && self.is_own(name) {
             return self.call_tool(request, None, scope).await;
         }
-        if is_call {
-            // Boxed, as what is offered is below.
-            let offered = Box::pin(self.operation_tool(&request)).await?;
-            if offered.is_some() {
-                return self.call_tool(request, offered, scope).await;
-            }
+        if is_call && let Some(offered) = self.offered_operation(name, request.context.credential.caller()) {
+            return self.call_tool(request, Some(offered), scope).await;
         }
         self.admit_message(request.context, scope).await?;
         // Boxed, like what is offered: a call of a tool should not carry them along.
@@ -165,12 +161,12 @@ impl Mcp {
     async fn call_tool(
         self: &Arc<Self>,
         mut request: RpcRequest<'_>,
-        offered: Option<OperationTool>,
+        offered: Option<OfferedOperation>,
         scope: &mut CallScope,
     ) -> Result<HttpAnswer, RpcError> {
         let admitted = match offered {
             None => self.admit_tool(&mut request, scope).await,
-            Some(tool) => Box::pin(self.admit_offered(tool, &mut request, scope)).await,
+            Some(offered) => Box::pin(self.admit_offered(offered, &mut request, scope)).await,
         };
         match admitted {
             Ok(call) => {

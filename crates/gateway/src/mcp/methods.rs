@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use portico_engine::input::Node;
-use portico_engine::{OfferFault, OfferRequest, OperationTool};
+use portico_engine::{OfferFault, OfferRequest};
 use portico_kernel::{Caller, Problem};
 use rmcp::model::{DiscoverResult, ErrorCode, InitializeResult, ProtocolVersion, ServerCapabilities};
 use serde_json::{Map, Value, json};
 
+use super::call::OfferedOperation;
 use super::exchange::Exchange;
 use super::message::{Id, RpcError, answer};
 use super::request::RpcRequest;
@@ -146,19 +147,10 @@ impl Mcp {
         Ok(tools.iter().any(|tool| tool["name"] == name.as_str()))
     }
 
-    /// The tool of the name that the request says, where an area offers one that is a call of an operation.
-    pub(super) async fn operation_tool(
-        &self,
-        request: &RpcRequest<'_>,
-    ) -> Result<Option<OperationTool>, Problem> {
-        let Some(Node::Text(name)) = request.params.get("name") else { return Ok(None) };
-        let (engine, caller) = (&self.calls.engine, request.context.credential.caller());
-        for offer in &self.offers {
-            if let Some(tool) = offer.operation_tool(engine, caller, name).await? {
-                return Ok(Some(tool));
-            }
-        }
-        Ok(None)
+    /// What a tool of that name would be a call of, and the area that offers such tools. Nothing is looked up.
+    pub(super) fn offered_operation(&self, name: Option<&Node>, caller: &Caller) -> Option<OfferedOperation> {
+        let Some(Node::Text(name)) = name else { return None };
+        self.offers.iter().find_map(|offer| Some((offer.clone(), offer.operation_of(caller, name)?)))
     }
 }
 

@@ -91,7 +91,8 @@ async fn refusals_come_in_one_order(place: Place) {
     let uses = place.uses("status=refused").await;
     let mut classes: Vec<_> = uses.iter().map(|used| text(&used["error_class"])).collect();
     classes.reverse();
-    assert_eq!(classes, ["no_grant", "paused", "needs_reconnect", "bad_params", "bad_params", "bad_params"]);
+    assert_eq!(classes[..3], ["no_grant", "paused", "needs_reconnect"]);
+    assert_eq!(classes[3..], ["bad_params"; 4]);
     assert_eq!(place.uses("").await.len(), before + classes.len() + 2, "and two tests");
 }
 

@@ -1,8 +1,13 @@
 //! `kill -9` while a token is refreshed and while a sign-in is completed: a connection is usable afterwards, or says that it
 //! needs a person, and never anything in between.
 
-use std::process::Command;
+mod stop;
 
+use std::process::Command;
+use std::time::Duration;
+
+use portico_engine::clock::SystemClock;
+use portico_kernel::Clock;
 use portico_store::{Db, Select, args};
 use portico_testkit::{Answer, Database, Provider, TestDatabase, kills, until};
 use serde_json::{Value, json};
@@ -71,17 +76,28 @@ impl Scene {
         id(&made.unwrap().ok()["connection"])
     }
 
+    /// Signs in, and grants the token what is read; the connection.
+    async fn connect(&self, server: &Server) -> String {
+        let con = self.sign_in(server).await;
+        let (grants, grant) = (format!("/{con}/grants"), json!({ "consumer": self.consumer }));
+        self.send(&server.api, "POST", &self.person, &grants, &grant).await.unwrap().ok();
+        con
+    }
+
     async fn act(&self, api: &str, con: &str) -> Option<Answer> {
         let params = json!({ "params": { "project": "7" } });
         self.send(api, "POST", &self.token, &format!("/{con}/actions/list_issues"), &params).await
     }
 
+    async fn run(&self, statement: &'static str) {
+        let mut tx = self.db.write().await.unwrap();
+        tx.run(statement, args![]).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
     /// Lets the leases of a dead server end as if half a minute had gone by.
     async fn end_leases(&self) {
-        let mut tx = self.db.write().await.unwrap();
-        let ended = "update connection_credentials set claimed_until = 0 where claimed_until is not null";
-        tx.run(ended, args![]).await.unwrap();
-        tx.commit().await.unwrap();
+        self.run("update connection_credentials set claimed_until = 0 where claimed_until is not null").await;
     }
 
     async fn count(&self, statement: &'static str) -> i64 {
@@ -104,13 +120,28 @@ impl Scene {
     }
 }
 
+impl Scene {
+    /// Asserts that there is one connection with one credential, which opens, and that the account reads as ever.
+    async fn is_whole(&self, server: &Server, con: &str) {
+        self.act(&server.api, con).await.unwrap().ok();
+        let list = self.send(&server.api, "GET", &self.person, "", &json!(null)).await.unwrap().ok();
+        let listed: Vec<_> = list["connections"].as_array().unwrap().iter().map(id).collect();
+        assert_eq!(listed, [con]);
+        assert_eq!(list["connections"][0]["status"], "active");
+        for rows in [
+            "select count(*) as value from connections",
+            "select count(*) as value from connection_credentials",
+            "select count(*) as value from connection_handles",
+        ] {
+            assert_eq!(self.count(rows).await, 1, "{rows}");
+        }
+    }
+}
+
 async fn killed_during_refreshes(kind: Database) {
     let scene = Scene::create(kind).await;
     let mut server = scene.start();
-    let con = scene.sign_in(&server).await;
-    let grant = json!({ "consumer": scene.consumer });
-    let grants = format!("/{con}/grants");
-    scene.send(&server.api, "POST", &scene.person, &grants, &grant).await.unwrap().ok();
+    let con = scene.connect(&server).await;
     let mut lost = 0;
     for round in 0..kills() {
         scene.provider.end_access();
@@ -133,39 +164,141 @@ async fn killed_during_refreshes(kind: Database) {
         server = scene.start();
         lost += usize::from(!scene.is_usable(&server, &con).await);
     }
-    println!("{lost} of {} kills cost a sign-in", kills());
-    // One while a sign-in is completed: it ends by itself, and the connection is as it was.
-    let gitlab = json!({ "connector": "gitlab" });
-    let begun = scene.send(&server.api, "POST", &scene.person, "/connect", &gitlab).await.unwrap().ok();
-    let (state, code) = scene.provider.allow(begun["authorize_url"].as_str().unwrap());
-    let brought = json!({ "state": state, "code": code });
-    let asked = scene.provider.calls(TOKEN).len();
-    scene.provider.hold(TOKEN);
-    let api = server.api.clone();
-    let completing = scene.send(&api, "POST", &scene.person, "/connect/complete", &brought);
-    let kill = async {
-        until("the code is exchanged", async || scene.provider.calls(TOKEN).len() > asked).await;
-        server.kill();
-    };
-    let (answer, ()) = tokio::join!(completing, kill);
-    assert!(answer.is_none(), "nobody was answered");
-    scene.provider.hold("");
-    let server = scene.start();
-    assert!(scene.is_usable(&server, &con).await);
-    let again = scene.send(&server.api, "POST", &scene.person, "/connect/complete", &brought).await;
-    assert_eq!(again.unwrap().json()["details"][0]["reason"], "STATE_INVALID");
-    assert_eq!(scene.count("select count(*) as value from connections").await, 1);
-    assert_eq!(scene.count("select count(*) as value from connection_credentials").await, 1);
-    scene.db.close().await;
+    println!("{lost} of {} kills while a token was refreshed cost a sign-in", kills());
+    scene.is_whole(&server, &con).await;
     assert_eq!(server.stop().code(), Some(0));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite() {
-    killed_during_refreshes(Database::Sqlite).await;
+/// What `kill -9` meets while a sign-in is completed.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// The provider has not answered the code yet.
+    Exchange,
+    /// It has, and not said yet whose account it is.
+    Test,
+    /// It has said all: nobody knows how far the server is.
+    After,
+}
+
+async fn killed_during_completions(kind: Database) {
+    let scene = Scene::create(kind).await;
+    let mut server = scene.start();
+    let con = scene.connect(&server).await;
+    let (mut done, gitlab) = (0, json!({ "connector": "gitlab" }));
+    for round in 0..kills() {
+        let moment = [Moment::Exchange, Moment::Test, Moment::After][round % 3];
+        let begun = scene.send(&server.api, "POST", &scene.person, "/connect", &gitlab).await.unwrap().ok();
+        let (state, code) = scene.provider.allow(begun["authorize_url"].as_str().unwrap());
+        let brought = json!({ "state": state, "code": code });
+        let path = if matches!(moment, Moment::Exchange) { TOKEN } else { "/gl/api/v4/user" };
+        let asked = scene.provider.calls(path).len();
+        if !matches!(moment, Moment::After) {
+            scene.provider.hold(path);
+        }
+        let api = server.api.clone();
+        let completing = scene.send(&api, "POST", &scene.person, "/connect/complete", &brought);
+        let kill = async {
+            until("the provider is asked", async || scene.provider.calls(path).len() > asked).await;
+            server.kill();
+        };
+        let (answer, ()) = tokio::join!(completing, kill);
+        assert!(answer.is_none() || matches!(moment, Moment::After), "nobody was answered");
+        scene.provider.hold("");
+        server = scene.start();
+        // The provider knows the old credential as well as the new one: whichever is written is of use.
+        assert!(scene.is_usable(&server, &con).await, "{moment:?}");
+        let again = scene.send(&server.api, "POST", &scene.person, "/connect/complete", &brought).await;
+        assert_eq!(again.unwrap().json()["details"][0]["reason"], "STATE_INVALID");
+        let path = format!("/connect/{}", id(&begun["sign_in"]));
+        let sign_in = scene.send(&server.api, "GET", &scene.person, &path, &json!(null)).await.unwrap().ok();
+        let status = text(&sign_in["sign_in"]["status"]);
+        assert!(["pending", "completed"].contains(&status.as_str()), "{moment:?}: {sign_in}");
+        if let Some(answer) = answer {
+            assert_eq!(
+                (answer.status, status.as_str()),
+                (200, "completed"),
+                "who was answered was told the truth"
+            );
+        }
+        done += usize::from(status == "completed");
+        // So many may wait for a person at once.
+        scene.run("update connection_sign_ins set expires_at = 0 where status = 'pending'").await;
+    }
+    println!("{done} of {} kills came after the commit of a sign-in", kills());
+    scene.is_whole(&server, &con).await;
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+/// A thousand calls come to three servers at once, and the token of their connection is over.
+async fn a_thousand_calls_on_three_servers() {
+    let scene = Scene::create(Database::Postgres).await;
+    let servers = [scene.start(), scene.start(), scene.start()];
+    let con = scene.connect(&servers[0]).await;
+    scene.run("update connection_credentials set expires_at = 1, issued_at = 0").await;
+    scene.provider.end_access();
+    let asked = scene.provider.calls(TOKEN).len();
+    scene.provider.hold(TOKEN);
+    let call = async |at: usize| {
+        loop {
+            let answer = scene.act(&servers[at % servers.len()].api, &con).await.unwrap();
+            if answer.status != 429 {
+                break answer;
+            }
+            // So many may call one connection at once, and so many wait: whoever is told to come again does.
+            assert_eq!(answer.json()["details"][0]["reason"], "CONNECTION_BUSY");
+            let wait: u64 = answer.header("retry-after").parse().unwrap();
+            SystemClock.sleep(Duration::from_secs(wait)).await;
+        }
+    };
+    let calls = futures_util::future::join_all((0..1_000).map(|at| call(at)));
+    let release = async {
+        until("a fresh token is asked for", async || scene.provider.calls(TOKEN).len() > asked).await;
+        scene.provider.hold("");
+    };
+    let (answers, ()) = tokio::join!(calls, release);
+    for answer in answers {
+        answer.ok();
+    }
+    assert_eq!(scene.provider.calls(TOKEN).len(), asked + 1, "one request for a token");
+    let failed = "select count(*) as value from connection_uses where status = 'failed'";
+    assert_eq!(scene.count(failed).await, 0);
+    let done = "select count(*) as value from connection_uses where status = 'ok' and action = 'list_issues'";
+    assert_eq!(scene.count(done).await, 1_000);
+    scene.is_whole(&servers[0], &con).await;
+    for server in servers {
+        assert_eq!(server.stop().code(), Some(0));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres() {
-    killed_during_refreshes(Database::Postgres).await;
+async fn three_servers_ask_for_one_token() {
+    a_thousand_calls_on_three_servers().await;
+}
+
+mod killed_while_it_refreshes {
+    use super::Database;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn sqlite() {
+        super::killed_during_refreshes(Database::Sqlite).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn postgres() {
+        super::killed_during_refreshes(Database::Postgres).await;
+    }
+}
+
+mod killed_while_it_signs_in {
+    use super::Database;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn sqlite() {
+        super::killed_during_completions(Database::Sqlite).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn postgres() {
+        super::killed_during_completions(Database::Postgres).await;
+    }
 }

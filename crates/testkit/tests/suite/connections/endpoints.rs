@@ -60,6 +60,9 @@ async fn a_secret_goes_to_another_host_only_by_hand(place: Place) {
         reason(&refused, Code::FailedPrecondition, "DOMAIN_NOT_VERIFIED")["host"],
         "elsewhere.example"
     );
+    // The secret that is kept is no user and password.
+    let basic = json!({ "config": { "base_url": place.provider.own(), "auth": "basic" } });
+    place.patch(&con, basic).await.refused_field("config.auth");
     let before = place.read(&con).await;
     let after = place.patch(&con, json!({ "secret": "another" })).await.ok()["connection"].clone();
     assert_ne!(after["credential"]["reference"], before["credential"]["reference"]);
@@ -87,6 +90,8 @@ async fn what_does_not_fit_is_named(place: Place) {
         (with(json!({ "config": { "base_url": own, "nope": "x" } })), "config.nope"),
         (with(json!({ "config": { "base_url": own, "auth": "magic" } })), "config.auth"),
         (with(json!({ "config": { "base_url": own, "auth": "none" } })), "secret"),
+        (with(json!({ "config": { "base_url": own, "auth": "basic" } })), "secret"),
+        (with(json!({ "secret": "s\u{e9}cret" })), "secret"),
         (url("nowhere"), "config.base_url"),
         (url("ftp://api.acme.test/"), "config.base_url"),
         (url("https://user@api.acme.test/"), "config.base_url"),

@@ -5,6 +5,7 @@ mod crash;
 mod endpoints;
 mod grants;
 mod hosts;
+mod keyring;
 mod records;
 mod refresh;
 mod sealed;
@@ -179,6 +180,35 @@ async fn beside_each_other(first: &TestApp, second: &TestApp, send: impl AsyncFn
             return answer;
         }
     }
+}
+
+/// Writes in each way that there is, on a platform of its own.
+pub(crate) async fn write_in_every_way(database: Database) {
+    let place = Place::new(database).await;
+    let (code, signed) = (id(&place.by_key().await), id(&place.by_sign_in().await));
+    place.patch(&code, json!({ "name": "Another", "description": "What it is" })).await.ok();
+    place.patch(&code, json!({ "credentials": { "api_key": NEXT } })).await.ok();
+    place.to(&format!("/{code}/test"), json!({})).await.ok();
+    place.to(&format!("/{signed}/test"), json!({})).await.ok();
+    let grant = id(&place.grant(&code, json!({ "max_class": "write_reversible" })).await["grant"]);
+    place.grant(&signed, json!({})).await;
+    place.act(&code, "get_issue", issue()).await.ok();
+    let tool = "/v1/connections/tools/code_get_issue";
+    place.call("POST", &place.token, tool, &json!({ "params": issue() })).await.ok();
+    let client = json!({ "client_id": "own", "client_secret": "s" });
+    let path = "/connectors/gitlab/client";
+    place.call("PUT", &place.token, &place.path(path), &client).await.ok();
+    place.delete(path).await.ok();
+    place.by_sign_in().await;
+    place.delete(&format!("/{code}/grants/{grant}")).await.ok();
+    for con in [code, signed] {
+        place.delete(&format!("/{con}")).await.ok();
+    }
+}
+
+/// Which database it is on.
+fn kind_of(place: &Place) -> Database {
+    if place.database.url.starts_with("postgres") { Database::Postgres } else { Database::Sqlite }
 }
 
 /// Asserts a refusal of that reason, and returns its metadata.

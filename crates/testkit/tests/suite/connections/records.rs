@@ -14,6 +14,7 @@ with_a_provider! {
     what_does_not_fit_is_named,
     a_connection_is_renamed_paused_and_resumed,
     a_reconnect_is_tested_first,
+    a_mode_is_switched,
     a_test_says_whether_it_passed,
     a_deleted_connection_leaves_its_history,
     connections_are_paged_newest_first,
@@ -157,10 +158,11 @@ async fn a_connection_is_renamed_paused_and_resumed(place: Place) {
     let made = place.by_key().await;
     let con = id(&made);
     place.grant(&con, json!({})).await;
-    let named = place.patch(&con, json!({ "name": "Other", "description": "What it is" })).await.ok();
+    let description = "What it is\n\tin two lines";
+    let named = place.patch(&con, json!({ "name": "Other", "description": description })).await.ok();
     assert_eq!(
         (&named["connection"]["name"], &named["connection"]["description"]),
-        (&json!("Other"), &json!("What it is"))
+        (&json!("Other"), &json!(description))
     );
     assert_eq!(named["connection"]["credential"], made["credential"]);
     assert_eq!(place.patch(&con, json!({ "paused": true })).await.ok()["connection"]["status"], "paused");
@@ -212,6 +214,38 @@ async fn a_reconnect_is_tested_first(mut place: Place) {
     assert_eq!(healed["connection"]["status"], "active");
     place.act(&con, "get_issue", issue()).await.ok();
     place.app.expect_errors();
+}
+
+async fn a_mode_is_switched(place: Place) {
+    let con = id(&place.by_key().await);
+    place.grant(&con, json!({})).await;
+    let (pem, _) = super::sealed::private_key();
+    let app = json!({ "app_id": "1", "installation_id": "2", "private_key": pem });
+    let switched =
+        place.patch(&con, json!({ "auth_mode": "app", "credentials": app })).await.ok()["connection"].clone();
+    for (field, value) in [
+        ("auth_mode", json!("app")),
+        ("external_id", json!("2")),
+        ("scopes", json!([])),
+        ("grants", json!(1)),
+        ("token_expires_at", json!("")),
+    ] {
+        assert_eq!(switched[field], value, "{field}");
+    }
+    place.act(&con, "get_issue", issue()).await.ok();
+    // The installation is gone: its token ends, and there is no other.
+    let gone = |status| Some(ProviderAnswer::Json(status, json!({})));
+    place.provider.script("/gh/repos/acme/app/issues/1", gone(401));
+    place.provider.script("/gh/app/installations/2/access_tokens", gone(404));
+    reason(&place.act(&con, "get_issue", issue()).await, Code::FailedPrecondition, "CREDENTIAL_REFUSED");
+    assert_eq!(place.read(&con).await["status"], "needs_reconnect");
+    place.provider.script("/gh/repos/acme/app/issues/1", None);
+    let back = place.patch(&con, json!({ "credentials": { "api_key": GOOD } })).await.ok();
+    assert_eq!(
+        (&back["connection"]["auth_mode"], &back["connection"]["status"]),
+        (&json!("api_key"), &json!("active"))
+    );
+    place.act(&con, "get_issue", issue()).await.ok();
 }
 
 async fn a_test_says_whether_it_passed(place: Place) {
@@ -297,9 +331,9 @@ async fn a_repeat_with_the_same_key_makes_no_second_one(place: Place) {
 
 async fn connections_are_limited_in_number(place: Place) {
     let filler = "insert into connections (id, account_id, kind, name, description, handle, auth_mode, label, \
-        external_id, status, paused, config, scopes, executor, agent_id, owner, credential_id, credential_kind, \
+        external_id, host, status, paused, config, scopes, executor, agent_id, owner, credential_id, credential_kind, \
         last_test_ok, last_test_error, created_at, updated_at, version) select 'con_' || n, $1, 'endpoint', 'n', '', \
-        'h' || n, 'secret', '', '', 'active', $2, '{}', '[]', 'cloud', '', '', '', 'none', $2, '', 0, 0, 1 \
+        'h' || n, 'secret', '', '', '', 'active', $2, '{}', '[]', 'cloud', '', '', '', 'none', $2, '', 0, 0, 1 \
         from (with recursive numbers (n) as (select 1000 union all select n + 1 from numbers where n < 1499) \
         select cast(n as text) as n from numbers) filler";
     let mut tx = place.app.app.engine.db.write().await.unwrap();

@@ -1,9 +1,11 @@
 //! Fresh tokens: one request for all, whoever asks, and what happens when there is none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use portico_kernel::{Code, seconds};
-use portico_testkit::{ProviderAnswer, TestRequest, until};
+use portico_engine::clock::{Stopwatch, SystemClock};
+use portico_kernel::{Clock, Code, seconds};
+use portico_testkit::{Answer, ProviderAnswer, TestRequest, until};
 use serde_json::json;
 
 use super::{Place, id, options, reason};
@@ -19,6 +21,8 @@ with_a_provider! {
     a_provider_that_forgets_costs_a_sign_in,
     a_refresh_that_was_interrupted_is_counted,
     idle_tokens_are_refreshed,
+    what_is_revoked_while_a_token_is_awaited_is_not_sent,
+    a_call_goes_on_with_a_credential_that_came_meanwhile,
 }
 
 const TOKEN: &str = "/gl/oauth/token";
@@ -33,15 +37,15 @@ fn list() -> serde_json::Value {
     json!({ "project": "7" })
 }
 
-/// Calls until the connection is not busy, which is no failure but a matter of its bounds.
-async fn call(place: &Place, con: &str) -> u16 {
+/// Calls until the connection is not busy, which is no failure but a matter of its bounds: whoever is told to come again does.
+async fn call(place: &Place, con: &str) -> Answer {
     loop {
         let answer = place.act(con, "list_issues", list()).await;
         if answer.status != 429 {
-            return answer.status;
+            return answer;
         }
         reason(&answer, Code::RateLimited, "CONNECTION_BUSY");
-        tokio::task::yield_now().await;
+        SystemClock.sleep(seconds(answer.header("retry-after").parse().unwrap())).await;
     }
 }
 
@@ -60,7 +64,7 @@ async fn a_thousand_calls_on_one_expired_token_ask_once(place: Place) {
     until("a fresh token is asked for", async || place.provider.calls(TOKEN).len() > 1).await;
     place.provider.hold("");
     for call in calls {
-        assert_eq!(call.await.unwrap(), 200);
+        call.await.unwrap().ok();
     }
     assert_eq!(place.provider.calls(TOKEN).len(), 2, "the exchange, and one refresh");
     assert_eq!(place.uses("status=failed").await.len(), 0);
@@ -194,7 +198,7 @@ async fn a_refresh_that_was_interrupted_is_counted(place: Place) {
     let con = signed_in(&place).await;
     place.advance(seconds(3_601)).await;
     // A server began, and was killed.
-    let until = (portico_kernel::Clock::now(&place.clock) + seconds(30)).as_micros();
+    let until = (place.clock.now() + seconds(30)).as_micros();
     let claim = "update connection_credentials set claim = 'gone', claimed_until = $1";
     let mut tx = place.app.app.engine.db.write().await.unwrap();
     tx.execute(claim, portico_store::args![until]).await.unwrap();
@@ -217,8 +221,70 @@ async fn idle_tokens_are_refreshed(place: Place) {
     place.advance(seconds(24 * 3_600 + 1)).await;
     portico_testkit::turn(&place, "connections.refresh_idle").await;
     assert_eq!(place.provider.calls(TOKEN).len(), asked + 1);
+    // As many as there are, none waits for the others.
+    for workspace in 78..90 {
+        place.provider.set_workspace(workspace);
+        place.by_sign_in().await;
+    }
+    let asked = place.provider.calls(TOKEN).len();
+    place.advance(seconds(24 * 3_600 + 1)).await;
+    let refresh = async || portico_testkit::turn(&place, "connections.refresh_idle").await;
+    while refresh().await == portico_engine::JobOutcome::MoreWork {}
+    assert_eq!(place.provider.calls(TOKEN).len(), asked + 13);
     place.provider.set_dead(true);
     place.advance(seconds(24 * 3_600 + 1)).await;
     portico_testkit::turn(&place, "connections.refresh_idle").await;
     assert_eq!(place.read(&con).await["status"], "needs_reconnect", "it is told before anybody needs it");
+}
+
+/// Calls while a fresh token is awaited, does something meanwhile, and lets the provider answer.
+async fn meanwhile(place: &Arc<Place>, con: &str, work: impl AsyncFnOnce()) -> Answer {
+    let asked = place.provider.calls(TOKEN).len();
+    place.provider.end_access();
+    place.provider.hold(TOKEN);
+    let calling = {
+        let (place, con) = (place.clone(), con.to_owned());
+        tokio::spawn(async move { place.act(&con, "list_issues", list()).await })
+    };
+    until("a fresh token is asked for", async || place.provider.calls(TOKEN).len() > asked).await;
+    work().await;
+    place.provider.hold("");
+    calling.await.unwrap()
+}
+
+async fn what_is_revoked_while_a_token_is_awaited_is_not_sent(place: Place) {
+    let con = id(&place.by_sign_in().await);
+    let grant = id(&place.grant(&con, json!({})).await["grant"]);
+    let place = Arc::new(place);
+    let path = format!("/{con}/grants/{grant}");
+    let refused = meanwhile(&place, &con, async || {
+        let watch = Stopwatch::start();
+        place.delete(&path).await.ok();
+        // For so long it may still be sent.
+        until("a second has gone by", async || watch.elapsed() > Duration::from_millis(1_100)).await;
+    })
+    .await;
+    reason(&refused, Code::Forbidden, "NOT_GRANTED");
+    assert_eq!(place.provider.calls("/gl/api/v4/projects").len(), 1, "only that which was refused");
+    assert_eq!(place.uses("action=list_issues").await[0]["error_class"], "no_grant");
+}
+
+async fn a_call_goes_on_with_a_credential_that_came_meanwhile(place: Place) {
+    let con = signed_in(&place).await;
+    let place = Arc::new(place);
+    let answer = meanwhile(&place, &con, async || {
+        place.provider.let_in("gl-key-canary");
+        let key = json!({ "credentials": { "api_key": "gl-key-canary" } });
+        place.patch(&con, key).await.ok();
+    })
+    .await;
+    answer.ok();
+    assert_eq!(place.read(&con).await["auth_mode"], "api_key");
+    // And one that was deleted meanwhile is not there.
+    assert_eq!(id(&place.by_sign_in().await), con);
+    let gone = meanwhile(&place, &con, async || {
+        place.delete(&format!("/{con}")).await.ok();
+    })
+    .await;
+    gone.refused(Code::NotFound);
 }

@@ -175,6 +175,19 @@ async fn a_workspace_is_connected_once(place: Place) {
     place.provider.set_workspace(78);
     assert_ne!(place.by_sign_in().await["id"], first["id"]);
     assert_eq!(place.count("connections").await, 2);
+    // Another instance may know somebody else by the same id.
+    let complete = async |more: Value| {
+        let (begun, _) = place.begin(more).await;
+        let (state, code) = place.provider.allow(&text(&begun["authorize_url"]));
+        place.complete(&state, &code).await.ok()["connection"].clone()
+    };
+    let host = json!({ "host": "git.acme.test" });
+    let elsewhere = complete(json!({ "config": host })).await;
+    assert_eq!((&elsewhere["external_id"], &elsewhere["config"]), (&json!("78"), &host));
+    assert_eq!(place.count("connections").await, 3);
+    // What is not sent again stays.
+    let again = complete(json!({ "connection_id": elsewhere["id"] })).await;
+    assert_eq!((&again["id"], &again["config"]), (&elsewhere["id"], &host));
 }
 
 async fn a_connection_is_signed_in_to_again(place: Place) {
@@ -233,9 +246,9 @@ async fn an_account_brings_its_own_client(place: Place) {
         async || place.app.get(&place.path("/connectors/gitlab")).await.ok()["connector"]["client"].clone();
     assert_eq!(read().await, json!({ "client_id": "", "source": "operator", "set_at": "" }));
     let body = json!({ "client_id": "own-1", "client_secret": "own-client-canary" });
-    let set = place.call("PUT", &place.token, &place.path(client), &body).await;
-    assert!(!set.text().contains("own-client-canary"));
-    assert_eq!(set.ok()["connector"]["client"]["client_id"], "own-1");
+    let brought = place.call("PUT", &place.token, &place.path(client), &body).await;
+    assert!(!brought.text().contains("own-client-canary"));
+    assert_eq!(brought.ok()["connector"]["client"]["client_id"], "own-1");
     assert_eq!(read().await["source"], "account");
     let made = place.by_sign_in().await;
     let sent = String::from_utf8_lossy(&place.provider.calls("/gl/oauth/token")[0].body).into_owned();
@@ -243,6 +256,16 @@ async fn an_account_brings_its_own_client(place: Place) {
     assert_eq!(made["status"], "active");
     let removed = place.delete(client).await.ok();
     assert_eq!(removed["connector"]["client"]["source"], "operator");
+    // What was signed in to by one client is not refreshed by another, and is not lost by that either.
+    let con = id(&made);
+    place.grant(&con, json!({})).await;
+    place.advance(seconds(3_601)).await;
+    let issues = async || place.act(&con, "list_issues", json!({ "project": "7" })).await;
+    reason(&issues().await, Code::FailedPrecondition, "NO_CLIENT");
+    assert_eq!(place.provider.calls("/gl/oauth/token").len(), 1, "the provider is not asked");
+    place.call("PUT", &place.token, &place.path(client), &body).await.ok();
+    issues().await.ok();
+    place.delete(client).await.ok();
     for (path, body, field) in [
         (client, json!({ "client_id": "", "client_secret": "s" }), "client_id"),
         (client, json!({ "client_id": "a b", "client_secret": "s" }), "client_id"),
