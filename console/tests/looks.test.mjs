@@ -1,18 +1,17 @@
 // Every page, light and dark, narrow and wide, full and empty: no error, nothing wider than the screen, nothing that axe-core
 // finds serious. With PORTICO_SCREENS naming a folder, pictures go there.
 import assert from "node:assert/strict";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { closeBrowser, Server, Visitor } from "./harness.mjs";
+import { KEY, LABS, startProvider } from "./provider.mjs";
 
-const SCREENS = process.env.PORTICO_SCREENS;
 const REQUESTS = 10_000;
 const FIRST_SCRIPT_BYTES_MAX = 200_000;
 const INTERACTIVE_MS_MAX = 1000;
 const LONG_TASK_MS_MAX = 50;
 const TURNS = 5;
 
+let provider;
 let server;
 let full;
 
@@ -36,16 +35,33 @@ async function fill() {
   await server.call("PATCH", `/v1/webhooks/endpoints/${endpoint.id}`, token, { enabled: false });
   await post(`${org}/invitations`, { email: "grace@example.com", role: "member" });
   for (const domain of ["acme.test", "shop.acme.test"]) await post(`${org}/domains`, { domain });
-  return { account: account_id, endpoint: endpoint.id, token: made.token };
+  const connections = await connect(org, post, made.key.id);
+  return { account: account_id, endpoint: endpoint.id, token: made.token, connections };
+}
+
+/** A connection with a grant and a history, and another one whose key has ended. */
+async function connect(org, post, token) {
+  const ending = "ghp_ending";
+  provider.keys.set(ending, LABS);
+  const ended = await post(`${org}/connections`, { kind: "github", credentials: { api_key: ending } });
+  provider.keys.delete(ending);
+  await post(`${org}/connections/${ended.connection.id}/test`, {});
+  const { connection } = await post(`${org}/connections`, { kind: "github", credentials: { api_key: KEY }, description: "Issues of the shop." });
+  const at = `${org}/connections/${connection.id}`;
+  await post(`${at}/grants`, { consumer: `key:${token}`, max_class: "write_reversible" });
+  await post(`${at}/actions/get_issue`, { params: { owner: "acme", repo: "app", number: 1 } });
+  await post(`${at}/test`, {});
+  return { works: connection.id, ended: ended.connection.id };
 }
 
 before(async () => {
-  server = await Server.start();
+  provider = await startProvider();
+  server = await Server.start({ env: provider.env });
   full = await fill();
-  if (SCREENS) await mkdir(SCREENS, { recursive: true });
 });
 after(async () => {
   await server?.end();
+  await provider?.end();
   await closeBrowser();
 });
 
@@ -59,6 +75,13 @@ const pages = () => {
     webhooks: at("/webhooks"),
     endpoint: at(`/webhooks/${full.endpoint}`),
     inbox: at("/webhooks/inbox"),
+    connections: at("/connections"),
+    kinds: at("/connections?new=connection"),
+    "new-connection": at("/connections?new=connection&kind=github"),
+    connection: at(`/connections/${full.connections.works}?try=create_issue`),
+    "ended-connection": at(`/connections/${full.connections.ended}`),
+    "new-grant": at(`/connections/${full.connections.works}?new=grant`),
+    "empty-connections": "/connections",
     domains: at("/domains"),
     "new-domain": at("/domains?new=domain"),
     domain: at("/domains/acme.test"),
@@ -93,7 +116,7 @@ for (const scheme of ["light", "dark"]) {
         await ada.go(path);
         await ada.checkWidth(name);
         await ada.checkAccess(name);
-        if (SCREENS) await ada.page.screenshot({ path: join(SCREENS, `${name}-${scheme}-${width}.png`), fullPage: true });
+        await ada.picture(`${name}-${scheme}-${width}`);
       }
       await ada.leave();
     });

@@ -26,10 +26,24 @@ export class Refusal extends Error {
     return this.problem?.request_id ?? "";
   }
 
+  /** Why, in a word for programs; empty where none is given. */
+  get reason(): string {
+    return this.#info?.reason ?? "";
+  }
+
+  /** A value that goes with the reason; empty where there is none. */
+  fact(name: string): string {
+    return this.#info?.metadata[name] ?? "";
+  }
+
+  get #info() {
+    return (this.problem?.details ?? []).find((detail) => detail.type === "info");
+  }
+
   /** What is wrong with that field, if the refusal names it. */
   field(name: string): string | undefined {
     for (const detail of this.problem?.details ?? []) {
-      if (detail.type === "field" && (detail.field === name || detail.field.startsWith(`${name}.`))) {
+      if (detail.type === "field" && (detail.field === name || detail.field.startsWith(`${name}.`) || detail.field.startsWith(`${name}[`))) {
         return sentence(detail.description);
       }
     }

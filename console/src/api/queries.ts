@@ -24,6 +24,9 @@ onReachable(() => {
   if (isReachable()) void queries.invalidateQueries();
 });
 
+/** What pages ask for about connections. */
+export const ABOUT_CONNECTIONS: readonly string[] = ["connections", "connection", "grants", "uses"];
+
 /** Whatever an event may have changed is asked for again. */
 export function refreshAfter(type: string, action: string) {
   const kinds = [
@@ -31,6 +34,7 @@ export function refreshAfter(type: string, action: string) {
     ...(/^(webhook|endpoint|delivery|inbox)/.test(action || type) ? ["endpoints", "endpoint", "deliveries", "inbox"] : []),
     ...(/^(member|invitation)/.test(action || type) ? ["members", "invitations", "me"] : []),
     ...(/^domain\./.test(action || type) ? ["domains", "domain"] : []),
+    ...(/^(connection|grant)\./.test(action || type) ? ABOUT_CONNECTIONS : []),
     ...(/^account/.test(action) ? ["me"] : []),
     ...(type === "audit.event" ? ["audit"] : []),
     ...(type.startsWith("usage") ? ["units"] : []),
@@ -42,7 +46,7 @@ interface Page {
   next_page_token: string;
 }
 
-/** A list, page by page. */
+/** A list, page by page. Only while nobody has gone further down is it looked at again by itself, since that asks for every page. */
 export function useList<P extends Page>(
   key: readonly unknown[],
   page: (pageToken: string | undefined) => Promise<P>,
@@ -55,6 +59,7 @@ export function useList<P extends Page>(
     getNextPageParam: (last) => last.next_page_token || undefined,
     placeholderData: keepPreviousData,
     ...options,
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > 1 ? false : (options.refetchInterval ?? false)),
   });
 }
 
@@ -110,6 +115,27 @@ export function useInbox(options: { refetchInterval?: number | false } = {}) {
     queryKey: ["inbox", account_id],
     queryFn: async () => (await ask(api.GET("/v1/webhooks/inboxes", { params: { query: { account_id } } }))).inboxes[0] ?? null,
     ...options,
+  });
+}
+
+/** The account's connections, newest first. */
+export function useConnections() {
+  const org_id = useOrg();
+  const list = useList(
+    ["connections", org_id],
+    (page_token) => ask(api.GET("/v1/accounts/orgs/{org_id}/connections", { params: { path: { org_id }, query: { page_token, page_size: 200 } } })),
+    { refetchInterval: 30_000 },
+  );
+  return { list, connections: list.data?.pages.flatMap(({ connections }) => connections) ?? [] };
+}
+
+/** Everything that can be connected, by name. */
+export function useKinds() {
+  const account_id = useOrg();
+  return useQuery({
+    queryKey: ["kinds", account_id],
+    staleTime: 5 * 60_000,
+    queryFn: async () => (await ask(api.GET("/v1/connections/kinds", { params: { query: { account_id, page_size: 200 } } }))).kinds,
   });
 }
 

@@ -24,6 +24,7 @@ function byId(typed: string): Place[] {
   const text = prefix + rest.toUpperCase();
   const kinds: [string, string, string, Search?][] = [
     ["whe_", "Endpoint", `/webhooks/${text}`],
+    ["con_", "Connection", `/connections/${text}`],
     ["evt_", "Event", "/events", { open: text }],
     ["req_", "Request", "/requests", { open: text }],
     ["key_", "Key", "/keys", { open: text }],
@@ -46,9 +47,13 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     const keys = client.getQueryData<Schemas["Key"][]>(["keys", org]) ?? [];
     const tokens = client.getQueryData<Schemas["Key"][]>(["tokens", org]) ?? [];
     const endpoints = client.getQueryData<Schemas["Endpoint"][]>(["endpoints", org]) ?? [];
+    const connections = client.getQueryData<{ pages: { connections: Schemas["Connection"][] }[] }>(["connections", org])?.pages ?? [];
     return [
       ...visiblePages(place).map(({ title, path }) => ({ id: path, title, kind: "Page", to: path })),
       ...endpoints.map(({ id, url, description }) => ({ id, title: description || url, kind: "Endpoint", to: `/webhooks/${id}` })),
+      ...connections
+        .flatMap(({ connections: some }) => some)
+        .map(({ id, name }) => ({ id, title: name, kind: "Connection", to: `/connections/${id}` })),
       ...keys.map(({ id, name }) => ({ id, title: name || id, kind: "Key", to: "/keys", search: { open: id } })),
       ...tokens.map(({ id, name }) => ({ id, title: name || id, kind: "Token", to: "/keys", search: { tab: "tokens", open: id } })),
       ...operations.map(({ summary, rpc, service }) => ({ id: rpc, title: summary, kind: services[service] ?? "Reference", to: operationPath(rpc) })),

@@ -33,6 +33,17 @@ export const PAGES: readonly Page[] = [
     ],
   },
   {
+    path: "/connections",
+    title: "Connections",
+    icon: "connections",
+    letter: "c",
+    load: () => import("./connections"),
+    below: [
+      { path: "/connections/callback", load: () => import("./connections/callback") },
+      { path: "/connections/$connection", load: () => import("./connections/connection") },
+    ],
+  },
+  {
     path: "/domains",
     title: "Domains",
     icon: "domains",

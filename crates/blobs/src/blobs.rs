@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{self, SHA256};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use portico_kernel::{AccountId, BlobId, Clock, Entropy, hex};
-use portico_store::{Context, Keyring, Select, StoreError, Tx};
+use portico_store::{Context, Keyring, SealedColumn, Select, StoreError, Tx, sealed_column};
 use tokio::sync::oneshot;
 
 use crate::model::{Blob, StoredUpload, UploadOptions};
@@ -15,6 +15,10 @@ use crate::sealing::{self, DataKey};
 use crate::{BlobError, BlobStore, ByteStream, Metrics, limits, sql};
 
 const PURPOSE: &str = "blob";
+
+/// What the crate keeps sealed: the keys of objects.
+pub const SEALED: [SealedColumn; 1] =
+    [sealed_column!("blobs", "data_key", key "id", account "account_id", row "id", purpose PURPOSE)];
 
 /// Stores content for accounts, and reads it back.
 pub struct Blobs {

@@ -24,7 +24,7 @@ mod sql;
 mod store;
 mod sweep;
 
-pub use blobs::Blobs;
+pub use blobs::{Blobs, SEALED};
 pub use error::BlobError;
 pub use files::FileStore;
 pub use limits::SWEEP_EVERY;

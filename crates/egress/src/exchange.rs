@@ -1,6 +1,7 @@
 //! One request and its response.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use crate::connection::{Connection, Message, SendError};
 use crate::pool::{Pool, PoolKey};
 use crate::target::Target;
-use crate::{EgressError, FetchResponse, Limits, PostResponse};
+use crate::{EgressError, FetchResponse, Limits, PostResponse, SendFailure};
 
 /// Sends the message over a new connection. The caller limits the time, here and below.
 pub(crate) async fn fetch(
@@ -49,6 +50,68 @@ pub(crate) async fn post(
     let (mut connection, peer) = open(tls, target, addresses, limits.time).await?;
     let answer = connection.send(message).await.map_err(SendError::into_error)?;
     finish(pool, PoolKey::new(target, peer), connection, answer, limits.bytes).await
+}
+
+/// How a request goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'a> {
+    pub(crate) tls: &'a TlsConnector,
+    pub(crate) pool: &'a Pool,
+    pub(crate) target: &'a Target,
+    /// Turns true just before the request is written.
+    pub(crate) is_sent: &'a AtomicBool,
+}
+
+/// Sends the message over a connection of the pool, or over a new one, and reads the whole response.
+pub(crate) async fn send(
+    way: Way<'_>,
+    addresses: &[SocketAddr],
+    mut message: Message,
+    connect_time: Duration,
+    bytes_max: usize,
+) -> Result<FetchResponse, SendFailure> {
+    let Way { tls, pool, target, is_sent } = way;
+    let failed = |may_have_arrived| move |error| SendFailure { error, may_have_arrived };
+    if let Some((mut connection, key)) = pool.take(target, addresses).await {
+        is_sent.store(true, Ordering::Relaxed);
+        match connection.send(message).await {
+            Ok(answer) => {
+                return whole(pool, key, connection, answer, bytes_max).await.map_err(failed(true));
+            }
+            Err(SendError::NotSent(back)) => {
+                is_sent.store(false, Ordering::Relaxed);
+                message = *back;
+            }
+            Err(SendError::Failed(error)) => return Err(failed(true)(error)),
+        }
+    }
+    let opening = tokio::time::timeout(connect_time, open(tls, target, addresses, connect_time)).await;
+    let (mut connection, peer) = opening.unwrap_or(Err(EgressError::Connection)).map_err(failed(false))?;
+    is_sent.store(true, Ordering::Relaxed);
+    match connection.send(message).await {
+        Ok(answer) => {
+            let key = PoolKey::new(target, peer);
+            whole(pool, key, connection, answer, bytes_max).await.map_err(failed(true))
+        }
+        Err(SendError::NotSent(_)) => Err(failed(false)(EgressError::Connection)),
+        Err(SendError::Failed(error)) => Err(failed(true)(error)),
+    }
+}
+
+/// Reads the body, and puts the connection into the pool.
+async fn whole(
+    pool: &Pool,
+    key: PoolKey,
+    mut connection: Connection,
+    answer: Response<Incoming>,
+    bytes_max: usize,
+) -> Result<FetchResponse, EgressError> {
+    let (head, body) = answer.into_parts();
+    let body = read(&mut connection, body, bytes_max).await?;
+    if connection.is_idle().await {
+        pool.put(key, connection);
+    }
+    Ok(FetchResponse { status: head.status, headers: head.headers, body })
 }
 
 /// Boxed, because the caller's future would otherwise be as large as the state of a TLS handshake.

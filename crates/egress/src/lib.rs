@@ -7,7 +7,7 @@
 //!
 //! Plain http, and names of the inside such as `localhost`, lead only to what the operator allows.
 //!
-//! [`Egress::post`] keeps its connections for the next call to the same place. That is safe because every call asks anew
+//! [`Egress::post`] and [`Egress::send`] keep their connections for the next call to the same place. That is safe because every call asks anew
 //! where its name leads (an answer counts for a second), checks everything it is told, and takes only a kept connection
 //! to an address that has just passed. A name that has come to lead elsewhere finds none, and is refused before any is
 //! looked for. A call that was given up closes its connection.
@@ -35,6 +35,7 @@ mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -70,7 +71,7 @@ pub struct Limits {
     pub bytes: usize,
 }
 
-/// The response to [`Egress::get`], whatever its status; a redirect is a response too.
+/// The response to [`Egress::get`] and [`Egress::send`], whatever its status; a redirect is a response too.
 #[derive(Debug, Clone)]
 pub struct FetchResponse {
     /// The status.
@@ -92,6 +93,32 @@ pub struct Post<'a> {
     pub body: Bytes,
     /// The limits of the call. A longer body is not read to its end, and the response counts all the same.
     pub limits: Limits,
+}
+
+/// A request whose response is wanted whole.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Where to.
+    pub url: &'a str,
+    /// The method.
+    pub method: Method,
+    /// Beside those that every call has: `host`, `user-agent` and the length of the body.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// The limits of the call.
+    pub limits: Limits,
+    /// The time limit from the lookup of the name to the open connection.
+    pub connect_time: Duration,
+}
+
+/// A request to which no whole response came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendFailure {
+    /// Why.
+    pub error: EgressError,
+    /// May the other side have seen the request? Then nobody knows what it did.
+    pub may_have_arrived: bool,
 }
 
 /// A request whose response is read chunk by chunk.
@@ -185,6 +212,29 @@ impl Egress {
             exchange::post(&self.tls, &self.pool, &target, &addresses, message, limits).await
         };
         tokio::time::timeout(limits.time, exchange).await.unwrap_or(Err(EgressError::Timeout))
+    }
+
+    /// Sends a request and reads the whole response. Dropping the future closes the connection.
+    pub async fn send(&self, call: Request<'_>) -> Result<FetchResponse, SendFailure> {
+        let Request { url, method, headers, body, limits, connect_time } = call;
+        let not_sent = |error| SendFailure { error, may_have_arrived: false };
+        let target = Target::parse(url).map_err(not_sent)?;
+        let message = message(&target, method, headers, body);
+        let is_sent = AtomicBool::new(false);
+        let exchange = async {
+            let resolving = resolve::resolve(&target, &self.resolver, &self.allow);
+            let addresses = tokio::time::timeout(connect_time, resolving).await;
+            let addresses = addresses.unwrap_or(Err(EgressError::Timeout)).map_err(not_sent)?;
+            let way = exchange::Way { tls: &self.tls, pool: &self.pool, target: &target, is_sent: &is_sent };
+            exchange::send(way, &addresses, message, connect_time, limits.bytes).await
+        };
+        let timed_out = |_| {
+            Err(SendFailure {
+                error: EgressError::Timeout,
+                may_have_arrived: is_sent.load(Ordering::Relaxed),
+            })
+        };
+        tokio::time::timeout(limits.time, exchange).await.unwrap_or_else(timed_out)
     }
 
     /// Sends a request and waits for the head of the response. The caller limits the body as they read it.

@@ -5,6 +5,7 @@ mod lookups;
 mod posts;
 mod receiver;
 mod registry;
+mod sends;
 mod streaming;
 
 use std::net::SocketAddr;

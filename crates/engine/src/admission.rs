@@ -42,6 +42,8 @@ pub enum EntryPoint {
     Api,
     /// A tool of assistants: the scopes of tools.
     Tool,
+    /// A tool that an area offers: the scopes that it says.
+    Offered(&'static [&'static str]),
 }
 
 impl EntryPoint {
@@ -49,6 +51,7 @@ impl EntryPoint {
     pub fn scopes(self, spec: &Spec) -> impl Iterator<Item = &[&'static str]> {
         let (one, lists): (&[&'static str], &[&[&'static str]]) = match (self, &spec.access) {
             (Self::Tool, _) => (spec.tool_scopes(), &[]),
+            (Self::Offered(scopes), _) => (scopes, &[]),
             (Self::Api, Access::AnyOf(lists)) => (&[], lists),
             (Self::Api, Access::Scope(scope) | Access::Service(scope)) => (std::slice::from_ref(scope), &[]),
             (Self::Api, Access::Open | Access::AnyToken | Access::Person) => (&[], &[]),

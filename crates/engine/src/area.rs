@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use portico_store::SealedColumn;
+
 use crate::queue::{Queue, Worker};
 use crate::{Entry, Event, EventType, Job, Metric, Metrics, Offer, Operation, Scope, Service, jobs};
 
@@ -26,6 +28,7 @@ pub struct Area {
     pub(crate) tool_subjects: &'static [&'static str],
     pub(crate) probe: Option<Probe>,
     pub(crate) erasures: Vec<&'static str>,
+    pub(crate) sealed: Vec<SealedColumn>,
     pub(crate) offers: Vec<Arc<dyn Offer>>,
 }
 
@@ -51,6 +54,7 @@ impl Area {
             tool_subjects: &[],
             probe: None,
             erasures: Vec::new(),
+            sealed: Vec::new(),
             offers: Vec::new(),
         };
         AreaBuilder { state, area }
@@ -150,6 +154,13 @@ impl<S: Send + Sync + 'static> AreaBuilder<S> {
     #[must_use]
     pub fn erases(mut self, statements: &[&'static str]) -> Self {
         self.area.erasures.extend(statements);
+        self
+    }
+
+    /// The columns in which the area keeps what the keyring sealed.
+    #[must_use]
+    pub fn seals(mut self, columns: &[SealedColumn]) -> Self {
+        self.area.sealed.extend(columns);
         self
     }
 

@@ -92,6 +92,7 @@ pub fn blobs_area(blobs: &Arc<Blobs>) -> Area {
     Area::builder("blobs", blobs.clone())
         .job(SweepBlobs { blobs: blobs.clone(), after: Mutex::default() })
         .erases(&portico_blobs::ERASE)
+        .seals(&portico_blobs::SEALED)
         .metrics(move || {
             let metrics = counted.metrics();
             vec![

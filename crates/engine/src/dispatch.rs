@@ -41,7 +41,8 @@ pub struct Call {
     pub charge: Option<Arc<dyn Charge>>,
     /// What the transport asks for.
     pub options: CallOptions,
-    /// What is given back once the call has ended, also when its caller has gone meanwhile.
+    /// What is given back once the call has ended, also when its caller has gone meanwhile, or when it only waits for
+    /// somebody else ([`Ctx::give_back`]).
     pub held: Option<Box<dyn Send + Sync>>,
 }
 
@@ -156,7 +157,7 @@ pub fn cancelled() -> Problem {
 
 async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Reply, Problem> {
     let (spec, now) = (entry.spec, engine.clock.now());
-    let _held = call.held.take();
+    let held = call.held.take();
     let whole = call.idempotency_key.is_some().then(|| call.fields.clone());
     let paging = match spec.list {
         Some(_) => {
@@ -172,7 +173,8 @@ async fn run(engine: &Arc<Engine>, entry: &Entry, mut call: Call) -> Result<Repl
     let ctx = Ctx::new(engine, spec, call.admitted, call.request_id.clone(), now)
         .with_paging(paging.map(|paging| (paging, page_bytes)))
         .with_progress(progress)
-        .with_attachment(call.attachment);
+        .with_attachment(call.attachment)
+        .with_held(held);
     let step = Step { ready, charge: call.charge.clone(), gone };
     let result = match (call.idempotency_key, whole) {
         // Boxed, because it is large and seldom taken.

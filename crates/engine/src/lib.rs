@@ -37,6 +37,7 @@ mod spec;
 mod sql;
 mod tool;
 mod within;
+mod wrap_anew;
 
 pub use account_ref::AccountRef;
 pub use admission::{Admission, EntryPoint, ROLE_REQUIRED};
@@ -54,7 +55,7 @@ pub use idempotency::{IdempotencyKey, release_stale_claims};
 pub use jobs::{Job, JobOutcome, Service};
 pub use length_prefixed_hash::LengthPrefixedHash;
 pub use metric::{Buckets, Metric, MetricValue, Metrics};
-pub use offer::{Assistant, Offer, OfferFault, OfferRequest};
+pub use offer::{Assistant, Offer, OfferFault, OfferRequest, OfferedList, OperationTool, ToolOperation};
 pub use operation::{DocumentedOperation, Entry, Operation, Ready};
 pub use page::{CountedPage, Cursor, Page, PageRequest, PageSize};
 pub use paging::{PAGE_FIELDS, next_query};
@@ -67,3 +68,4 @@ pub use sql::{
 };
 pub use tool::Tool;
 pub use within::within;
+pub use wrap_anew::{KeyUse, key_uses};

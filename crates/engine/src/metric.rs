@@ -1,5 +1,8 @@
 //! What an area counts of itself, for whoever shows it.
 
+/// How many labels a number may have.
+const LABELS_MAX: usize = 4;
+
 /// A number as it stands now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
@@ -8,7 +11,7 @@ pub struct Metric {
     /// What it counts, for an operator.
     pub help: &'static str,
     /// Names and values that tell it from others of its name.
-    pub labels: [Option<(&'static str, &'static str)>; 2],
+    pub labels: [Option<(&'static str, &'static str)>; LABELS_MAX],
     /// The number.
     pub value: MetricValue,
 }
@@ -38,23 +41,26 @@ pub struct Buckets {
 impl Metric {
     /// A number that only grows.
     pub const fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, help, labels: [None; 2], value: MetricValue::Counter(value) }
+        Self { name, help, labels: [None; LABELS_MAX], value: MetricValue::Counter(value) }
     }
 
     /// A number that goes up and down.
     pub const fn gauge(name: &'static str, help: &'static str, value: i64) -> Self {
-        Self { name, help, labels: [None; 2], value: MetricValue::Gauge(value) }
+        Self { name, help, labels: [None; LABELS_MAX], value: MetricValue::Gauge(value) }
     }
 
     /// How many of many were how large.
     pub const fn histogram(name: &'static str, help: &'static str, buckets: Buckets) -> Self {
-        Self { name, help, labels: [None; 2], value: MetricValue::Histogram(buckets) }
+        Self { name, help, labels: [None; LABELS_MAX], value: MetricValue::Histogram(buckets) }
     }
 
-    /// With this label; the second time, with both.
+    /// With this label too. There may be four; one more takes the place of the last.
     #[must_use]
     pub const fn label(mut self, label: (&'static str, &'static str)) -> Self {
-        let at = if self.labels[0].is_none() { 0 } else { 1 };
+        let mut at = 0;
+        while at < LABELS_MAX - 1 && self.labels[at].is_some() {
+            at += 1;
+        }
         self.labels[at] = Some(label);
         self
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use portico_kernel::{AccountId, Problem};
-use portico_store::{StoreError, Tx, args};
+use portico_store::{SealedColumn, StoreError, Tx, args};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -13,6 +13,7 @@ use crate::area::Probe;
 use crate::event::AuditWritten;
 use crate::jobs::{PruneEvents, PruneIdempotency, PruneQueues};
 use crate::queue::{self, Queue};
+use crate::wrap_anew::{self, WrapAnew};
 use crate::{Area, Catalog, CatalogPart, Engine, JobOutcome, Metric, Metrics, Offer, Service, jobs, sql};
 
 /// Every operation, event and job there is. All transports and documents walk it.
@@ -28,6 +29,7 @@ pub struct Registry {
     tool_subjects: Vec<&'static str>,
     probes: BTreeMap<&'static str, Probe>,
     erasures: Vec<&'static str>,
+    sealed: Vec<SealedColumn>,
     offers: Vec<Arc<dyn Offer>>,
 }
 
@@ -51,8 +53,10 @@ impl Registry {
             .job(PruneEvents)
             .job(PruneIdempotency)
             .job(PruneQueues)
+            .job(WrapAnew)
             .probe(sql::PROBE)
             .erases(&sql::ERASE)
+            .seals(&wrap_anew::SEALED)
             .build();
         let mut of_areas = CatalogPart::default();
         let mut registry = Self {
@@ -66,6 +70,7 @@ impl Registry {
             tool_subjects: Vec::new(),
             probes: BTreeMap::new(),
             erasures: Vec::new(),
+            sealed: Vec::new(),
             offers: Vec::new(),
         };
         for area in std::iter::once(own).chain(areas) {
@@ -76,6 +81,7 @@ impl Registry {
             of_areas.events.extend(area.events);
             registry.probes.extend(area.probe.map(|probe| (area.name, probe)));
             registry.erasures.extend(area.erasures);
+            registry.sealed.extend(area.sealed);
             registry.offers.extend(area.offers);
             registry.jobs.extend(area.jobs.into_iter().map(Arc::new));
             registry.services.extend(area.services);
@@ -128,6 +134,11 @@ impl Registry {
     /// What areas offer to assistants beside their operations.
     pub fn offers(&self) -> &[Arc<dyn Offer>] {
         &self.offers
+    }
+
+    /// The columns in which the areas keep what the keyring sealed.
+    pub fn sealed(&self) -> &[SealedColumn] {
+        &self.sealed
     }
 
     /// The names of the areas that can be probed.

@@ -1,6 +1,7 @@
 //! Every statement of the engine: the sequence of an account, events, audit entries, kept answers.
 
 pub(crate) mod queue;
+pub(crate) mod sealed;
 mod sequence;
 
 use portico_kernel::{AccountId, AuditId, EventId, Timestamp};

@@ -330,7 +330,7 @@ pub(crate) fn too_many_calls(limit: usize, connection: &str) -> Problem {
 }
 
 /// Takes the path's variables out of the fields, as text: that is what a path would hold.
-fn split(entry: &Entry, mut fields: Fields) -> (Fields, Result<Fields, Problem>) {
+pub(crate) fn split(entry: &Entry, mut fields: Fields) -> (Fields, Result<Fields, Problem>) {
     let path = entry.spec.variables().map(|name| match fields.remove(name) {
         Some(Node::Text(word)) if !word.is_empty() => Ok((name.to_owned(), Node::Texts(vec![word]))),
         // A document may say that it is a number.

@@ -163,5 +163,6 @@ pub fn area(identity: &Arc<Identity>) -> Area {
         .job(jobs::Prune)
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
+        .seals(&[signing::SEALED, people::totp::SEALED, oauth::refresh::SEALED])
         .build()
 }

@@ -14,7 +14,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::DecodingKey;
 use portico_engine::{Ctx, Engine, Job, JobOutcome};
 use portico_kernel::{Problem, Timestamp, hex};
-use portico_store::{Context, Tx};
+use portico_store::{Context, SealedColumn, Tx, sealed_column};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -75,8 +75,15 @@ pub struct SigningKeyInfo {
     pub state: &'static str,
 }
 
+const PURPOSE: &str = "signing key";
+
+/// The private parts of signing keys.
+pub(crate) const SEALED: SealedColumn = sealed_column!(
+    "signing_keys", "sealed_private_key", key "id", account "''", row "id", purpose PURPOSE
+);
+
 fn context(id: &str) -> Context<'_> {
-    Context { account: "", row: id, purpose: "signing key" }
+    Context { account: "", row: id, purpose: PURPOSE }
 }
 
 /// A failure of cryptography that only a damaged database or keyring explains.

@@ -53,6 +53,12 @@ kinds! {
     Authorization = "aut", AuthorizationId;
     /// a blob
     Blob = "blob", BlobId;
+    /// a connection
+    Connection = "con", ConnectionId;
+    /// the credential of a connection
+    ConnectionCredential = "crd", ConnectionCredentialId;
+    /// a use of a connection
+    ConnectionUse = "use", ConnectionUseId;
     /// a delivery
     Delivery = "whd", DeliveryId;
     /// a domain
@@ -61,6 +67,8 @@ kinds! {
     Endpoint = "whe", EndpointId;
     /// an event
     Event = "evt", EventId;
+    /// a grant
+    Grant = "grt", GrantId;
     /// a test inbox
     Inbox = "whi", InboxId;
     /// a request that a test inbox received
@@ -81,6 +89,8 @@ kinds! {
     ServiceKey = "svk", ServiceKeyId;
     /// a session
     Session = "ses", SessionId;
+    /// a sign-in to a connection
+    SignIn = "sin", SignInId;
     /// an API token
     Token = "tok", TokenId;
 }

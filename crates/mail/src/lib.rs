@@ -107,7 +107,11 @@ impl SmtpClient {
 
 /// The area's queue.
 pub fn area(mail: &Arc<Mail>) -> Area {
-    Area::builder("mail", mail.clone()).worker(Arc::new(send::SendMail(mail.clone()))).probe(PROBE).build()
+    Area::builder("mail", mail.clone())
+        .worker(Arc::new(send::SendMail(mail.clone())))
+        .probe(PROBE)
+        .seals(&[message::SEALED])
+        .build()
 }
 
 impl Mailer for Mail {

@@ -9,7 +9,7 @@ use lettre::{Address, Message};
 use portico_engine::Engine;
 use portico_engine::ports::MailMessage;
 use portico_kernel::{Brand, MailId, Problem, Timestamp};
-use portico_store::Context;
+use portico_store::{Context, SealedColumn, sealed_column};
 use serde::{Deserialize, Serialize};
 
 use crate::Sender;
@@ -22,8 +22,21 @@ struct SealedMessage<'a> {
     text: Cow<'a, str>,
 }
 
+const PURPOSE: &str = "mail";
+
+/// The messages that wait in the queue.
+pub(crate) const SEALED: SealedColumn = sealed_column!(
+    "queue_items",
+    "payload",
+    key "id",
+    account "''",
+    row "id",
+    purpose PURPOSE,
+    where "queue = 'mail.send' and failed_at is null"
+);
+
 fn context(row: &str) -> Context<'_> {
-    Context { account: "", row, purpose: "mail" }
+    Context { account: "", row, purpose: PURPOSE }
 }
 
 /// Seals the message for the row `id`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::Subcommand;
 use portico_accounts::AccountKind;
-use portico_engine::Ctx;
+use portico_engine::{Ctx, KeyUse, key_uses};
 use portico_identity::credentials::NewCredential;
 use portico_identity::{NewApp, NewPerson, SigningKeyInfo, limits};
 use portico_kernel::{AccountId, Detail, PersonId, Plans, Problem, Role, ScopeSet, Secret};
@@ -36,6 +36,9 @@ pub enum Admin {
     /// The keys that sign tokens
     #[command(subcommand, name = "signing-key")]
     SigningKey(SigningKeyCommand),
+    /// The keyring, whose keys seal secrets
+    #[command(subcommand)]
+    Keyring(KeyringCommand),
     /// Plans of accounts
     #[command(subcommand)]
     Plan(PlanCommand),
@@ -186,6 +189,13 @@ pub enum SigningKeyCommand {
     },
 }
 
+/// The keyring.
+#[derive(Debug, Subcommand)]
+pub enum KeyringCommand {
+    /// List its keys, and how much of the database each of them holds sealed
+    Status,
+}
+
 /// Plans of accounts.
 #[derive(Debug, Subcommand)]
 pub enum PlanCommand {
@@ -263,6 +273,7 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
             let wait = if now { limits::SIGNING_KEY_WAIT_MIN } else { limits::SIGNING_KEY_WAIT };
             describe(&app.identity.keys.rotate(&app.engine, wait).await?)
         }
+        Admin::Keyring(KeyringCommand::Status) => keyring_status(app).await?,
         Admin::Plan(PlanCommand::Set { account, plan }) => {
             app.metering.keep_budget(&mut ctx, account).await?;
             app.accounts.set_plan(&mut ctx, account, &plan).await?;
@@ -281,6 +292,12 @@ pub async fn run(app: &Arc<App>, command: Admin) -> Result<Value, Problem> {
 
 fn describe(key: &SigningKeyInfo) -> Value {
     json!({ "kid": key.id, "state": key.state, "activates_at": key.activates_at })
+}
+
+async fn keyring_status(app: &App) -> Result<Value, Problem> {
+    let keys = key_uses(&app.engine).await?;
+    let shown = |key: KeyUse| json!({ "id": key.id, "active": key.active, "rows": key.rows });
+    Ok(json!({ "keys": keys.into_iter().map(shown).collect::<Vec<_>>() }))
 }
 
 async fn run_person(app: &App, ctx: &mut Ctx, command: PersonCommand) -> Result<Value, Problem> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use portico_accounts::{Accounts, AccountsPorts, FreeTeamsPerPerson, Members};
 use portico_blobs::Blobs;
+use portico_connections::{Connections as Providers, ConnectionsPorts, ConnectionsSettings};
 use portico_dns::Dns;
 use portico_domains::Domains;
 use portico_egress::{Egress, Networks, TrustedRoots};
@@ -29,7 +30,7 @@ use portico_webhooks::Webhooks;
 
 use crate::config::Config;
 use crate::services::{self, LoadedService, RunningServices, ServiceParts};
-use crate::{BlobSettings, DnsSettings, OpenError, planned};
+use crate::{BlobSettings, DnsSettings, OpenError, ProviderSettings, planned};
 
 /// The areas, wired to each other.
 pub struct Areas {
@@ -45,6 +46,8 @@ pub struct Areas {
     pub webhooks: Arc<Webhooks>,
     /// What accounts have proven to control.
     pub domains: Arc<Domains>,
+    /// Connections to outside providers.
+    pub providers: Arc<Providers>,
     /// Streams of events.
     pub events: Arc<Events>,
     /// The connections that carry them.
@@ -82,6 +85,8 @@ pub struct Environment {
     pub egress_name_servers: Vec<SocketAddr>,
     /// Whom to ask for the records of domains.
     pub dns: DnsSettings,
+    /// What the operator says of connections to outside providers.
+    pub providers: ProviderSettings,
     /// The server that sends mail, if there is one.
     pub smtp: Option<Smtp>,
     /// The folder of the journal of calls.
@@ -123,6 +128,8 @@ pub struct App {
     pub webhooks: Arc<Webhooks>,
     /// What accounts have proven to control.
     pub domains: Arc<Domains>,
+    /// Connections to outside providers.
+    pub providers: Arc<Providers>,
     /// The connections that carry streams of events.
     pub connections: Arc<Connections>,
     /// The services behind the gateway.
@@ -204,6 +211,10 @@ impl Areas {
         let (directory, units, verifier) = (Arc::new(People), metering.clone(), tokens.clone());
         let services = Arc::new(Services::new(tables, ServicesPorts { directory, units, verifier }));
         let domains = Domains::new(environment.resolvers());
+        let console_url = environment.console_url.clone();
+        let settings = ConnectionsSettings { console_url, ..environment.providers.used.clone() };
+        let ports = ConnectionsPorts { directory: Arc::new(People), domains: domains.clone() };
+        let providers = Providers::new(settings, ports);
         let events = Events::new(shared);
         let connections = Connections::new(
             identity.clone(),
@@ -219,6 +230,7 @@ impl Areas {
             metering,
             webhooks,
             domains,
+            providers,
             events,
             connections,
             services,
@@ -241,7 +253,7 @@ impl Areas {
             portico_webhooks::area(&self.webhooks),
             portico_domains::area(&self.domains),
             planned::trail(),
-            planned::connections(),
+            portico_connections::area(&self.providers),
             portico_gateway::area(
                 &Arc::new(Platform::new(base_url, self.service_list.clone())),
                 &self.connections,
@@ -285,7 +297,7 @@ impl App {
         let more = more.into_iter().chain([blobs_area(&blobs)]).collect();
         let registry = areas.registry(&parts.environment.base_url, more)?;
         let Areas { identity, accounts, metering, webhooks, events, connections, .. } = areas;
-        let Areas { domains, services, service_list, tokens, .. } = areas;
+        let Areas { domains, providers, services, service_list, tokens, .. } = areas;
         let engine = Arc::new(Engine {
             db: parts.db,
             clock: parts.clock,
@@ -310,6 +322,7 @@ impl App {
             metering,
             webhooks,
             domains,
+            providers,
             connections,
             services,
             service_list,

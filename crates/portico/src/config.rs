@@ -16,7 +16,7 @@ use crate::egress_settings::{listed, name_servers, networks, trusted_roots};
 use crate::services::{SERVICES_MAX, ServiceSettings, ServiceTable};
 use crate::settings::Settings;
 use crate::tls_settings::{TlsFiles, TlsSettings};
-use crate::{BlobSettings, DnsSettings, Environment, brand_settings, file_limit};
+use crate::{BlobSettings, DnsSettings, Environment, ProviderSettings, brand_settings, file_limit};
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +112,10 @@ fn refresh_token_days(value: Option<u16>) -> Result<RefreshTokenDays, ConfigErro
     RefreshTokenDays::new(days).ok_or_else(message)
 }
 
+fn free_teams_per_person(value: Option<u16>) -> FreeTeamsPerPerson {
+    value.map_or_else(FreeTeamsPerPerson::default, FreeTeamsPerPerson)
+}
+
 fn services(tables: BTreeMap<String, ServiceTable>) -> Result<Vec<ServiceSettings>, ConfigError> {
     if tables.len() > SERVICES_MAX {
         return Err(ConfigError(format!(
@@ -155,6 +159,7 @@ impl Config {
         let folder =
             settings.config.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         let settings = settings.with_file()?;
+        let providers = ProviderSettings::of(&settings)?;
         let services = services(settings.services.unwrap_or_default())?;
         let plans = Plans::default().configured(settings.plans.unwrap_or_default(), &written_at);
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from("data"));
@@ -193,13 +198,12 @@ impl Config {
                 )?,
                 trusted_proxies,
                 refresh_token_days: refresh_token_days(settings.refresh_token_days)?,
-                free_teams_per_person: settings
-                    .free_teams_per_person
-                    .map_or_else(FreeTeamsPerPerson::default, FreeTeamsPerPerson),
+                free_teams_per_person: free_teams_per_person(settings.free_teams_per_person),
                 egress_allow: networks("egress_allow", settings.egress_allow)?,
                 egress_roots: trusted_roots(settings.egress_ca_file)?,
                 egress_name_servers: name_servers(&settings.egress_name_servers.unwrap_or_default())?,
                 dns: DnsSettings::read(settings.dns_resolvers, settings.dns_authoritative_port)?,
+                providers,
                 smtp: smtp(settings.smtp_url, settings.mail_from)?,
                 journal: data_dir.join("journal"),
                 blobs: BlobSettings::read(settings.blobs.as_deref(), settings.s3, &data_dir)?,
@@ -279,8 +283,9 @@ impl Config {
             ("log", self.log.to_string().to_lowercase()),
             ("log_format", format!("{:?}", self.log_format).to_lowercase()),
         ]
-        .map(|(key, value)| format!("{key} = {value:?}"))
         .into_iter()
+        .chain(environment.providers.describe())
+        .map(|(key, value)| format!("{key} = {value:?}"))
         .chain(self.plans.iter().map(describe_plan))
         .collect::<Vec<_>>()
         .join("\n")

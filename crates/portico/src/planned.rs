@@ -23,17 +23,6 @@ pub(crate) fn trail() -> Area {
     )
 }
 
-pub(crate) fn connections() -> Area {
-    area(
-        "connections",
-        &[
-            ("connections:read", "Read connection kinds, connections, grants, history and tools."),
-            ("connections:write", "Add, change, pause, test and delete connections; revoke a grant."),
-            ("connections:use", "Call a connection action that a grant gives the token."),
-        ],
-    )
-}
-
 pub(crate) fn extensions() -> Area {
     area("extensions", &[("extensions:read", "Read the catalogue of extensions.")])
 }

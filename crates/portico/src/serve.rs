@@ -225,6 +225,7 @@ pub async fn serve(config: &Config, settings: &Settings, more: Vec<Area>) -> Res
     stop.send_replace(true);
     let serving = async { while servers.join_next().await.is_some() {} };
     tokio::join!(app.connections.drain(&app.engine), serving);
+    app.providers.close().await;
     let ending = async {
         while jobs.join_next().await.is_some() {}
         if let Err(problem) = app.identity.uses.flush(&app.engine).await {

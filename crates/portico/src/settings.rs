@@ -84,6 +84,24 @@ pub struct Settings {
     /// [default: 53]
     #[arg(long, env = "PORTICO_DNS_AUTHORITATIVE_PORT", global = true, value_name = "PORT")]
     pub dns_authoritative_port: Option<u16>,
+    /// What stands in the place of providers of connections, such as `github=http://127.0.0.1:9000/gh`, with commas between
+    /// them; for tests and for provider's own installations [default: none]
+    #[arg(long, env = "PORTICO_CONNECTIONS_BASE_URLS", global = true, value_name = "CONNECTOR=URL,…")]
+    pub connections_base_urls: Option<String>,
+    /// The OAuth clients with which people sign in at providers, such as `gitlab=CLIENT_ID:SECRET`, with commas between them
+    /// [default: none]
+    #[arg(
+        long,
+        env = "PORTICO_CONNECTIONS_OAUTH_CLIENTS",
+        global = true,
+        value_name = "CONNECTOR=ID:SECRET,…",
+        hide_env_values = true
+    )]
+    pub connections_oauth_clients: Option<String>,
+    /// Hosts beside those of its verified domains that every account may connect, such as `.example.com`, with commas between
+    /// them; `*` for any [default: none]
+    #[arg(long, env = "PORTICO_CONNECTIONS_HOSTS", global = true, value_name = "HOSTS")]
+    pub connections_hosts: Option<String>,
     /// The server that sends mail, such as `smtps://user:password@mail.example`; without one, links are shown instead
     #[arg(long, env = "PORTICO_SMTP_URL", global = true, value_name = "URL", hide_env_values = true)]
     pub smtp_url: Option<String>,
@@ -174,6 +192,7 @@ impl Settings {
         fill!(self, file, data_dir database_url keyring_file base_url auth_url console_url allow_origins trusted_proxies
             refresh_token_days free_teams_per_person max_connections max_connections_per_address
             max_connections_per_account egress_allow egress_ca_file egress_name_servers dns_resolvers dns_authoritative_port
+            connections_base_urls connections_oauth_clients connections_hosts
             smtp_url mail_from listen_api
             listen_auth listen_console tls_certificate tls_key auth_tls_certificate auth_tls_key console_tls_certificate console_tls_key
             listen_mqtt listen_mqtts mqtt_tls_certificate mqtt_tls_key listen_metrics log log_format blobs s3 brand plans services);

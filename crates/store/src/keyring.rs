@@ -14,12 +14,24 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portico_kernel::{Entropy, Secret, hex};
 
-use crate::{Context, Db, Select, StoreError, args};
+use crate::{Context, Db, SealedColumn, Select, StoreError, args};
 
 pub(crate) const KEY_BYTES: usize = 32;
 pub(crate) const KEY_ID_BYTES: usize = 8;
 const OWNER_ONLY: u32 = 0o600;
-const CANARY: Context<'_> = Context { account: "", row: "canary", purpose: "canary" };
+/// What the canary is sealed for, as its row and as its purpose.
+const CANARY_NAME: &str = "canary";
+const CANARY: Context<'_> = Context { account: "", row: CANARY_NAME, purpose: CANARY_NAME };
+
+/// The canary, which is wrapped anew like everything else that is sealed.
+pub const CANARY_COLUMN: SealedColumn = crate::sealed_column!(
+    "keyring_canary",
+    "sealed",
+    key "cast(id as text)",
+    account "''",
+    row "'canary'",
+    purpose CANARY_NAME
+);
 
 /// The keys that seal and open; the first is active.
 #[derive(Debug, Clone)]
@@ -170,6 +182,11 @@ impl Keyring {
 
     pub(crate) fn keys(&self) -> &[Key] {
         &self.0
+    }
+
+    /// The ids of the keys, as they stand in what the keys sealed; the first is the active one's.
+    pub fn key_ids(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.0.iter().map(|key| key.id.to_vec())
     }
 
     pub(crate) fn find(&self, id: [u8; KEY_ID_BYTES]) -> Option<&Key> {

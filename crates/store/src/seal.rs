@@ -69,25 +69,60 @@ fn decrypt(
     cipher.decrypt(&XNonce::from(*nonce), Payload { msg, aad }).map_err(|_| SealError)
 }
 
+/// A sealed value whose key was opened.
+struct Unwrapped<'s> {
+    data_key: [u8; KEY_BYTES],
+    nonce: [u8; NONCE_BYTES],
+    ciphertext: &'s [u8],
+}
+
 impl Keyring {
     /// Seals `plain` under a data key of its own, which the keyring's first key wraps.
     pub fn seal(&self, entropy: &dyn Entropy, context: Context<'_>, plain: &[u8]) -> Vec<u8> {
         let aad = context.bytes();
         let data_key: [u8; KEY_BYTES] = entropy.bytes();
         let (wrap_nonce, nonce) = (entropy.bytes(), entropy.bytes());
-        let key = self.active();
-        let mut sealed = vec![VERSION];
-        sealed.extend_from_slice(&key.id);
-        sealed.extend_from_slice(&wrap_nonce);
-        sealed.extend(encrypt(key.bytes.expose(), &wrap_nonce, &aad, &data_key));
+        let mut sealed = self.wrap(&wrap_nonce, &aad, &data_key);
         sealed.extend_from_slice(&nonce);
         sealed.extend(encrypt(&data_key, &nonce, &aad, plain));
         sealed
     }
 
+    /// The head of a sealed value, up to its own nonce: a data key, wrapped by the first key.
+    fn wrap(&self, wrap_nonce: &[u8; NONCE_BYTES], aad: &[u8], data_key: &[u8; KEY_BYTES]) -> Vec<u8> {
+        let key = self.active();
+        let mut head = vec![VERSION];
+        head.extend_from_slice(&key.id);
+        head.extend_from_slice(wrap_nonce);
+        head.extend(encrypt(key.bytes.expose(), wrap_nonce, aad, data_key));
+        head
+    }
+
+    /// The same value with its data key wrapped by the first key, whichever key of the ring wrapped it before. What the data
+    /// key encrypts is left as it is.
+    pub fn wrap_anew(
+        &self,
+        entropy: &dyn Entropy,
+        context: Context<'_>,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, SealError> {
+        let aad = context.bytes();
+        let Unwrapped { data_key, nonce, ciphertext } = self.unwrapped(&aad, sealed)?;
+        let mut anew = self.wrap(&entropy.bytes(), &aad, &data_key);
+        anew.extend_from_slice(&nonce);
+        anew.extend_from_slice(ciphertext);
+        Ok(anew)
+    }
+
     /// Opens what [`Keyring::seal`] made for the same context.
     pub fn open(&self, context: Context<'_>, sealed: &[u8]) -> Result<Secret<Vec<u8>>, SealError> {
         let aad = context.bytes();
+        let Unwrapped { data_key, nonce, ciphertext } = self.unwrapped(&aad, sealed)?;
+        decrypt(&data_key, &nonce, &aad, ciphertext).map(Secret::new)
+    }
+
+    /// A sealed value with the key that encrypts it.
+    fn unwrapped<'s>(&self, aad: &[u8], sealed: &'s [u8]) -> Result<Unwrapped<'s>, SealError> {
         let (head, ciphertext) = sealed.split_at_checked(HEAD_BYTES).ok_or(SealError)?;
         let mut head = Reader(head);
         if head.take::<1>()? != [VERSION] {
@@ -97,9 +132,9 @@ impl Keyring {
         let wrap_nonce = head.take()?;
         let wrapped: [u8; KEY_BYTES + TAG_BYTES] = head.take()?;
         let nonce = head.take()?;
-        let data_key = decrypt(key.bytes.expose(), &wrap_nonce, &aad, &wrapped)?;
+        let data_key = decrypt(key.bytes.expose(), &wrap_nonce, aad, &wrapped)?;
         let data_key: [u8; KEY_BYTES] = data_key.try_into().map_err(|_| SealError)?;
-        decrypt(&data_key, &nonce, &aad, ciphertext).map(Secret::new)
+        Ok(Unwrapped { data_key, nonce, ciphertext })
     }
 
     /// Seals a short value into text that a caller holds for us `until` then, such as a page token.
@@ -191,6 +226,25 @@ mod tests {
         assert_eq!(rotated.open_token(HERE, now, &token).ok().as_deref(), Some(&b"y"[..]));
         assert!(rotated.open_token(HERE, until, &token).is_err(), "its time is over");
         assert!(old.open(HERE, &rotated.seal(&SystemEntropy, HERE, b"x")).is_err(), "the new key is active");
+    }
+
+    #[test]
+    fn wrapped_anew_a_value_opens_without_the_older_key() {
+        let old = Keyring::generate(&SystemEntropy);
+        let rotated = old.with_new_key(&SystemEntropy);
+        let sealed = old.seal(&SystemEntropy, HERE, b"x");
+        let anew = rotated.wrap_anew(&SystemEntropy, HERE, &sealed).unwrap();
+        assert_eq!(anew.len(), sealed.len());
+        assert!(old.open(HERE, &anew).is_err(), "the new key wraps it");
+        assert_eq!(rotated.open(HERE, &anew).map(|plain| plain.expose().clone()), Ok(b"x".to_vec()));
+        let ids: Vec<_> = rotated.key_ids().collect();
+        assert_eq!((&sealed[1..9], &anew[1..9]), (&ids[1][..], &ids[0][..]), "where statements look for it");
+        let elsewhere = Context { row: "whe_2", ..HERE };
+        assert!(
+            rotated.wrap_anew(&SystemEntropy, elsewhere, &sealed).is_err(),
+            "it stays bound to its place"
+        );
+        assert!(rotated.wrap_anew(&SystemEntropy, HERE, &sealed[..40]).is_err());
     }
 
     proptest! {

@@ -101,5 +101,6 @@ pub fn area(webhooks: &Arc<Webhooks>) -> Area {
         .tool_subjects(&["webhooks"])
         .probe(sql::PROBE)
         .erases(&sql::ERASE)
+        .seals(&endpoints::secrets::SEALED)
         .build()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use portico_engine::{AccountRef, Ctx, Operation, Spec, Tool};
+use portico_engine::{AccountRef, Ctx, Operation, Spec};
 use portico_kernel::{AccountId, Category, EndpointId, Hour, Problem, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -167,10 +167,8 @@ impl GetStats {
 }
 
 impl Operation for GetStats {
-    const SPEC: Spec = Spec::get("webhooks.stats.get", "/v1/webhooks/stats")
-        .tool(Tool::new("webhooks_get_stats", "See how deliveries fare"))
-        .scope("webhooks:read")
-        .category(Category::Read);
+    const SPEC: Spec =
+        Spec::get("webhooks.stats.get", "/v1/webhooks/stats").scope("webhooks:read").category(Category::Read);
     type Area = Webhooks;
     type Answer = Stats;
 

@@ -8,19 +8,13 @@ import { queries, useKeys } from "../../api/queries";
 import { useOrg } from "../../app/account";
 import { useDigest } from "../../app/digest";
 import { curl, exchange } from "../../ui/curl";
+import { LIVES } from "../../ui/lives";
 import { Choice, Code, Dialog, Field, Form, Note, SecretDialog } from "../../ui/kit";
 import { type Chosen, chosenScopes } from "./presets";
 import { ScopePicker } from "./scopes";
 import { keyState } from "./state";
 
 type NewToken = paths["/v1/accounts/orgs/{org_id}/tokens"]["post"]["requestBody"]["content"]["application/json"];
-
-const DAYS = [
-  ["7", "7 days"],
-  ["30", "30 days"],
-  ["90", "90 days"],
-  ["365", "1 year"],
-] as const;
 
 type Kind = "token" | "key";
 type Made = { kind: Kind; key: Schemas["Key"]; secret: string };
@@ -65,7 +59,7 @@ function useAbove() {
 export function CreateDialog({ kind, onClose }: { kind: Kind; onClose: () => void }) {
   const org_id = useOrg();
   const [name, setName] = useState("");
-  const [days, setDays] = useState<(typeof DAYS)[number][0]>("30");
+  const [days, setDays] = useState<(typeof LIVES)[number][0]>("30");
   const [chosen, setChosen] = useState<Chosen>("read");
   const scopes = chosenScopes(chosen, useDigest());
   const [parent, setParent] = useState("");
@@ -114,7 +108,7 @@ export function CreateDialog({ kind, onClose }: { kind: Kind; onClose: () => voi
         {kind === "token" && (
           <fieldset className="field">
             <legend>How long it lives</legend>
-            <Choice label="How long it lives" value={days} options={DAYS} onChange={setDays} />
+            <Choice label="How long it lives" value={days} options={LIVES} onChange={setDays} />
           </fieldset>
         )}
         {kind === "key" && above.length > 0 && (

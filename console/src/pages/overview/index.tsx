@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, type ReactNode } from "react";
 import { api, ask } from "../../api/client";
-import { useEndpoints, useInbox, useKeys, useSeries, useUnits } from "../../api/queries";
+import { useConnections, useEndpoints, useInbox, useKeys, useSeries, useUnits } from "../../api/queries";
 import { useOrg, useWorkplace } from "../../app/account";
 import { useStream } from "../../live/stream";
 import { daysAgo, filled } from "../../ui/days";
@@ -105,6 +105,7 @@ function Figures() {
 function useAttention(): { key: string; tone: "warn" | "bad"; text: ReactNode; to: string }[] {
   const { may } = useWorkplace();
   const endpoints = useEndpoints();
+  const { connections } = useConnections();
   const keys = useKeys("keys", may("admin"));
   const tokens = useKeys("tokens", may("admin"));
   const units = useUnits();
@@ -127,6 +128,18 @@ function useAttention(): { key: string; tone: "warn" | "bad"; text: ReactNode; t
           },
         ]
       : []),
+    ...connections
+      .filter(({ status }) => status === "needs_reconnect")
+      .map(({ id, name }) => ({
+        key: id,
+        tone: "bad" as const,
+        text: (
+          <>
+            The connection <strong>{name}</strong> needs another credential. Until it has one, nothing is sent.
+          </>
+        ),
+        to: `/connections/${id}`,
+      })),
     ...(endpoints.data ?? [])
       .filter(({ enabled }) => !enabled)
       .map(({ id, url, description, disabled_reason }) => ({

@@ -18,6 +18,7 @@ export { More } from "./more";
 export { Note } from "./note";
 export { PageHead } from "./page-head";
 export { Panel } from "./panel";
+export { Raw } from "./raw";
 export { SecretDialog } from "./secret-dialog";
 export { Section } from "./section";
 export { SessionNote } from "./session-note";

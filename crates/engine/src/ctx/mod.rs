@@ -37,6 +37,8 @@ pub struct Ctx {
     paging: Option<(Paging, usize)>,
     progress: Option<Arc<dyn Progress>>,
     attachment: Option<Attachment>,
+    /// What is given back when the call has ended.
+    held: Option<Box<dyn Send + Sync>>,
     /// With an Idempotency-Key, what has been committed of the call.
     steps: Option<Box<KeyedSteps>>,
     /// The steps that were begun in this run.
@@ -85,6 +87,7 @@ impl Ctx {
             paging: None,
             progress: None,
             attachment: None,
+            held: None,
             steps: None,
             step_names: Vec::new(),
             tx: None,
@@ -139,6 +142,17 @@ impl Ctx {
     pub(crate) fn with_attachment(mut self, attachment: Option<Attachment>) -> Self {
         self.attachment = attachment;
         self
+    }
+
+    pub(crate) fn with_held(mut self, held: Option<Box<dyn Send + Sync>>) -> Self {
+        self.held = held;
+        self
+    }
+
+    /// Gives back the turn in which the call runs: from here on it mostly waits for somebody outside, and others need not
+    /// wait for that.
+    pub fn give_back(&mut self) {
+        self.held = None;
     }
 
     /// The request as it arrived; only in operations whose `Spec` says `raw_body`.

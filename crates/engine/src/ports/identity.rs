@@ -69,6 +69,23 @@ pub trait Directory: Send + Sync {
         ids: Vec<String>,
     ) -> BoxFuture<'a, Result<Vec<(String, AccountId)>, StoreError>>;
 
+    /// Those of these keys and API tokens that were revoked, or whose time is over, and those that there are not.
+    fn ended_credentials<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        ids: Vec<String>,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>>;
+
+    /// May the app of that id act in the account, for any person?
+    fn has_app<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        app: &'a str,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<bool, StoreError>>;
+
     /// The person of that id.
     fn person<'a>(
         &'a self,

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::exchange::Exchange;
 use super::message::{RpcError, value};
 use super::schema::IDEMPOTENCY_KEY;
-use super::tools::ToolEntry;
 
 /// The name of the one question.
 const QUESTION: &str = "approval";
@@ -38,13 +37,13 @@ pub(super) struct IrreversibleCall {
 
 impl IrreversibleCall {
     /// The call of a tool that cannot be undone.
-    pub(super) fn new(tool: &ToolEntry, arguments: &Fields) -> Self {
-        let of = format!("approval {} {}", tool.tool.name, hex(&fingerprint(arguments)));
+    pub(super) fn new(name: &str, title: &str, arguments: &Fields) -> Self {
+        let of = format!("approval {name} {}", hex(&fingerprint(arguments)));
         let shown = arguments.iter().filter(|(name, _)| *name != IDEMPOTENCY_KEY);
         let shown = shown.map(|(name, node)| format!("{name} = {}", shown_value(node)));
         let shown: String =
             shown.collect::<Vec<_>>().join(", ").chars().take(VALUES_CHARACTERS_MAX).collect();
-        Self { of, message: format!("{}: {shown}. It cannot be undone. Shall it be done?", tool.tool.title) }
+        Self { of, message: format!("{title}: {shown}. It cannot be undone. Shall it be done?") }
     }
 
     fn question(&self) -> Value {

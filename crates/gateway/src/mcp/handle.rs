@@ -11,7 +11,7 @@ use portico_kernel::{Code, Problem};
 use portico_store::Queries;
 use rmcp::model::ErrorCode;
 
-use super::call::{self, ToolError};
+use super::call::{self, OfferedOperation, ToolError};
 use super::message::{self, Id, Message, RpcError, RpcOutcome};
 use super::request::{RequestContext, RpcRequest};
 use super::stream::{AnswerMode, first_message};
@@ -139,15 +139,18 @@ impl Mcp {
     ) -> Result<HttpAnswer, RpcError> {
         let (is_call, name) = (request.method == "tools/call", request.params.get("name"));
         if is_call && self.is_own(name) {
-            return self.call_tool(request, scope).await;
+            return self.call_tool(request, None, scope).await;
+        }
+        if is_call && let Some(offered) = self.offered_operation(name, request.context.credential.caller()) {
+            return self.call_tool(request, Some(offered), scope).await;
         }
         self.admit_message(request.context, scope).await?;
         // Boxed, like what is offered: a call of a tool should not carry them along.
         if let Some(response) = Box::pin(self.own_method(&request)).await? {
             return Ok(response.into());
         }
-        if is_call && !self.is_offered(name) {
-            return Err(call::no_tool(name));
+        if is_call && !Box::pin(self.is_offered(&request)).await? {
+            return Err(call::no_tool(request.params.get("name")));
         }
         if self.offers.is_empty() {
             return Err(RpcError::no_method(&request.method));
@@ -158,9 +161,14 @@ impl Mcp {
     async fn call_tool(
         self: &Arc<Self>,
         mut request: RpcRequest<'_>,
+        offered: Option<OfferedOperation>,
         scope: &mut CallScope,
     ) -> Result<HttpAnswer, RpcError> {
-        match self.admit_tool(&mut request, scope).await {
+        let admitted = match offered {
+            None => self.admit_tool(&mut request, scope).await,
+            Some(offered) => Box::pin(self.admit_offered(offered, &mut request, scope)).await,
+        };
+        match admitted {
             Ok(call) => {
                 let work = Box::pin(call::run(request.exchange.clone(), call));
                 Ok(self.respond(request, work, scope).await)

@@ -11,11 +11,12 @@ use portico_kernel::{Caller, Problem};
 use rmcp::model::{DiscoverResult, ErrorCode, InitializeResult, ProtocolVersion, ServerCapabilities};
 use serde_json::{Map, Value, json};
 
+use super::call::OfferedOperation;
 use super::exchange::Exchange;
 use super::message::{Id, RpcError, answer};
 use super::request::RpcRequest;
 use super::revision::SUPPORTED;
-use super::{Mcp, SERVER_INFO, session};
+use super::{Mcp, SERVER_INFO, listen, session};
 use crate::response;
 
 /// How long a client may keep what it was told of the tools, in milliseconds: a token's scopes never change, a person's role
@@ -49,8 +50,8 @@ impl Mcp {
                         "is none of ours: there is one page",
                     )));
                 }
-                let offered = self.offers.iter().flat_map(|offer| offer.tools()).map(|tool| tool.to_string());
-                let offered: Vec<_> = offered.collect();
+                let offered: Vec<_> =
+                    self.offered_tools(caller).await?.iter().map(Value::to_string).collect();
                 let of_operations = self.tools.load_full();
                 let mut tools = of_operations.listed(&self.calls.engine, caller).await?;
                 tools.extend(offered.iter().map(String::as_str));
@@ -70,7 +71,11 @@ impl Mcp {
         let mut handshake_versions = SUPPORTED.iter().filter(|version| version.has_initialize());
         let same = handshake_versions.clone().find(|version| version.as_str() == wanted);
         let version = same.or_else(|| handshake_versions.next_back());
-        let result = InitializeResult::new(self.capabilities()?)
+        // Nobody who shook hands can listen, since nothing is kept between two requests.
+        let mut capabilities = self.capabilities()?;
+        capabilities.tools.as_mut().map(|tools| tools.list_changed.take());
+        capabilities.prompts.as_mut().map(|prompts| prompts.list_changed.take());
+        let result = InitializeResult::new(capabilities)
             .with_server_info(self.info.clone())
             .with_instructions(self.instructions(caller).await?)
             .with_protocol_version(version.cloned().unwrap_or(ProtocolVersion::LATEST_WITH_INITIALIZE));
@@ -126,10 +131,26 @@ impl Mcp {
         matches!(name, Some(Node::Text(name)) if self.tools.load().get(name).is_some())
     }
 
-    /// Is it the name of a tool that an area offers beside its operations?
-    pub(super) fn is_offered(&self, name: Option<&Node>) -> bool {
-        let Some(Node::Text(name)) = name else { return false };
-        self.offers.iter().flat_map(|offer| offer.tools()).any(|tool| tool["name"] == name.as_str())
+    /// What areas offer to the caller beside operations.
+    async fn offered_tools(&self, caller: &Arc<Caller>) -> Result<Vec<Value>, Problem> {
+        let mut tools = Vec::new();
+        for offer in &self.offers {
+            tools.extend(offer.tools(&self.calls.engine, caller).await?);
+        }
+        Ok(tools)
+    }
+
+    /// Does an area offer a tool of the name that the request says?
+    pub(super) async fn is_offered(&self, request: &RpcRequest<'_>) -> Result<bool, Problem> {
+        let Some(Node::Text(name)) = request.params.get("name") else { return Ok(false) };
+        let tools = self.offered_tools(request.context.credential.caller()).await?;
+        Ok(tools.iter().any(|tool| tool["name"] == name.as_str()))
+    }
+
+    /// What a tool of that name would be a call of, and the area that offers such tools. Nothing is looked up.
+    pub(super) fn offered_operation(&self, name: Option<&Node>, caller: &Caller) -> Option<OfferedOperation> {
+        let Some(Node::Text(name)) = name else { return None };
+        self.offers.iter().find_map(|offer| Some((offer.clone(), offer.operation_of(caller, name)?)))
     }
 }
 
@@ -141,6 +162,13 @@ pub(super) async fn offered(
     params: &Value,
 ) -> Result<String, RpcError> {
     let id = serde_json::from_str(&id.0).map_err(Problem::internal)?;
+    if method == "subscriptions/listen"
+        && let Some(mut result) = listen::listen(exchange, &id, params).await
+    {
+        result["resultType"] = json!("complete");
+        result["_meta"][SERVER_INFO] = json!(exchange.mcp.info);
+        return Ok(result.to_string());
+    }
     let (caller, assistant) = (&exchange.caller, exchange);
     let request = OfferRequest { id: &id, method, params, caller, assistant };
     for offer in &exchange.mcp.offers {

@@ -16,19 +16,23 @@
 //!    on a refusal is an error of the protocol that holds the `Problem`. `Revision::of` finds the revision, and checks
 //!    that the headers agree with the body.
 //! 4. `Mcp::admit_tool` (`call.rs`) finds the tool. A missing scope is 403, and names every scope that the token would
-//!    need. Then the call is admitted as over REST (`Calls::admit_named`).
+//!    need. Then the call is admitted as over REST (`Calls::admit_named`). Of a tool that an area offers, the name says
+//!    which operation it calls (`Offer::operation_of`), so `Mcp::admit_offered` admits the call first, and only then
+//!    asks the area for the tool.
 //! 5. `request_approval` (`approval.rs`) asks the person first, if the call cannot be undone and the client can ask.
 //! 6. `Calls::run` runs the operation with the options of tools: pages of 20 items, a byte budget for each page,
 //!    progress, and a rollback if the client disconnects. If anything is sent before the answer, the answer becomes a
 //!    stream (`stream.rs`).
-//! 7. `ResultWriter` (`results.rs`) writes the answer as JSON and as text, shortens what is too long and says how to
-//!    go on. A refusal of the operation is a result too, so that the model can mend its call.
+//! 7. `ResultWriter` (`results.rs`) writes the answer as JSON and as text, shortens what is too long (`cut.rs`) and says
+//!    how to go on. A refusal of the operation is a result too, so that the model can mend its call.
 
 mod approval;
 mod auth;
 mod call;
+mod cut;
 mod exchange;
 mod handle;
+mod listen;
 mod message;
 mod methods;
 mod questions;

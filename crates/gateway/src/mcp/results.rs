@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use portico_kernel::{Code, Problem};
+use portico_kernel::Problem;
 use serde_json::Value;
 
+use super::cut::{Cut, cut};
 use super::message::Id;
 
 /// A result takes at most so much, all of it.
@@ -14,11 +15,6 @@ const RESULT_BYTES_MAX: usize = 64 << 10;
 const FRAME_BYTES: usize = 4 << 10;
 /// So much of an answer fits surely: it stands there twice, once as text, where each byte may take two.
 pub(super) const ANSWER_BYTES: usize = (RESULT_BYTES_MAX - FRAME_BYTES) / 3;
-/// How long a text and a list may be in an answer that is cut, tried until it fits. Base64 that is cut so still reads.
-const LETTERS: [usize; 6] = [16_384, 8_192, 4_096, 1_024, 256, 64];
-const ITEMS: [usize; 4] = [usize::MAX, 100, 10, 1];
-/// How many of the places where something was cut are named.
-const CUTS_NAMED: usize = 10;
 
 /// What an answer holds beside its parts, at most.
 const TEMPLATE_BYTES: usize = 256;
@@ -35,8 +31,9 @@ pub(super) struct ResultWriter<'a> {
 }
 
 impl ResultWriter<'_> {
-    /// The answer to a call that went well. `body` is the operation's answer, and `next` the token of the next page.
-    pub(super) fn done(self, body: &[u8], next: Option<&str>) -> Result<Bytes, Problem> {
+    /// The answer to a call that went well. `body` is the operation's answer, and `next` the token of the next page. However
+    /// long it is, it is no refusal: whoever was told of one would repeat a write.
+    pub(super) fn done(self, body: &[u8], next: Option<&str>, is_write: bool) -> Result<Bytes, Problem> {
         let more = next.map_or_else(String::new, |token| {
             format!(" More follows: call again with the same arguments and `page_token` \"{token}\".")
         });
@@ -44,21 +41,18 @@ impl ResultWriter<'_> {
         if body.len() <= ANSWER_BYTES {
             return Ok(self.write(body, body, &more, false));
         }
-        let whole: Value = serde_json::from_str(body).map_err(Problem::internal)?;
-        for max in ITEMS.iter().flat_map(|items| LETTERS.map(|letters| Lengths { letters, items: *items })) {
-            let (mut cut, mut lost) = (whole.clone(), Vec::new());
-            shorten(&mut cut, "", max, &mut lost);
-            let text = cut.to_string();
-            if text.len() <= ANSWER_BYTES {
-                let named = lost.iter().take(CUTS_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
-                let note = format!(
-                    "Too long for a tool, and cut: {named}. Whoever needs the rest reads it over the REST API.{more}"
-                );
-                return Ok(self.write(&text, &text, &note, false));
-            }
+        let Cut { text, lost } = cut(body, ANSWER_BYTES);
+        if lost.is_empty() {
+            // What was too long was the space between its parts.
+            return Ok(self.write(&text, &text, &more, false));
         }
-        let message = "The answer is too long for a tool; it can be read over the REST API.";
-        self.refused(&Problem::new(Code::FailedPrecondition, message).to_json(""))
+        let rest = if is_write {
+            "It was done: do not call again for the rest."
+        } else {
+            "Whoever needs the rest reads it over the REST API."
+        };
+        let note = format!("Too long for a tool, and cut: {}. {rest}{more}", lost.join("; "));
+        Ok(self.write(&text, &text, &note, false))
     }
 
     /// The answer to a call that was refused: as text for the model, and as the `Problem` for a program.
@@ -133,45 +127,6 @@ fn put_quoted(to: &mut Vec<u8>, text: &str) {
     }
     to.truncate(start + at);
     to.push(b'"');
-}
-
-/// How long a text and a list may be.
-#[derive(Clone, Copy)]
-struct Lengths {
-    letters: usize,
-    items: usize,
-}
-
-/// Shortens every text and every list, and notes where something is lost.
-fn shorten(value: &mut Value, at: &str, max: Lengths, lost: &mut Vec<String>) {
-    let Lengths { letters, items } = max;
-    match value {
-        Value::String(text) => {
-            if let Some((end, _)) = text.char_indices().nth(letters) {
-                lost.push(format!("`{at}` is {letters} of {} characters", text.chars().count()));
-                text.truncate(end);
-            }
-        }
-        Value::Array(all) => {
-            if all.len() > items {
-                lost.push(format!("`{at}` holds {items} of {}", all.len()));
-                all.truncate(items);
-            }
-            for (number, inner) in all.iter_mut().enumerate() {
-                shorten(inner, &format!("{at}[{number}]"), max, lost);
-            }
-        }
-        Value::Object(fields) => {
-            for (name, inner) in fields {
-                // The token goes on with what follows, so it stays whole.
-                if name != "next_page_token" {
-                    let at = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
-                    shorten(inner, &at, max, lost);
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]

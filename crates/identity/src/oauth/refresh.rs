@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portico_engine::{Ctx, Engine};
 use portico_kernel::{AuthorizationId, Caller, Problem, ScopeSet, Timestamp};
-use portico_store::{Context, Tx};
+use portico_store::{Context, SealedColumn, Tx, sealed_column};
 
 use super::client::Client;
 use super::metadata::OFFLINE_ACCESS;
@@ -54,8 +54,15 @@ impl fmt::Display for RefreshTokenDays {
     }
 }
 
+const PURPOSE: &str = "refresh tokens";
+
+/// What the refresh tokens of authorizations are derived from.
+pub(crate) const SEALED: SealedColumn = sealed_column!(
+    "authorizations", "sealed_secret", key "id", account "''", row "id", purpose PURPOSE
+);
+
 fn context(id: &str) -> Context<'_> {
-    Context { account: "", row: id, purpose: "refresh tokens" }
+    Context { account: "", row: id, purpose: PURPOSE }
 }
 
 /// The sealed secret of a new authorization.

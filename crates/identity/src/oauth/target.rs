@@ -115,7 +115,12 @@ pub(crate) fn scopes(
     if client.origin == Origin::Operator && !asked.is_within(&held) {
         return Err(OAuthError::new("invalid_scope", "The app may not ask for all of these scopes."));
     }
-    let granted = if asked.is_empty() { held } else { asked.intersection(&held) };
+    // What it named when it registered is what it gets unasked. It may find out later that it needs more: the person decides.
+    let most = match client.origin {
+        Origin::Registered | Origin::Document => scopes_for(engine, audience, &assistant_scopes()),
+        Origin::Operator | Origin::Console => held.clone(),
+    };
+    let granted = if asked.is_empty() { held } else { asked.intersection(&most) };
     if granted.is_empty() {
         return Err(OAuthError::new("invalid_scope", "The app may not ask for any of these scopes."));
     }

@@ -250,6 +250,28 @@ impl Directory for People {
         })
     }
 
+    fn ended_credentials<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        ids: Vec<String>,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        Box::pin(async move {
+            let in_use = sql::services::credentials_in_use(tx, ids.clone(), now).await?;
+            Ok(ids.into_iter().filter(|id| !in_use.contains(id)).collect())
+        })
+    }
+
+    fn has_app<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        account: AccountId,
+        app: &'a str,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(sql::oauth::has_app(tx, account, app, now))
+    }
+
     fn person<'a>(
         &'a self,
         tx: &'a mut Tx,

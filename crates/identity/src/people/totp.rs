@@ -2,7 +2,7 @@
 
 use portico_engine::{Ctx, Engine};
 use portico_kernel::{PersonId, Problem, Timestamp};
-use portico_store::Context;
+use portico_store::{Context, SealedColumn, sealed_column};
 use totp_rs::{Builder, Totp};
 
 use crate::sql::people as sql;
@@ -14,8 +14,15 @@ const SECRET_BYTES: usize = 20;
 /// How many steps of 30 seconds a generator's clock may be off.
 const SKEW_STEPS: u16 = 1;
 
+const PURPOSE: &str = "totp";
+
+/// The secrets of generators.
+pub(crate) const SEALED: SealedColumn = sealed_column!(
+    "totp_secrets", "sealed", key "person_id", account "''", row "person_id", purpose PURPOSE
+);
+
 fn context(person: &str) -> Context<'_> {
-    Context { account: "", row: person, purpose: "totp" }
+    Context { account: "", row: person, purpose: PURPOSE }
 }
 
 /// A generator: the secret, and how a phone is told of it.

@@ -228,6 +228,23 @@ pub(crate) async fn rotate_authorization(
     Ok(rows == 1)
 }
 
+/// May the app of that id act in the account, for any person?
+pub(crate) async fn has_app(
+    tx: &mut Tx,
+    account: AccountId,
+    app: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let known: Option<String> = tx
+        .first_value(
+            "select id as value from authorizations where account_id = $1 and client_id = $2 and revoked_at is null \
+             and expires_at > $3 limit 1",
+            args![account, app.to_owned(), now],
+        )
+        .await?;
+    Ok(known.is_some())
+}
+
 /// Which authorizations to end.
 pub(crate) enum Ending {
     One(AuthorizationId),

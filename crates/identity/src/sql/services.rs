@@ -103,3 +103,18 @@ pub(crate) async fn accounts_of_credentials(
         BulkStatement::new("select id, account_id from credentials where id in (", "$a", ")");
     ROWS.all(tx, args![], ids.into_iter().map(|id| args![id]).collect()).await
 }
+
+/// Those of these credentials that are neither revoked nor over.
+pub(crate) async fn credentials_in_use(
+    tx: &mut Tx,
+    ids: Vec<String>,
+    now: Timestamp,
+) -> Result<Vec<String>, StoreError> {
+    static ROWS: BulkStatement = BulkStatement::new(
+        "select id as value from credentials where revoked_at is null and (expires_at is null or expires_at > $1) \
+         and id in (",
+        "$a",
+        ")",
+    );
+    ROWS.values(tx, args![now], ids.into_iter().map(|id| args![id]).collect()).await
+}

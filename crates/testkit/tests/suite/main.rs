@@ -12,6 +12,7 @@ mod brand;
 mod bytes;
 mod canary;
 mod connection_limits;
+mod connections;
 mod crash;
 mod dns;
 mod documents;

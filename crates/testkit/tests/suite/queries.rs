@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use portico_engine::Method;
 use portico_kernel::{PersonId, Role};
-use portico_testkit::{Receiver, TestApp, TestRequest, capture_log, captured_log};
+use portico_testkit::{Database, Receiver, TestApp, TestRequest, capture_log, captured_log};
 use serde_json::{Value, json};
 
+use crate::connections;
 use crate::domains::Net;
 use crate::webhooks::{ENDPOINTS, text};
 use crate::with_dns;
 
 /// Statements of each operation that writes, and how many of them are waited for. The commit, with all that nobody waited
 /// for until then, is not counted.
-const COSTS: [(&str, u32, u32); 29] = [
+const COSTS: [(&str, u32, u32); 41] = [
     ("accounts.invitations.accept", 14, 10),
     ("accounts.invitations.create", 13, 8),
     ("accounts.invitations.delete", 7, 3),
@@ -22,6 +23,18 @@ const COSTS: [(&str, u32, u32); 29] = [
     ("accounts.orgs.create", 14, 8),
     ("accounts.orgs.delete", 11, 5),
     ("accounts.orgs.update", 10, 5),
+    ("connections.actions.call", 0, 0),
+    ("connections.clients.delete", 6, 2),
+    ("connections.clients.replace", 7, 2),
+    ("connections.connections.create", 17, 10),
+    ("connections.connections.delete", 12, 4),
+    ("connections.connections.test", 5, 4),
+    ("connections.connections.update", 13, 6),
+    ("connections.grants.create", 14, 9),
+    ("connections.grants.delete", 6, 2),
+    ("connections.sign_ins.complete", 24, 15),
+    ("connections.sign_ins.create", 8, 3),
+    ("connections.tools.call", 0, 0),
     ("domains.domains.check", 2, 1),
     ("domains.domains.confirm", 11, 4),
     ("domains.domains.create", 11, 5),
@@ -71,6 +84,8 @@ async fn writes_cost_what_they_must(app: TestApp, net: Net) {
     write_webhooks(&app, &receiver).await;
     write_domains(&app, &net).await;
     write_as_a_service(&app).await;
+    let is_postgres = app.database.url.starts_with("postgres");
+    connections::write_in_every_way(if is_postgres { Database::Postgres } else { Database::Sqlite }).await;
     let mut answered = answered();
     let catalog = app.app.engine.registry.catalog();
     let entries = catalog.entries().iter().filter(|entry| entry.spec.method != Method::Get);

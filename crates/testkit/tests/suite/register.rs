@@ -17,6 +17,7 @@ async fn register(app: &TestApp, body: &Value) -> portico_testkit::Answer {
 
 on_both_databases! {
     an_assistant_registers_itself,
+    an_assistant_asks_for_more_than_it_named,
     bad_registrations_are_refused,
     an_app_that_never_got_a_token_is_forgotten_after_a_day,
     twenty_an_hour_from_one_address,
@@ -50,6 +51,25 @@ async fn an_assistant_registers_itself(app: TestApp) {
     assert_eq!(with_secret["token_endpoint_auth_method"], "client_secret_basic");
     assert!(with_secret["client_secret"].as_str().unwrap().starts_with("pcs_"));
     assert_eq!(with_secret["scope"], "connections:use mcp:generate mcp:read mcp:write");
+}
+
+async fn an_assistant_asks_for_more_than_it_named(app: TestApp) {
+    app.new_person("ada@example.com", Some(PASSWORD)).await;
+    let body = json!({ "redirect_uris": ["http://127.0.0.1/cb"], "scope": "mcp:read" });
+    let id = register(&app, &body).await.json()["client_id"].as_str().unwrap().to_owned();
+    let client = App { id, secret: None };
+    let mut browser = Browser::new(&app);
+    browser.sign_in("ada@example.com", PASSWORD).await;
+    for (asked, got) in [
+        ("", "mcp:read"),
+        // A tool told it what it lacks.
+        ("mcp:read connections:use", "connections:use mcp:read"),
+        ("mcp:read webhooks:write", "mcp:read"),
+    ] {
+        let back = allow(&mut browser, &client.request(&[("scope", asked)])).await;
+        let tokens = Tokens::read(&client.exchange(&app, &back.parameter("code").unwrap()).await);
+        assert_eq!(tokens.scope, got, "{asked}");
+    }
 }
 
 async fn bad_registrations_are_refused(app: TestApp) {

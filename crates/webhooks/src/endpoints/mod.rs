@@ -193,7 +193,6 @@ pub(crate) struct GetEndpoint {
 
 impl Operation for GetEndpoint {
     const SPEC: Spec = Spec::get("webhooks.endpoints.get", "/v1/webhooks/endpoints/{endpoint_id}")
-        .tool(Tool::new("webhooks_get_endpoint", "Read a webhook endpoint"))
         .scope("webhooks:read")
         .category(Category::Read);
     type Area = Webhooks;

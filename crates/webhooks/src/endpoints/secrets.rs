@@ -2,7 +2,7 @@
 
 use portico_engine::{Ctx, Engine, Operation, Spec};
 use portico_kernel::{AccountId, Category, EndpointId, Problem, Role, Timestamp};
-use portico_store::Context;
+use portico_store::{Context, SealedColumn, sealed_column};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +26,17 @@ impl WithSecret {
     }
 }
 
+const PURPOSE: &str = "webhook signing secret";
+
+/// The secrets of endpoints.
+pub(crate) const SEALED: [SealedColumn; 2] = [
+    sealed_column!("webhook_endpoints", "secret", key "id", account "account_id", row "id", purpose PURPOSE),
+    sealed_column!("webhook_endpoints", "old_secret", key "id", account "account_id", row "id", purpose PURPOSE),
+];
+
 /// The context that an endpoint's secret is sealed with.
 fn seal_context<'a>(account: &'a str, endpoint: &'a str) -> Context<'a> {
-    Context { account, row: endpoint, purpose: "webhook signing secret" }
+    Context { account, row: endpoint, purpose: PURPOSE }
 }
 
 /// A new secret, and its sealed form.

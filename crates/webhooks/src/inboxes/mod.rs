@@ -56,7 +56,6 @@ pub(crate) struct ListInboxes {
 
 impl Operation for ListInboxes {
     const SPEC: Spec = Spec::get("webhooks.inboxes.list", "/v1/webhooks/inboxes")
-        .tool(Tool::new("webhooks_list_inboxes", "List test inboxes"))
         .scope("webhooks:read")
         .category(Category::List)
         .list("inboxes");

@@ -4,9 +4,8 @@ import { type ReactNode, useState } from "react";
 import { api, ask } from "../../../api/client";
 import { queries } from "../../../api/queries";
 import { useOrg, useWorkplace } from "../../../app/account";
-import { curl, TOKEN } from "../../../ui/curl";
 import { moment } from "../../../ui/format";
-import { Button, Code, Confirm, ErrorNote, Facts, Json, Note, PageHead, Section, Time, Waiting } from "../../../ui/kit";
+import { Button, Confirm, ErrorNote, Facts, Note, PageHead, Raw, Section, Time, Waiting } from "../../../ui/kit";
 import { Status } from "../status";
 import { type Domain, isProvable, REASONS } from "../words";
 import { useGraceEnd } from "./grace";
@@ -169,11 +168,7 @@ function DomainPage({ of, setLeaving }: { of: Domain; setLeaving: (leaving: bool
         />
         {unproven && <p className="quiet">We look for the record by ourselves too, and this page shows when it is seen.</p>}
       </Section>
-      <details className="section raw">
-        <summary>As the API has it</summary>
-        <Code label="Read it with curl" text={curl("GET", `/v1/accounts/orgs/${org_id}/domains/${of.domain}`, TOKEN)} />
-        <Json value={of} label="Record" />
-      </details>
+      <Raw path={`/v1/accounts/orgs/${org_id}/domains/${of.domain}`} value={of} />
       <Confirm
         open={asking === "confirm"}
         onClose={() => setAsking(null)}

@@ -4,9 +4,8 @@ import { useState } from "react";
 import { api, ask, type Schemas } from "../../../api/client";
 import { useInbox } from "../../../api/queries";
 import { useWorkplace } from "../../../app/account";
-import { curl, TOKEN } from "../../../ui/curl";
 import { number, plural } from "../../../ui/format";
-import { Button, Code, Confirm, ErrorNote, Facts, Id, Json, Note, PageHead, Section, Time, Waiting } from "../../../ui/kit";
+import { Button, Confirm, ErrorNote, Facts, Id, Note, PageHead, Raw, Section, Time, Waiting } from "../../../ui/kit";
 import { EndpointForm } from "../form";
 import { Health } from "../health";
 import { refresh } from "../refresh";
@@ -139,11 +138,7 @@ function EndpointPage({ of }: { of: Endpoint }) {
       </Section>
       <Deliveries of={of} />
       <Statistics of={of} />
-      <details className="section raw">
-        <summary>As the API has it</summary>
-        <Code label="Read it with curl" text={curl("GET", `/v1/webhooks/endpoints/${of.id}`, TOKEN)} />
-        <Json value={of} label="Record" />
-      </details>
+      <Raw path={`/v1/webhooks/endpoints/${of.id}`} value={of} />
       {asking === "edit" && <EndpointForm of={of} onClose={() => setAsking(null)} />}
       {asking === "recover" && <Recover of={of} onClose={() => setAsking(null)} />}
       {asking === "rotate" && <Rotate of={of} onClose={() => setAsking(null)} />}

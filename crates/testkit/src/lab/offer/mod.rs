@@ -7,51 +7,27 @@ mod resources;
 mod rounds;
 mod tools;
 
+use std::future::ready;
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
-use portico_engine::{Offer, OfferFault, OfferRequest};
-use portico_kernel::Problem;
+use futures_util::stream::{BoxStream, unfold};
+use portico_engine::{Engine, Offer, OfferFault, OfferRequest, OfferedList};
+use portico_kernel::{Caller, Problem};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
 /// The protocol's code for parameters that do not fit.
 const INVALID_PARAMS: i32 = -32602;
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// How many changes may wait for one who listens.
 const CHANGES_MAX: usize = 16;
 /// An image of one white dot.
 const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEAHLCMmQAAAABJRU5ErkJggg==";
 
-/// A list that clients can hear of when it changes.
-#[derive(Clone, Copy)]
-enum List {
-    Tools,
-    Prompts,
-}
-
-impl List {
-    const ALL: [Self; 2] = [Self::Tools, Self::Prompts];
-
-    /// What a client asks for to hear of it.
-    const fn asked_by(self) -> &'static str {
-        match self {
-            Self::Tools => "toolsListChanged",
-            Self::Prompts => "promptsListChanged",
-        }
-    }
-
-    /// What tells of a change.
-    const fn told_by(self) -> &'static str {
-        match self {
-            Self::Tools => "notifications/tools/list_changed",
-            Self::Prompts => "notifications/prompts/list_changed",
-        }
-    }
-}
-
 /// The fixtures of the conformance suite.
 pub(super) struct Fixtures {
-    changes: broadcast::Sender<List>,
+    changes: broadcast::Sender<OfferedList>,
 }
 
 impl Default for Fixtures {
@@ -71,8 +47,24 @@ impl Offer for Fixtures {
         ])
     }
 
-    fn tools(&self) -> Vec<Value> {
-        [tools::list(), asking::list(), rounds::list()].concat()
+    fn tools<'a>(
+        &'a self,
+        _: &'a Arc<Engine>,
+        _: &'a Arc<Caller>,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Problem>> {
+        Box::pin(ready(Ok([tools::list(), asking::list(), rounds::list()].concat())))
+    }
+
+    fn changes(&self, _: &Caller) -> Option<BoxStream<'static, OfferedList>> {
+        Some(Box::pin(unfold(self.changes.subscribe(), async |mut changes| {
+            loop {
+                match changes.recv().await {
+                    Ok(list) => return Some((list, changes)),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            }
+        })))
     }
 
     fn answer<'a>(&'a self, request: OfferRequest<'a>) -> BoxFuture<'a, Option<Result<Value, OfferFault>>> {
@@ -89,7 +81,6 @@ impl Offer for Fixtures {
                 ("logging/setLevel" | "resources/subscribe" | "resources/unsubscribe", false) => {
                     Ok(json!({}))
                 }
-                ("subscriptions/listen", true) if request.assistant.hears() => Ok(self.listen(request).await),
                 _ => return None,
             })
         })
@@ -99,8 +90,8 @@ impl Offer for Fixtures {
 impl Fixtures {
     async fn call(&self, request: OfferRequest<'_>) -> Result<Value, OfferFault> {
         match named(request) {
-            "test_trigger_tool_change" => Ok(self.change(List::Tools)),
-            "test_trigger_prompt_change" => Ok(self.change(List::Prompts)),
+            "test_trigger_tool_change" => Ok(self.change(OfferedList::Tools)),
+            "test_trigger_prompt_change" => Ok(self.change(OfferedList::Prompts)),
             name => {
                 if let Some(result) = tools::call(name, request).await {
                     return Ok(result);
@@ -114,39 +105,10 @@ impl Fixtures {
     }
 
     /// Says that a list changed. It need not: those who listen read it again anyway.
-    fn change(&self, list: List) -> Value {
+    fn change(&self, list: OfferedList) -> Value {
         // That nobody listens is no failure.
         let _ = self.changes.send(list);
         words("Those who listen are told.")
-    }
-
-    /// Tells of changes until the client goes away.
-    async fn listen(&self, request: OfferRequest<'_>) -> Value {
-        // Before the client hears that it listens, so that it misses nothing from then on.
-        let mut changes = self.changes.subscribe();
-        let asked = &request.params["notifications"];
-        let wanted = |list: List| asked[list.asked_by()] == true;
-        let taken: Map<_, _> = List::ALL
-            .into_iter()
-            .filter(|list| wanted(*list))
-            .map(|list| (list.asked_by().to_owned(), json!(true)))
-            .collect();
-        let meta = json!({ SUBSCRIPTION: request.id });
-        request.assistant.tell(
-            "notifications/subscriptions/acknowledged",
-            json!({ "_meta": meta, "notifications": taken }),
-        );
-        loop {
-            let change = tokio::select! {
-                change = changes.recv() => change,
-                () = request.assistant.stopped() => return json!({ "_meta": meta }),
-            };
-            match change {
-                Ok(list) if wanted(list) => request.assistant.tell(list.told_by(), json!({ "_meta": meta })),
-                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Err(broadcast::error::RecvError::Closed) => return json!({ "_meta": meta }),
-            }
-        }
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use portico::{DnsSettings, Environment};
+use portico::DnsSettings;
 use portico_dns::{Resolver, Settings};
-use portico_testkit::{DnsFault, NameServer, TestAppOptions, TestDns, until};
+use portico_testkit::{DnsFault, NameServer, Provider, TestAppOptions, TestDns, until};
 use serde_json::Value;
 
 use super::text;
+use crate::connections;
 
 /// How a resolver sees a name otherwise than it is.
 #[derive(Debug, Clone, Copy)]
@@ -28,12 +29,15 @@ pub(crate) struct Net {
     dns: TestDns,
     count: usize,
     published: Mutex<BTreeMap<String, Vec<String>>>,
+    /// What connections lead to.
+    pub(crate) provider: Provider,
 }
 
 impl Net {
     /// So many resolvers, which know of no zone.
     pub(crate) async fn start(count: usize) -> Self {
-        Self { dns: TestDns::start(count).await, count, published: Mutex::default() }
+        let (dns, provider) = (TestDns::start(count).await, Provider::start().await);
+        Self { dns, count, published: Mutex::default(), provider }
     }
 
     /// The resolvers as the configuration names them.
@@ -51,12 +55,9 @@ impl Net {
         let named = |address: std::net::SocketAddr| Resolver { name: address.to_string(), address };
         let resolvers = self.dns.resolvers().into_iter().map(named).collect();
         let settings = Settings { resolvers, authoritative_port: self.dns.authoritative_port() };
-        let environment = Environment {
-            egress_allow: "127.0.0.0/8".parse().unwrap(),
-            dns: DnsSettings(settings),
-            ..Environment::default()
-        };
-        TestAppOptions { environment, ..TestAppOptions::default() }
+        let mut options = connections::options(&self.provider);
+        options.environment.dns = DnsSettings(settings);
+        options
     }
 
     fn each(&self) -> impl Iterator<Item = &NameServer> {
