@@ -188,6 +188,8 @@ create table connection_grants (
 );
 create index connection_grants_by_connection on connection_grants (connection_id, id);
 create index connection_grants_by_consumer on connection_grants (account_id, consumer) where revoked_at is null;
+create index connection_grants_by_end on connection_grants (revoked_at) where revoked_at is not null;
+create index connection_grants_by_expiry on connection_grants (expires_at) where expires_at is not null;
 create index connection_grants_live on connection_grants (id) where revoked_at is null;
 
 create table connection_handles (
@@ -219,6 +221,7 @@ create table connection_sign_ins (
 );
 create index connection_sign_ins_by_account on connection_sign_ins (account_id, person_id);
 create index connection_sign_ins_by_age on connection_sign_ins (created_at);
+create index connection_sign_ins_by_person on connection_sign_ins (person_id);
 create unique index connection_sign_ins_by_state on connection_sign_ins (state_hash);
 
 create table connection_uses (
@@ -255,6 +258,8 @@ create table connections (
     -- What the provider calls the account behind the credential, and its id there; the latter is empty where there is none.
     label text not null,
     external_id text not null,
+    -- What the configuration says of the provider's host; empty where that is always the same.
+    host text not null,
     -- `active` or `needs_reconnect`; `paused` stands beside it, because it goes back to what it was.
     status text not null,
     paused boolean not null,
@@ -277,7 +282,7 @@ create table connections (
     version bigint not null
 );
 create index connections_by_account on connections (account_id, id);
-create unique index connections_by_workspace on connections (account_id, kind, external_id) where external_id <> '';
+create unique index connections_by_workspace on connections (account_id, kind, host, external_id) where external_id <> '';
 
 create table credentials (
     id text primary key,
