@@ -91,7 +91,7 @@ impl World {
         let path = path.replace("{delivery_id}", &self.delivery).replace("{inbox_id}", &self.inbox);
         let path = path.replace("{account_id}", &app.account.to_string()).replace("{domain}", &self.domain);
         let path = path.replace("{file_id}", &self.file);
-        self.connections.address(entry, path)
+        self.connections.address(entry, &path)
     }
 
     /// The operation's own example, with a secret that it cannot know.
@@ -172,7 +172,7 @@ impl Linked {
         Self { connection, doomed, grant, sign_in, state, code, own }
     }
 
-    fn address(&self, entry: &Entry, path: String) -> String {
+    fn address(&self, entry: &Entry, path: &str) -> String {
         let is_deleted = entry.spec.name == "connections.connections.delete";
         let connection = if is_deleted { &self.doomed } else { &self.connection };
         let path = path.replace("{connection_id}", connection).replace("{grant_id}", &self.grant);

@@ -250,7 +250,7 @@ async fn a_thousand_calls_on_three_servers() {
             SystemClock.sleep(Duration::from_secs(wait)).await;
         }
     };
-    let calls = futures_util::future::join_all((0..1_000).map(|at| call(at)));
+    let calls = futures_util::future::join_all((0..1_000).map(call));
     let release = async {
         until("a fresh token is asked for", async || scene.provider.calls(TOKEN).len() > asked).await;
         scene.provider.hold("");

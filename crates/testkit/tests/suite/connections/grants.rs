@@ -131,7 +131,7 @@ async fn a_revoked_grant_stops_the_next_call(place: Place) {
 
 async fn a_grant_ends_with_its_time_and_with_its_key(place: Place) {
     let con = id(&place.by_key().await);
-    let soon = (portico_kernel::Clock::now(&place.clock) + Duration::from_secs(60)).to_string();
+    let soon = (portico_kernel::Clock::now(&place.clock) + Duration::from_mins(1)).to_string();
     place.grant(&con, json!({ "expires_at": soon })).await;
     place.act(&con, "get_issue", issue()).await.ok();
     place.advance(Duration::from_secs(61)).await;

@@ -280,7 +280,7 @@ async fn a_name_that_moves_inside_is_not_followed(place: Place) {
     call().await.ok();
     // An answer of the name servers is believed for a moment.
     place.provider.set_addresses(Provider::HOST, &["10.0.0.1".parse().unwrap()]);
-    until("the name leads inside", async || call().await.status != 200).await;
+    until("the name leads inside", async || Box::pin(call()).await.status != 200).await;
     let told = reason(&call().await, Code::FailedPrecondition, "PROVIDER_REFUSED");
     assert_eq!(told["error_class"], "blocked_address");
 }

@@ -212,9 +212,9 @@ async fn whoever_is_not_admitted_asks_the_database_nothing(place: Place) {
 }
 
 /// An answer of JSON, as it is written.
-fn answering(text: String) -> Option<ProviderAnswer> {
+fn answering(text: String) -> ProviderAnswer {
     let kind = ("content-type", "application/json".to_owned());
-    Some(ProviderAnswer::Whole(200, vec![kind], text.into()))
+    ProviderAnswer::Whole(200, vec![kind], text.into())
 }
 
 async fn a_long_list_keeps_its_cursor_and_its_numbers(place: Place) {
@@ -226,7 +226,7 @@ async fn a_long_list_keeps_its_cursor_and_its_numbers(place: Place) {
     let one = format!(r#"{{"big":18446744073709551617,"exact":1.10,"text":"{}"}}"#, "t".repeat(300));
     let (issues, cursor) = (vec![one; 200].join(","), "c".repeat(1_500));
     let page = format!(r#"{{"issues":[{issues}],"nextPageToken":"{cursor}"}}"#);
-    place.provider.script("/ji/rest/api/3/search/jql", answering(page));
+    place.provider.script("/ji/rest/api/3/search/jql", Some(answering(page)));
     let sent = json!({ "name": "jira_search", "arguments": { "jql": "project = APP" } });
     let answer = place.send(rpc(&place.token, "tools/call", sent)).await;
     assert!(answer.body.len() <= 64 << 10, "{}", answer.body.len());
@@ -251,7 +251,7 @@ async fn a_write_that_was_done_is_never_refused_for_its_answer(place: Place) {
     let long = format!(r#""{}":1"#, "n".repeat(30_000));
     for (at, fields) in [many, long].into_iter().enumerate() {
         let path = format!("/long/{at}");
-        place.provider.script(&format!("/own{path}"), answering(format!("{{{fields}}}")));
+        place.provider.script(&format!("/own{path}"), Some(answering(format!("{{{fields}}}"))));
         let sent = json!({ "method": "PUT", "path": path, "body": {} });
         let done = place.tool(&place.token, "own_send", sent).await;
         let structured = &done["structuredContent"];
