@@ -25,15 +25,15 @@ use crate::report::Report;
 
 /// The route that is measured beside a bare server.
 const ROUTE: &str = "/v1/me";
-const ROUNDS: usize = 5;
-const ROUND: Duration = Duration::from_secs(3);
+pub(crate) const ROUNDS: usize = 5;
+pub(crate) const ROUND: Duration = Duration::from_secs(3);
 const RESIDENT_MB_MAX: f64 = 60.0;
 const START_MS_MAX: f64 = 1_000.0;
 
 /// A round, and the processor time that the server took for each answer.
-struct Measurement {
-    round: Round,
-    cpu_ns: f64,
+pub(crate) struct Measurement {
+    pub(crate) round: Round,
+    pub(crate) cpu_ns: f64,
 }
 
 /// What fresh servers said, each in the middle of all starts.
@@ -67,7 +67,7 @@ fn bare_server(folder: &Path, answer: &str) -> Process {
     Process::start(command, &folder.join("bare.log"))
 }
 
-fn request(token: &str, route: &str) -> Vec<u8> {
+pub(crate) fn request(token: &str, route: &str) -> Vec<u8> {
     format!("GET {route} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n\r\n").into_bytes()
 }
 
@@ -78,12 +78,12 @@ fn timeless(answer: &str) -> Vec<&str> {
     lines
 }
 
-fn middle(mut figures: Vec<f64>) -> f64 {
+pub(crate) fn middle(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-async fn measured(server: &Process, requests: &Requests, callers: usize) -> Measurement {
+pub(crate) async fn measured(server: &Process, requests: &Requests, callers: usize) -> Measurement {
     let before = server.cpu();
     let round = load::run_with(callers, server.address, requests, Until::Time(ROUND)).await;
     let cpu_ns = server.cpu().saturating_sub(before).as_secs_f64() * 1e9 / f64::from(round.answers);

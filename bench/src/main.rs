@@ -5,6 +5,7 @@
 mod admission;
 mod against;
 mod bodies;
+mod connections;
 mod deliveries;
 mod disk;
 mod exchanges;
@@ -22,7 +23,7 @@ use portico_testkit::Database;
 use report::Report;
 
 /// The parts that may be named alone, in the order in which a whole run measures them.
-const PARTS: [&str; 15] = [
+const PARTS: [&str; 16] = [
     "admission",
     "bodies",
     "signins",
@@ -38,6 +39,7 @@ const PARTS: [&str; 15] = [
     "deliveries",
     "streams",
     "publishing",
+    "connections",
 ];
 
 #[tokio::main]
@@ -104,6 +106,9 @@ async fn main() {
         }
         if wanted("publishing") {
             publishing::measure(&mut report, database).await;
+        }
+        if wanted("connections") {
+            connections::measure(&mut report, database).await;
         }
     }
     // Only a whole run is written down.

@@ -5,6 +5,7 @@
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/pages.css";
+import "./styles/connections.css";
 import { session } from "./auth/session";
 import { config } from "./config";
 

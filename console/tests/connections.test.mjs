@@ -62,11 +62,12 @@ test("a key that is refused stores nothing, and one that is taken makes the conn
   await page.getByRole("heading", { name: "Connect GitHub" }).waitFor();
   await ada.checkAccess("a form of a kind");
   ada.provoke(/400 POST .*\/connections$/, /status of 400 .*\/connections$/);
-  const key = page.getByLabel("Key", { exact: true });
+  const key = page.getByLabel("API key", { exact: true });
   await key.fill("ghp_wrong");
   await page.getByRole("button", { name: "Connect", exact: true }).last().click();
   await page.getByRole("alert").getByText("The provider refuses the credential.").waitFor();
   await page.getByText("Nothing was stored.").waitFor();
+  await ada.picture("connection-refused");
   assert.deepEqual((await call("GET", "/connections")).connections, []);
   await key.fill(KEY);
   await page.getByRole("button", { name: "Connect", exact: true }).last().click();
@@ -92,6 +93,7 @@ test("an action is tried by a form of its parameters, and one that cannot be tak
   assert.match(await tryIt.locator(".tried pre").innerText(), new RegExp(`"id": ${LARGE}\\b`), "its numbers are the provider's");
   await ada.checkAccess("an answer");
   await ada.checkWidth("an answer");
+  await ada.picture("action-answered");
   const history = page.getByRole("table", { name: "History" });
   await history.getByRole("row", { name: /get_issue/ }).waitFor();
   assert.match(page.url(), /try=get_issue/);
@@ -105,11 +107,23 @@ test("an action is tried by a form of its parameters, and one that cannot be tak
   await tryIt.locator(".tried").getByText("201", { exact: true }).waitFor();
   assert.deepEqual(JSON.parse(provider.calls.at(-1).body), { title: "Second", labels: ["bug"] });
 
+  // What may have been done is not repeated without asking.
+  ada.provoke(/400 POST .*\/actions\/create_issue$/, /status of 400 .*\/actions\/create_issue$/);
+  provider.broken.add("POST /repos/acme/app/issues");
+  await tryIt.getByRole("button", { name: "Call create_issue" }).click();
+  await tryIt.getByRole("alert").getByText("Nobody knows whether the provider did it").waitFor();
+  provider.broken.clear();
+  await tryIt.getByRole("button", { name: "Call create_issue" }).click();
+  await page.getByRole("heading", { name: "Call create_issue again?" }).waitFor();
+  await page.getByRole("button", { name: "Call it" }).click();
+  await tryIt.locator(".tried").getByText("201", { exact: true }).waitFor();
+
   await tryIt.getByLabel("Action", { exact: true }).selectOption("merge_pull_request");
   for (const [name, value] of [["Owner", "acme"], ["Repo", "app"], ["Number", "3"]]) await tryIt.getByLabel(name).fill(value);
   const before = provider.calls.length;
   await tryIt.getByRole("button", { name: "Call merge_pull_request" }).click();
   await page.getByRole("heading", { name: "Call merge_pull_request?" }).waitFor();
+  await ada.picture("action-asks");
   assert.equal(provider.calls.length, before, "nothing is sent before it is confirmed");
   await page.getByRole("button", { name: "Call it" }).click();
   await tryIt.locator(".tried").getByText("200", { exact: true }).waitFor();
@@ -121,11 +135,12 @@ test("an action is tried by a form of its parameters, and one that cannot be tak
   for (const [name, value] of [["Owner", "acme"], ["Repo", "app"], ["Number", "9"]]) await tryIt.getByLabel(name).fill(value);
   await tryIt.getByRole("button", { name: "Call get_issue" }).click();
   await tryIt.getByText("The provider said: Not Found").waitFor();
-  await page.getByRole("group", { name: "Came to" }).getByRole("button", { name: "Failed" }).click();
+  await page.getByRole("group", { name: "Outcome" }).getByRole("button", { name: "Failed" }).click();
   await history.getByText("There is no such thing at the provider.").waitFor();
-  await history.locator("tbody tr").nth(1).waitFor({ state: "detached" });
+  await history.locator("tbody tr").nth(2).waitFor({ state: "detached" });
   await history.locator("tbody tr").first().click();
   await page.getByRole("dialog").getByText("a person tried it").waitFor();
+  await ada.picture("connection-use");
   assert.equal(idOf(page), id);
   await ada.leave();
 });
@@ -145,6 +160,7 @@ test("a grant says what it means, warns, lets a token call, and is revoked", asy
   await form.getByRole("button", { name: "Writing too" }).click();
   await form.getByText("Together these are dangerous.").waitFor();
   await ada.checkAccess("a grant");
+  await ada.picture("grant-trifecta");
   await form.getByRole("button", { name: "Grant", exact: true }).click();
   await page.getByRole("heading", { name: "Granted, with a warning" }).waitFor();
   await page.getByRole("button", { name: "Keep it" }).click();
@@ -153,14 +169,15 @@ test("a grant says what it means, warns, lets a token call, and is revoked", asy
   const read = await act(id, "get_issue", { owner: "acme", repo: "app", number: 1 });
   assert.equal(read.status, 200, JSON.stringify(read.body));
   assert.equal((await act(id, "merge_pull_request", { owner: "acme", repo: "app", number: 3 })).status, 403);
-  await page.getByRole("group", { name: "Came to" }).getByRole("button", { name: "Refused" }).click();
+  await page.getByRole("group", { name: "Outcome" }).getByRole("button", { name: "Refused" }).click();
   await page.getByRole("table", { name: "History" }).getByText("The caller has no grant for it.").first().waitFor();
   await row.getByRole("button", { name: /^Revoke the grant to/ }).click();
   await page.getByRole("button", { name: "Revoke the grant", exact: true }).click();
   await grants.getByText("Nobody may use it").waitFor();
   assert.equal((await act(id, "get_issue", { owner: "acme", repo: "app", number: 1 })).status, 403);
-  await grants.getByLabel("Also ended ones").check();
+  await grants.getByLabel("Show ended ones too").check();
   await grants.getByText("revoked", { exact: true }).waitFor();
+  await ada.picture("grants-ended");
 
   // Some actions alone, for a while.
   await grants.getByRole("button", { name: "Grant", exact: true }).click();
@@ -170,7 +187,7 @@ test("a grant says what it means, warns, lets a token call, and is revoked", asy
   await form.getByRole("button", { name: "7 days" }).click();
   await form.getByText("Whoever has this grant reads what is private.").waitFor();
   await form.getByRole("button", { name: "Grant", exact: true }).click();
-  await grants.getByRole("row", { name: /1 action/ }).waitFor();
+  await grants.getByRole("row", { name: /get_repository/ }).waitFor();
   assert.equal((await act(id, "get_issue", { owner: "acme", repo: "app", number: 1 })).status, 403);
   await ada.leave();
 });
@@ -188,11 +205,11 @@ test("a pause, a credential that ends, and another one", async () => {
   await ada.checkAccess("a connection without a credential");
   ada.provoke(/400 PATCH .*\/connections\/con_/, /status of 400 .*\/connections\/con_/);
   await page.getByRole("button", { name: "Reconnect…" }).first().click();
-  await page.getByLabel("Key", { exact: true }).fill("ghp_wrong");
+  await page.getByLabel("API key", { exact: true }).fill("ghp_wrong");
   await page.getByRole("button", { name: "Reconnect", exact: true }).click();
   await page.getByText("Nothing was stored.").waitFor();
   provider.keys.set("ghp_second", ACME);
-  await page.getByLabel("Key", { exact: true }).fill("ghp_second");
+  await page.getByLabel("API key", { exact: true }).fill("ghp_second");
   await page.getByRole("button", { name: "Reconnect", exact: true }).click();
   await page.getByText("This connection needs another credential.").waitFor({ state: "detached" });
   assert.equal((await call("GET", `/connections/${id}`)).connection.status, "active");
@@ -203,7 +220,7 @@ test("a person signs in at the provider and comes back to the connection, or to 
   const ada = await visit("/connections?new=connection&kind=gitlab");
   const { page } = ada;
   const begin = async () => {
-    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    await page.getByRole("button", { name: "Sign-in", exact: true }).click();
     await page.getByRole("button", { name: "Sign in to GitLab" }).click();
     await page.getByRole("heading", { name: "Allow it?" }).waitFor();
   };
@@ -213,8 +230,14 @@ test("a person signs in at the provider and comes back to the connection, or to 
   await page.getByRole("link", { name: "Deny" }).click();
   await page.getByText("You did not allow it").waitFor();
   await ada.checkAccess("a sign-in that failed");
+  await ada.picture("sign-in-failed");
+  assert.ok(!/code=|error=/.test(page.url()), "what was brought does not stay in the address");
+  // Whoever loads it again is told the same, though its state is used up.
+  await page.reload();
+  await page.getByText("You did not allow it").waitFor();
   await page.getByRole("link", { name: "To the connections" }).click();
   await ada.heading("Connections").waitFor();
+  assert.match(page.url(), new RegExp(team.account), "it is in the account where it began");
   await page.goto(`${server.console}/connections?account=${team.account}&new=connection&kind=gitlab`);
   await begin();
   const back = await page.getByRole("link", { name: "Allow" }).getAttribute("href");
@@ -234,9 +257,28 @@ test("a person signs in at the provider and comes back to the connection, or to 
   await ada.leave();
 });
 
+test("where the operator has no OAuth client, the account brings its own", async () => {
+  const ada = await visit("/connections?new=connection&kind=slack");
+  const { page } = ada;
+  const form = page.getByRole("dialog");
+  await form.getByText(`${server.console}/connections/callback`).waitFor();
+  assert.equal(await form.getByRole("button", { name: "Sign in to Slack" }).isDisabled(), true);
+  await form.getByLabel("Client id").fill("1234.5678");
+  await form.getByLabel("Client secret").fill("slack-client-secret");
+  await ada.checkAccess("an OAuth client");
+  await ada.picture("own-client");
+  await form.getByRole("button", { name: "Save the client" }).click();
+  await form.getByText("You go to Slack, allow it there, and come back here.").waitFor();
+  assert.equal(await form.getByRole("button", { name: "Sign in to Slack" }).isEnabled(), true);
+  const { connector } = await call("GET", "/connections/connectors/slack");
+  assert.equal(connector.client.source, "account");
+  assert.equal(connector.client.client_id, "1234.5678");
+  await ada.leave();
+});
+
 test("a connection is renamed, and deleted by its name", async () => {
   const { ada, page } = await visitConnection("octo-acme");
-  await page.getByRole("button", { name: "Rename" }).click();
+  await page.getByRole("button", { name: "Change" }).click();
   await page.getByLabel("Name", { exact: true }).fill("Code host");
   await page.getByRole("button", { name: "Save" }).click();
   await ada.heading("Code host").waitFor();
@@ -268,6 +310,7 @@ test("an own service on a host that is not proven is refused, and says what to d
   await page.getByLabel("Secret", { exact: true }).fill("s3cret");
   await page.getByRole("button", { name: "Connect", exact: true }).last().click();
   await page.getByText("is not in a domain that this account has proven").waitFor();
+  await ada.picture("own-service-refused");
   await page.getByLabel("Auth").selectOption("none");
   assert.equal(await page.getByLabel("Secret", { exact: true }).count(), 0);
   await page.getByLabel("Auth").selectOption("header");
@@ -287,7 +330,7 @@ test("a member reads, and changes nothing", async () => {
   const { page } = bob;
   await bob.heading("octo-acme").waitFor();
   await page.getByRole("region", { name: "History" }).waitFor();
-  for (const name of ["Test", "Rename", "Pause", "Reconnect…", "Delete…", "Grant"]) {
+  for (const name of ["Test", "Change", "Pause", "Reconnect…", "Delete…", "Grant"]) {
     assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
   }
   assert.equal(await page.getByRole("region", { name: "Try an action" }).count(), 0);

@@ -1,19 +1,14 @@
 // A domain from its name to its proof, with a mistake on the way, in a real browser; what changes elsewhere shows by itself.
 import assert from "node:assert/strict";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { closeBrowser, Server, Visitor } from "./harness.mjs";
 import { Names } from "./names.mjs";
-
-const SCREENS = process.env.PORTICO_SCREENS;
 
 let names;
 let server;
 let team;
 
 before(async () => {
-  if (SCREENS) await mkdir(SCREENS, { recursive: true });
   names = await Names.start(4);
   names.zone("acme.test", "ada.ns.cloudflare.com", "bob.ns.cloudflare.com");
   server = await Server.start({ env: names.env });
@@ -89,7 +84,7 @@ test("a domain goes from its record to its proof, and a mistake is named", async
   await note.locator("del").getByText("_portico-challenge.acme.test.acme.test", { exact: true }).waitFor();
   await ada.checkAccess("a mistake");
   await ada.checkWidth("a mistake");
-  if (SCREENS) await page.screenshot({ path: join(SCREENS, "domain-mistake.png"), fullPage: true });
+  await ada.picture("domain-mistake");
   names.txt("_portico-challenge.acme.test.acme.test");
   names.txt("_portico-challenge.acme.test", "v=spf1 -all", domain.record_value);
   await page.getByRole("button", { name: "Check now" }).click();

@@ -1,7 +1,7 @@
 // A real server, a real browser, and a watch on everything that goes wrong in it.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -14,6 +14,8 @@ const target = process.env.CARGO_TARGET_DIR ?? resolve(import.meta.dirname, "../
 const program = process.env.PORTICO_BIN ?? join(target, "debug/portico");
 export const PASSWORD = "correct horse battery staple 9";
 export const WAIT_MS = 15_000;
+/** The folder that pictures of pages go to; none are taken where it is not named. */
+const SCREENS = process.env.PORTICO_SCREENS;
 
 const run = promisify(execFile);
 
@@ -202,6 +204,13 @@ export class Visitor {
   async checkWidth(what) {
     const over = await this.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     assert.ok(over <= 0, `${what} is ${over} px wider than the screen`);
+  }
+
+  /** Takes a picture of the whole page, to be looked at. */
+  async picture(name) {
+    if (!SCREENS) return;
+    await mkdir(SCREENS, { recursive: true });
+    await this.page.screenshot({ path: join(SCREENS, `${name}.png`), fullPage: true });
   }
 
   /** Ends the visit; nothing may have gone wrong in it. */

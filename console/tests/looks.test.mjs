@@ -1,13 +1,10 @@
 // Every page, light and dark, narrow and wide, full and empty: no error, nothing wider than the screen, nothing that axe-core
 // finds serious. With PORTICO_SCREENS naming a folder, pictures go there.
 import assert from "node:assert/strict";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { closeBrowser, Server, Visitor } from "./harness.mjs";
 import { KEY, LABS, startProvider } from "./provider.mjs";
 
-const SCREENS = process.env.PORTICO_SCREENS;
 const REQUESTS = 10_000;
 const FIRST_SCRIPT_BYTES_MAX = 200_000;
 const INTERACTIVE_MS_MAX = 1000;
@@ -61,7 +58,6 @@ before(async () => {
   provider = await startProvider();
   server = await Server.start({ env: provider.env });
   full = await fill();
-  if (SCREENS) await mkdir(SCREENS, { recursive: true });
 });
 after(async () => {
   await server?.end();
@@ -120,7 +116,7 @@ for (const scheme of ["light", "dark"]) {
         await ada.go(path);
         await ada.checkWidth(name);
         await ada.checkAccess(name);
-        if (SCREENS) await ada.page.screenshot({ path: join(SCREENS, `${name}-${scheme}-${width}.png`), fullPage: true });
+        await ada.picture(`${name}-${scheme}-${width}`);
       }
       await ada.leave();
     });

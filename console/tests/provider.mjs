@@ -12,11 +12,13 @@ const GITLAB = { id: 7, username: "acme-gitlab" };
 
 /** Starts them, and answers what `Server.start` must be given for them. */
 export async function startProvider() {
-  const provider = { calls: [], keys: new Map([[KEY, ACME]]), token: "glt-1" };
+  // Calls of the code host that are `broken` are answered as if it had failed.
+  const provider = { calls: [], keys: new Map([[KEY, ACME]]), token: "glt-1", broken: new Set() };
   let codes = 0;
 
   const github = (path, method, bearer) => {
     if (!provider.keys.has(bearer)) return [401, { message: "Bad credentials" }];
+    if (provider.broken.has(`${method} ${path}`)) return [502, {}];
     if (path === "/user") return [200, provider.keys.get(bearer)];
     if (path === "/repos/acme/app/issues/1") return [200, `{"number":1,"title":"First","id":${LARGE}}`];
     if (path === "/repos/acme/app/issues" && method === "POST") return [201, { number: 2 }];

@@ -69,10 +69,15 @@ impl Maker {
 
 /// The server as a deployment runs it: what it logs goes to a file.
 pub(crate) fn serve(database: &TestDatabase) -> Process {
+    serve_with(database, &[], "portico.log")
+}
+
+/// The same, with further words on its command line, and a log of its own.
+pub(crate) fn serve_with(database: &TestDatabase, words: &[&str], log: &str) -> Process {
     let program = std::env::current_exe().unwrap().with_file_name("portico-bench-server");
     let mut command = Command::new(program);
-    command.arg("serve").arg("--config").arg(config_file(database));
-    Process::start(command, &database.folder.path().join("portico.log"))
+    command.arg("serve").arg("--config").arg(config_file(database)).args(words);
+    Process::start(command, &database.folder.path().join(log))
 }
 
 fn config_file(database: &TestDatabase) -> PathBuf {

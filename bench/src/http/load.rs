@@ -40,6 +40,13 @@ pub(crate) struct Round {
 }
 
 impl Round {
+    /// What answers said that took so long each, and together that long.
+    pub(crate) fn new(mut times: Vec<Duration>, elapsed: Duration) -> Self {
+        times.sort_unstable();
+        let answers = u32::try_from(times.len()).unwrap();
+        Self { rate: f64::from(answers) / elapsed.as_secs_f64(), answers, times }
+    }
+
     /// So many hundredths of the answers took at most this long.
     pub(crate) fn percentile_us(&self, hundredth: usize) -> f64 {
         self.times[self.times.len() * hundredth / 100].as_secs_f64() * 1e6
@@ -71,6 +78,14 @@ impl Connection {
 
     /// Sends the request and waits for its answer, which must be good.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> &[u8] {
+        let answer = self.send(request).await;
+        let good = answer.starts_with(b"HTTP/1.1 200 ");
+        assert!(good, "not a good answer:\n{}", String::from_utf8_lossy(answer));
+        answer
+    }
+
+    /// Sends the request and waits for its answer, whatever it says.
+    pub(crate) async fn send(&mut self, request: &[u8]) -> &[u8] {
         self.stream.write_all(request).await.unwrap();
         let mut read = 0;
         let whole = loop {
@@ -82,10 +97,8 @@ impl Connection {
                 _ => {}
             }
         };
-        let answer = &self.buffer[..whole];
-        let good = read == whole && answer.starts_with(b"HTTP/1.1 200 ");
-        assert!(good, "not a good answer:\n{}", String::from_utf8_lossy(&self.buffer[..read]));
-        answer
+        assert!(read == whole, "more than an answer:\n{}", String::from_utf8_lossy(&self.buffer[..read]));
+        &self.buffer[..whole]
     }
 
     /// Asks each request that falls to this connection, which is `number` of `callers`, and tells how long each answer took.
@@ -141,10 +154,7 @@ async fn work(callers: usize, address: SocketAddr, requests: &Requests, until: U
     for task in tasks {
         times.extend(task.await.unwrap());
     }
-    let elapsed = watch.elapsed();
-    times.sort_unstable();
-    let answers = u32::try_from(times.len()).unwrap();
-    Round { rate: f64::from(answers) / elapsed.as_secs_f64(), answers, times }
+    Round::new(times, watch.elapsed())
 }
 
 /// Sends the requests, dealt out to the connections in turn.

@@ -1,18 +1,22 @@
-//! The service that is measured behind Portico and behind other proxies: axum and nothing else, in a process of its own.
+//! The service that is measured behind Portico and behind other proxies, and the providers that connections lead to: axum and
+//! nothing else, in a process of its own.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use axum::serve::ListenerExt as _;
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use portico_engine::clock::SystemClock;
+use portico_kernel::Clock as _;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -32,6 +36,13 @@ pub(crate) const FILE_BYTES: u64 = 1 << 30;
 pub(crate) const STREAM: &str = "/v1/ticks";
 /// What it says.
 pub(crate) const TICK: &str = "data: 1\n\n";
+
+/// Where a provider stands that answers at once,
+pub(crate) const NEAR: &str = "/near";
+/// and one that is as far away as providers are.
+pub(crate) const FAR: &str = "/far";
+/// What it takes to get there and back.
+const FAR_TIME: Duration = Duration::from_millis(20);
 
 const PIECE: &[u8] = &[b'x'; 64 << 10];
 
@@ -117,6 +128,29 @@ async fn take(mut body: Body) -> String {
     bytes.to_string()
 }
 
+/// The account that a key belongs to: each has one of its own.
+async fn user(headers: HeaderMap) -> Response<Body> {
+    let key = headers.get("private-token").or_else(|| headers.get(AUTHORIZATION));
+    let key = key.and_then(|key| key.to_str().ok()).unwrap_or_default().trim_start_matches("Bearer ");
+    let user = json!({ "login": key, "username": key, "id": key });
+    answer("application/json", Body::from(user.to_string()))
+}
+
+/// The providers, with an answer of a kilobyte.
+fn providers(item: &'static str) -> Router {
+    let near =
+        move || async move { answer("application/json", Body::from(Bytes::from_static(item.as_bytes()))) };
+    let far = move || async move {
+        SystemClock.sleep(FAR_TIME).await;
+        near().await
+    };
+    Router::new()
+        .route(&format!("{NEAR}/user"), get(user))
+        .route(&format!("{NEAR}/repos/{{owner}}/{{repo}}/issues/{{number}}"), get(near))
+        .route(&format!("{FAR}/api/v4/user"), get(user))
+        .route(&format!("{FAR}/api/v4/projects/{{project}}/issues"), get(far))
+}
+
 /// Serves until it is killed.
 pub(crate) async fn serve() {
     let item: &'static str = format!("{{\"text\":\"{}\"}}", "x".repeat(989)).leak();
@@ -128,7 +162,8 @@ pub(crate) async fn serve() {
     let routes = Router::new()
         .route("/v1/items/{number}", get(json))
         .route("/v1/files/{number}", get(file).put(take))
-        .route(STREAM, get(ticks));
+        .route(STREAM, get(ticks))
+        .merge(providers(item));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("ready api={}", listener.local_addr().unwrap());
     let listener = listener.tap_io(|stream| {

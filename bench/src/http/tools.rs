@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use super::load::{self, Requests};
 use super::{in_turns, portico, stock};
 use crate::report::Report;
@@ -12,9 +14,9 @@ const READS: [(&str, &str); 2] =
     [("identity_get_me", "/v1/me"), ("webhooks_list_endpoints", "/v1/webhooks/endpoints")];
 
 /// The call as a client of the newest revision writes it.
-fn call(token: &str, tool: &str) -> Vec<u8> {
+pub(crate) fn call(token: &str, tool: &str, arguments: &Value) -> Vec<u8> {
     let body = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{{\"name\":\"{tool}\",\"arguments\":{{}},\
+        "{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{{\"name\":\"{tool}\",\"arguments\":{arguments},\
          \"_meta\":{{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\
          \"io.modelcontextprotocol/clientInfo\":{{\"name\":\"bench\",\"version\":\"1\"}},\
          \"io.modelcontextprotocol/clientCapabilities\":{{}}}}}}}}"
@@ -33,7 +35,7 @@ pub(crate) async fn measure(report: &mut Report) {
     let tokens = stock::fill(folder.path(), 1, 1).await;
     let server = portico(folder.path());
     for (tool, route) in READS {
-        let of_tool: Requests = Arc::new(vec![call(&tokens[0], tool)]);
+        let of_tool: Requests = Arc::new(vec![call(&tokens[0], tool, &json!({}))]);
         let of_route: Requests = Arc::new(vec![super::request(&tokens[0], route)]);
         let said = load::fetch(server.address, &of_tool[0]).await;
         assert!(said.contains("\"isError\":false"), "{said}");

@@ -43,7 +43,7 @@ export class Refusal extends Error {
   /** What is wrong with that field, if the refusal names it. */
   field(name: string): string | undefined {
     for (const detail of this.problem?.details ?? []) {
-      if (detail.type === "field" && (detail.field === name || detail.field.startsWith(`${name}.`))) {
+      if (detail.type === "field" && (detail.field === name || detail.field.startsWith(`${name}.`) || detail.field.startsWith(`${name}[`))) {
         return sentence(detail.description);
       }
     }

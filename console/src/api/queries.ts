@@ -24,6 +24,9 @@ onReachable(() => {
   if (isReachable()) void queries.invalidateQueries();
 });
 
+/** What pages ask for about connections. */
+export const ABOUT_CONNECTIONS: readonly string[] = ["connections", "connection", "grants", "uses"];
+
 /** Whatever an event may have changed is asked for again. */
 export function refreshAfter(type: string, action: string) {
   const kinds = [
@@ -31,7 +34,7 @@ export function refreshAfter(type: string, action: string) {
     ...(/^(webhook|endpoint|delivery|inbox)/.test(action || type) ? ["endpoints", "endpoint", "deliveries", "inbox"] : []),
     ...(/^(member|invitation)/.test(action || type) ? ["members", "invitations", "me"] : []),
     ...(/^domain\./.test(action || type) ? ["domains", "domain"] : []),
-    ...(/^(connection|grant)\./.test(action || type) ? ["connections", "connection", "grants", "uses"] : []),
+    ...(/^(connection|grant)\./.test(action || type) ? ABOUT_CONNECTIONS : []),
     ...(/^account/.test(action) ? ["me"] : []),
     ...(type === "audit.event" ? ["audit"] : []),
     ...(type.startsWith("usage") ? ["units"] : []),
@@ -43,7 +46,7 @@ interface Page {
   next_page_token: string;
 }
 
-/** A list, page by page. */
+/** A list, page by page. Only while nobody has gone further down is it looked at again by itself, since that asks for every page. */
 export function useList<P extends Page>(
   key: readonly unknown[],
   page: (pageToken: string | undefined) => Promise<P>,
@@ -56,6 +59,7 @@ export function useList<P extends Page>(
     getNextPageParam: (last) => last.next_page_token || undefined,
     placeholderData: keepPreviousData,
     ...options,
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > 1 ? false : (options.refetchInterval ?? false)),
   });
 }
 
@@ -119,7 +123,7 @@ export function useConnections() {
   const org_id = useOrg();
   const list = useList(
     ["connections", org_id],
-    (page_token) => ask(api.GET("/v1/accounts/orgs/{org_id}/connections", { params: { path: { org_id }, query: { page_token } } })),
+    (page_token) => ask(api.GET("/v1/accounts/orgs/{org_id}/connections", { params: { path: { org_id }, query: { page_token, page_size: 200 } } })),
     { refetchInterval: 30_000 },
   );
   return { list, connections: list.data?.pages.flatMap(({ connections }) => connections) ?? [] };

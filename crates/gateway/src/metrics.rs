@@ -104,8 +104,8 @@ impl Collector for AreaCollector {
                     MetricValue::Counter(value) => ConstCounter::new(*value).encode(encoder)?,
                     MetricValue::Gauge(value) => ConstGauge::new(*value).encode(encoder)?,
                     MetricValue::Histogram(Buckets { bounds, counts, sum }) => {
-                        // The encoder adds them up, and knows the largest number as the bucket of everything.
-                        let bounds = bounds.iter().copied().chain([f64::MAX]);
+                        // The encoder adds them up.
+                        let bounds = bounds.iter().copied().chain([f64::INFINITY]);
                         let buckets: Vec<_> = bounds.zip(counts.iter().copied()).collect();
                         let exemplars = None::<&HashMap<usize, Exemplar<NoLabelSet, f64>>>;
                         encoder.encode_histogram(*sum, counts.iter().sum(), &buckets, exemplars)?;

@@ -1,12 +1,12 @@
 import { Link } from "@tanstack/react-router";
 import { asRefusal } from "../../api/problem";
 import { Note } from "../../ui/kit";
-import { SIGN_IN_REASONS } from "./words";
+import { whyNoSignIn } from "./words";
 
-/** What there is to do about a refusal, beside what it says itself. */
-export function Advice({ error }: { error: unknown }) {
-  const refusal = asRefusal(error);
+/** What there is to do about a refusal, beside what it says itself. With `calling`, an action was called, and nothing was to be stored. */
+export function Advice({ error, calling = false }: { error: unknown; calling?: boolean }) {
   if (!error) return null;
+  const refusal = asRefusal(error);
   const said = refusal.fact("provider_message");
   switch (refusal.reason) {
     case "DOMAIN_NOT_VERIFIED":
@@ -28,11 +28,17 @@ export function Advice({ error }: { error: unknown }) {
         </Note>
       );
     case "CREDENTIAL_REFUSED":
-      return <Note>Nothing was stored. See that the credential is whole, has not ended, and is for the right place.</Note>;
-    case "NO_CLIENT":
-      return <Note>Whoever operates this installation has to set one up before anybody can sign in there.</Note>;
+      return calling ? (
+        <Note>Reconnect it with a credential that the provider takes.</Note>
+      ) : (
+        <Note>Nothing was stored. See that the credential is whole, has not ended, and is for the right place.</Note>
+      );
+    case "OTHER_WORKSPACE":
+      return <Note>To use that account too, make a connection of its own for it.</Note>;
     case "SIGN_IN_FAILED":
-      return <Note tone="warn">{SIGN_IN_REASONS[refusal.fact("reason")] ?? `The provider said: ${refusal.fact("reason")}.`}</Note>;
+      return <Note tone="warn">{whyNoSignIn(refusal.fact("reason"))}</Note>;
+    case "STATE_INVALID":
+      return <Note>A sign-in can be completed once, within ten minutes, by the person who began it. Begin it again.</Note>;
     case "NEEDS_RECONNECT":
       return <Note>Reconnect it first; see the top of the page.</Note>;
     default:

@@ -1,9 +1,7 @@
 /** The part of a form that is about how a connection proves who it is: its configuration, and a credential or a sign-in. */
-import { useQuery } from "@tanstack/react-query";
-import { api, ask } from "../../api/client";
 import type { Refusal } from "../../api/problem";
-import { useOrg } from "../../app/account";
 import { Choice, Note } from "../../ui/kit";
+import { OwnClient } from "./client";
 import { CredentialFields, DefinedFields, given, type Values } from "./fields";
 import { CREDENTIALS, type FieldDefinition, type Kind, MODES, OWN_SERVICE, SIGN_IN } from "./words";
 
@@ -33,39 +31,35 @@ const isFirst = ({ required, default_value }: FieldDefinition) => required || de
 const credentialOf = ({ name }: Kind, { mode, config }: Proof) =>
   name === OWN_SERVICE && config.auth === "none" ? [] : (CREDENTIALS[mode] ?? []);
 
-/** Can anybody sign in at the connector? Only where an OAuth client was brought for it. */
-function useHasClient(connector: string, enabled: boolean): boolean {
-  const org_id = useOrg();
-  const found = useQuery({
-    queryKey: ["connector", org_id, connector],
-    enabled,
-    queryFn: () => ask(api.GET("/v1/accounts/orgs/{org_id}/connections/connectors/{connector}", { params: { path: { org_id, connector } } })),
-  });
-  return found.data?.connector.client.source !== "none";
-}
-
 export function ProofFields({
   kind,
   value,
   onChange,
   refusal,
-  modes = modesOf(kind),
+  needsClient,
+  forget,
 }: {
   kind: Kind;
   value: Proof;
   onChange: (value: Proof) => void;
   refusal: Refusal | undefined;
-  /** The modes to choose from. */
-  modes?: readonly string[];
+  /** Can nobody sign in before the account brings an OAuth client? */
+  needsClient: boolean;
+  /** Forgets the refusal of a sign-in. */
+  forget: () => void;
 }) {
-  const isSignIn = value.mode === SIGN_IN;
-  const hasClient = useHasClient(kind.name, isSignIn);
+  const change = (next: Proof) => {
+    onChange(next);
+    // There may be a client for another host.
+    if (needsClient) forget();
+  };
+  const modes = modesOf(kind);
   const config = configOf(kind, value.config);
   const configFields = (fields: FieldDefinition[]) => (
     <DefinedFields
       fields={fields}
       values={value.config}
-      onChange={(changed) => onChange({ ...value, config: changed })}
+      onChange={(changed) => change({ ...value, config: changed })}
       fault={(name) => refusal?.field(`config.${name}`)}
     />
   );
@@ -74,12 +68,12 @@ export function ProofFields({
     <>
       {modes.length > 1 && (
         <fieldset className="field">
-          <legend>How it proves who it is</legend>
+          <legend>Authentication</legend>
           <Choice
-            label="How it proves who it is"
+            label="Authentication"
             value={value.mode}
             options={modes.map((mode) => [mode, MODES[mode] ?? mode] as const)}
-            onChange={(mode) => onChange({ ...value, mode, credential: {} })}
+            onChange={(mode) => change({ ...value, mode, credential: {} })}
           />
         </fieldset>
       )}
@@ -87,17 +81,12 @@ export function ProofFields({
       <CredentialFields
         fields={credentialOf(kind, value)}
         values={value.credential}
-        onChange={(credential) => onChange({ ...value, credential })}
+        onChange={(credential) => change({ ...value, credential })}
         fault={(name) => refusal?.field(`${secretField}${name}`)}
       />
       {configFields(config.filter((field) => !isFirst(field)))}
-      {isSignIn && (
-        <Note tone={hasClient ? "accent" : "warn"}>
-          {hasClient
-            ? `You go to ${kind.title}, allow it there, and come back here.`
-            : `Nobody can sign in to ${kind.title} here yet: it takes an OAuth client, which whoever operates this installation sets up.`}
-        </Note>
-      )}
+      {needsClient && <OwnClient kind={kind} onSet={forget} />}
+      {value.mode === SIGN_IN && !needsClient && <Note tone="accent">You go to {kind.title}, allow it there, and come back here.</Note>}
     </>
   );
 }

@@ -10,7 +10,7 @@ export const given = (values: Values): Values => Object.fromEntries(Object.entri
 
 /** The defaults of fields with choices; those of others count by themselves where nothing is typed. */
 export const defaults = (fields: readonly FieldDefinition[]): Values =>
-  given(Object.fromEntries(fields.filter(({ choices }) => choices.length > 0).map(({ name, default_value }) => [name, default_value])));
+  given(Object.fromEntries(fields.filter((of) => choicesOf(of).length > 0).map(({ name, default_value }) => [name, default_value])));
 
 const JSON_TYPES = new Set(["object", "array", "any"]);
 /** A text that may be longer has a field of several lines. */
@@ -19,12 +19,12 @@ const LINE_MAX = 1000;
 type Control = { id: string; "aria-describedby": string | undefined; "aria-invalid": true | undefined };
 type Input = { of: FieldDefinition; value: string; onChange: (value: string) => void };
 
-function choices({ choices, type }: FieldDefinition): readonly string[] {
+function choicesOf({ choices, type }: FieldDefinition): readonly string[] {
   return type === "boolean" ? ["true", "false"] : choices;
 }
 
 function Control({ of, value, onChange, ...control }: Input & Control) {
-  const options = choices(of);
+  const options = choicesOf(of);
   if (options.length > 0) {
     return (
       <select {...control} required={of.required} value={value} onChange={(event) => onChange(event.target.value)}>
@@ -41,10 +41,13 @@ function Control({ of, value, onChange, ...control }: Input & Control) {
     return <input {...common} {...bounds} type="number" onChange={(event) => onChange(event.target.value)} />;
   }
   const isJson = JSON_TYPES.has(of.type);
+  // Of a list they count the items.
+  const length = isJson ? {} : { minLength: Number(of.min) || undefined, maxLength: Number(of.max) || undefined };
   if (isJson || Number(of.max) > LINE_MAX) {
     return (
       <textarea
         {...common}
+        {...length}
         className={isJson ? "mono" : undefined}
         rows={3}
         placeholder={of.type === "array" ? "[]" : of.type === "object" ? "{}" : common.placeholder}
@@ -52,7 +55,7 @@ function Control({ of, value, onChange, ...control }: Input & Control) {
       />
     );
   }
-  return <input {...common} maxLength={Number(of.max) || undefined} onChange={(event) => onChange(event.target.value)} />;
+  return <input {...common} {...length} onChange={(event) => onChange(event.target.value)} />;
 }
 
 /** Fields by their definitions. `fault` says what is wrong with the one of that name. */
@@ -125,8 +128,8 @@ function parsed(type: string, text: string): unknown {
   }
   if (!JSON_TYPES.has(type)) return text;
   const value = json(text);
-  if (type === "array" && !Array.isArray(value)) throw new Error("This must be a list, such as [\"one\", \"two\"].");
-  if (type === "object" && (typeof value !== "object" || value === null || Array.isArray(value))) throw new Error("This must be an object, such as {\"name\": 1}.");
+  if (type === "array" && !Array.isArray(value)) throw new Error('This must be a list, such as ["one", "two"].');
+  if (type === "object" && (typeof value !== "object" || value === null || Array.isArray(value))) throw new Error('This must be an object, such as {"name": 1}.');
   return value;
 }
 

@@ -9,6 +9,7 @@ import { useOrg } from "../../app/account";
 import { Button, Dialog, ErrorNote, Field, Form, Waiting } from "../../ui/kit";
 import { useQueryParams, useSetParams } from "../../ui/url";
 import { Advice } from "./advice";
+import { useNeedsClient } from "./client";
 import { modesOf, type Proof, proofBody, ProofFields } from "./credential";
 import { defaults, given } from "./fields";
 import { refresh } from "./refresh";
@@ -34,7 +35,7 @@ function Kinds({ of, onChoose }: { of: readonly Kind[]; onChoose: (kind: Kind) =
   );
 }
 
-function KindForm({ kind, onBack, onClose }: { kind: Kind; onBack: () => void; onClose: () => void }) {
+function KindForm({ kind, onBack, onClose, onType }: { kind: Kind; onBack: () => void; onClose: () => void; onType: () => void }) {
   const org_id = useOrg();
   const navigate = useNavigate();
   const signIn = useSignIn();
@@ -63,11 +64,14 @@ function KindForm({ kind, onBack, onClose }: { kind: Kind; onBack: () => void; o
   const isSignIn = proof.mode === SIGN_IN;
   const error = isSignIn ? signIn.error : create.error;
   const refusal = error ? asRefusal(error) : undefined;
+  const needsClient = useNeedsClient(kind, proof.mode, refusal);
   const submit = () => (isSignIn ? signIn.mutate({ connector: kind.name, ...(name && { name }), config: given(proof.config) }) : create.mutate());
   return (
     <Form
       onSubmit={submit}
       error={error}
+      advice={<Advice error={error} />}
+      disabled={needsClient}
       busy={create.isPending || signIn.isPending}
       submit={isSignIn ? `Sign in to ${kind.title}` : "Connect"}
       onCancel={onClose}
@@ -75,34 +79,44 @@ function KindForm({ kind, onBack, onClose }: { kind: Kind; onBack: () => void; o
       <p className="quiet">
         {kind.description}{" "}
         <Button small look="quiet" onClick={onBack}>
-          Something else
+          Connect something else
         </Button>
       </p>
-      <div ref={host}>
-        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} />
+      <div ref={host} onChange={onType}>
+        <ProofFields kind={kind} value={proof} onChange={setProof} refusal={refusal} needsClient={needsClient} forget={signIn.reset} />
       </div>
-      <Field label="Name" hint="What to call it here. Left out, it is called after the account at the provider. Tools are named after it." error={refusal?.field("name")}>
+      <Field
+        label="Name"
+        hint={`What to call it here. Left out, it is called after ${kind.name === OWN_SERVICE ? "its host" : "the account at the provider"}. Tools are named after it.`}
+        error={refusal?.field("name")}
+      >
         {(control) => <input {...control} value={name} maxLength={80} onChange={(event) => setName(event.target.value)} autoComplete="off" />}
       </Field>
-      <Advice error={error} />
     </Form>
   );
 }
+
+const titleOf = ({ name, title }: Kind) => (name === OWN_SERVICE ? "Connect a service of your own" : `Connect ${title}`);
 
 export function ConnectDialog({ onClose }: { onClose: () => void }) {
   const { kind: chosen } = useQueryParams();
   const setParams = useSetParams();
   const kinds = useKinds();
   const kind = kinds.data?.find(({ name }) => name === chosen);
+  const [isTyped, setTyped] = useState(false);
+  const back = () => {
+    setTyped(false);
+    setParams({ kind: undefined });
+  };
   return (
-    <Dialog open onClose={onClose} title={kind ? `Connect ${kind.title}` : "What do you want to connect?"} keep={kind !== undefined} wide>
+    <Dialog open onClose={onClose} title={kind ? titleOf(kind) : "What do you want to connect?"} keep={kind !== undefined && isTyped} wide>
       <ErrorNote error={kinds.error} retry={() => void kinds.refetch()} />
       {kinds.isPending ? (
         <Waiting />
       ) : kind ? (
-        <KindForm key={kind.name} kind={kind} onBack={() => setParams({ kind: undefined })} onClose={onClose} />
+        <KindForm key={kind.name} kind={kind} onBack={back} onClose={onClose} onType={() => setTyped(true)} />
       ) : (
-        <Kinds of={kinds.data ?? []} onChoose={({ name }) => setParams({ kind: name })} />
+        kinds.data && <Kinds of={kinds.data} onChoose={({ name }) => setParams({ kind: name })} />
       )}
     </Dialog>
   );

@@ -20,11 +20,11 @@ function useColumns(): Column<Connection>[] {
       cell: ({ id, name, label }) => (
         <Link to="/connections/$connection" params={{ connection: id } as never} className="cell-link">
           <strong className="clip">{name}</strong>
-          {label !== name && <span className="quiet clip">{label}</span>}
+          {label && label !== name && <span className="quiet clip">{label}</span>}
         </Link>
       ),
     },
-    { name: "To", cell: ({ kind }) => titles.get(kind) ?? kind },
+    { name: "Provider", cell: ({ kind }) => titles.get(kind) ?? kind },
     { name: "State", cell: (connection) => <Status of={connection} /> },
     { name: "Last test", cell: (connection) => <LastTest of={connection} /> },
     { name: "Grants", align: "right", cell: ({ grants }) => number(grants) },
@@ -73,7 +73,7 @@ export default function Connections() {
       <ErrorNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending ? (
         <Waiting />
-      ) : connections.length === 0 ? (
+      ) : !list.data ? null : connections.length === 0 ? (
         <Empty title="No connections" action={connect}>
           <p>Connect a provider once, with a key or by signing in. Then grant a program what it may do there; it never sees the credential.</p>
           <Code

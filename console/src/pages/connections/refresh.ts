@@ -1,6 +1,6 @@
-import { queries } from "../../api/queries";
+import { ABOUT_CONNECTIONS, queries } from "../../api/queries";
 
 /** Whatever may have changed at connections is asked for again. */
 export function refresh() {
-  for (const kind of ["connections", "connection", "grants", "uses"]) void queries.invalidateQueries({ queryKey: [kind] });
+  for (const kind of ABOUT_CONNECTIONS) void queries.invalidateQueries({ queryKey: [kind] });
 }

@@ -1,5 +1,5 @@
 import { Badge, Time } from "../../ui/kit";
-import { type Connection, ERRORS, STATUSES } from "./words";
+import { type Connection, STATUSES, whyNot } from "./words";
 
 /** How the connection stands, in words. */
 export function Status({ of }: { of: Connection }) {
@@ -13,7 +13,7 @@ export function LastTest({ of, why = false }: { of: Connection; why?: boolean })
   return (
     <span>
       <span className={of.last_test_ok ? undefined : "bad-text"}>{of.last_test_ok ? "passed" : "failed"}</span> <Time at={of.last_test_at} />
-      {why && !of.last_test_ok && <span className="quiet">. {ERRORS[of.last_test_error] ?? of.last_test_error}</span>}
+      {why && !of.last_test_ok && <span className="quiet">. {whyNot(of.last_test_error)}</span>}
     </span>
   );
 }

@@ -21,17 +21,18 @@ export const STATUSES: Record<string, { tone: Tone; words: string }> = {
   needs_reconnect: { tone: "bad", words: "needs reconnecting" },
 };
 
+/** The modes of a credential. */
 export const MODES: Record<string, string> = {
-  api_key: "Key",
-  basic: "Name and token",
-  oauth2: "Sign in",
+  api_key: "API key",
+  basic: "E-mail and token",
+  oauth2: "Sign-in",
   app: "App",
   secret: "Secret",
 };
 
 /** From the mildest to the strictest. */
 export const CLASSES: readonly { name: MaxClass; title: string; upTo: string; about: string }[] = [
-  { name: "read", title: "Reads", upTo: "Reading alone", about: "Changes nothing." },
+  { name: "read", title: "Reads", upTo: "Reading only", about: "Changes nothing." },
   { name: "write_reversible", title: "Writes", upTo: "Writing too", about: "What it changes can be changed back." },
   { name: "write_irreversible", title: "Writes for good", upTo: "Everything", about: "What it does cannot be taken back." },
 ];
@@ -68,8 +69,7 @@ export const USE_STATUSES: Record<Use["status"], { tone: Tone; words: string }> 
   refused: { tone: "warn", words: "refused" },
 };
 
-/** Why a use did not end well. */
-export const ERRORS: Record<string, string> = {
+const ERRORS: Record<string, string> = {
   no_grant: "The caller has no grant for it.",
   paused: "The connection was paused.",
   needs_reconnect: "The connection needs another credential.",
@@ -86,17 +86,24 @@ export const ERRORS: Record<string, string> = {
   provider_5xx: "The provider failed.",
   network: "Nobody answered, or the connection broke.",
   timeout: "No answer came in time.",
+  other_workspace: "The credential is for another account at the provider now.",
 };
 
-/** Why a sign-in came to nothing. */
-export const SIGN_IN_REASONS: Record<string, string> = {
+/** Why a use or a test did not end well, in a sentence. */
+export const whyNot = (error: string) => ERRORS[error] ?? error;
+
+const SIGN_IN_REASONS: Record<string, string> = {
   access_denied: "You did not allow it, or the provider did not let you.",
   exchange_refused: "The provider did not take its own code. It may have been used before, or the OAuth client is not set up right.",
+  provider_error: "The provider answered with an error.",
   provider_failed: "The provider failed, or could not be reached. Try again in a while.",
   test_refused: "The provider gave a credential, and refused it at the first call.",
   choose_site: "You may see several sites there. Name the one that is meant in the configuration.",
   other_workspace: "You signed in to another account at the provider than the one that this connection belongs to.",
 };
+
+/** Why a sign-in came to nothing, in a sentence. */
+export const whyNoSignIn = (reason: string) => SIGN_IN_REASONS[reason] ?? `The provider said: ${reason}.`;
 
 /** A part of a credential. The catalogue names the modes of a kind; what each is made of stands here. */
 export interface CredentialField {
@@ -107,7 +114,7 @@ export interface CredentialField {
 }
 
 export const CREDENTIALS: Record<string, readonly CredentialField[]> = {
-  api_key: [{ name: "api_key", title: "Key", about: "A key or token that you made at the provider.", look: "secret" }],
+  api_key: [{ name: "api_key", title: "API key", about: "A key or token that you made at the provider.", look: "secret" }],
   basic: [
     { name: "email", title: "E-mail", about: "The address of the account there.", look: "plain" },
     { name: "token", title: "Token", about: "A token of that account.", look: "secret" },
@@ -120,7 +127,7 @@ export const CREDENTIALS: Record<string, readonly CredentialField[]> = {
   secret: [{ name: "secret", title: "Secret", about: "What the service wants to be shown with each call.", look: "secret" }],
 };
 
-const SHORT: Record<string, string> = { url: "URL", api: "API", jql: "JQL", id: "id" };
+const SHORT: Record<string, string> = { url: "URL", api: "API", jql: "JQL" };
 
 /** The name of a field as a title: `base_url` is "Base URL". */
 export function titled(name: string): string {

@@ -7,6 +7,7 @@ import { SessionNote } from "./session-note";
 export function Form({
   onSubmit,
   error,
+  advice,
   busy,
   submit,
   onCancel,
@@ -16,6 +17,8 @@ export function Form({
 }: {
   onSubmit: () => void;
   error: unknown;
+  /** What there is to do about the error. */
+  advice?: ReactNode;
   busy: boolean;
   submit: string;
   onCancel?: () => void;
@@ -32,6 +35,7 @@ export function Form({
     >
       {children}
       <ErrorNote error={error} />
+      {advice}
       <SessionNote />
       <div className="form-actions">
         {onCancel && <Button onClick={onCancel}>Cancel</Button>}

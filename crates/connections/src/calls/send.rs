@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use portico_connectors::{Answer, Destination, HttpRequest};
 use portico_egress::{EgressError, FetchResponse, Limits, Request, SendFailure};
 use portico_engine::Engine;
@@ -52,7 +54,8 @@ impl Calls {
                 return Err(SendError::NotVerified(host.to_owned()));
             }
         }
-        let HttpRequest { method, url, headers, body, .. } = request;
+        let HttpRequest { method, url, mut headers, body, .. } = request;
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let SendLimits { time, bytes } = may_take;
         let sent = engine.egress.send(Request {
             url: url.as_str(),
@@ -62,8 +65,22 @@ impl Calls {
             limits: Limits { time, bytes },
             connect_time: limits::CONNECT_TIME_MAX,
         });
-        sent.await.map_err(SendError::Egress)
+        readable(sent.await.map_err(SendError::Egress)?)
     }
+}
+
+/// The answer, unless it is compressed, which was not asked for: a credential in it could not be seen. Of one that tells of a
+/// failure, the status is enough.
+fn readable(response: FetchResponse) -> Result<FetchResponse, SendError> {
+    let is_plain = response.headers.get_all(CONTENT_ENCODING).iter().all(|encoding| encoding == "identity");
+    if is_plain {
+        return Ok(response);
+    }
+    if response.status.is_success() {
+        let failure = SendFailure { error: EgressError::Protocol, may_have_arrived: true };
+        return Err(SendError::Egress(failure));
+    }
+    Ok(FetchResponse { body: Bytes::new(), ..response })
 }
 
 /// The answer as manifests read it.

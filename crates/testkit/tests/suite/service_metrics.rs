@@ -55,12 +55,18 @@ impl Setup {
         self.app.send(TestRequest::new("GET", &path).bearer(&self.token)).await
     }
 
-    /// The numbers of services, a line for each.
-    async fn lines(&self) -> Vec<String> {
+    /// The page of metrics.
+    async fn page(&self) -> String {
         let mut stream = TcpStream::connect(self.metrics).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
         let mut page = String::new();
         stream.read_to_string(&mut page).await.unwrap();
+        page
+    }
+
+    /// The numbers of services, a line for each.
+    async fn lines(&self) -> Vec<String> {
+        let page = self.page().await;
         page.lines().filter(|line| line.starts_with("portico_service_")).map(str::to_owned).collect()
     }
 
@@ -98,6 +104,16 @@ async fn set_targets(app: &TestApp, targets: &[&str]) {
 async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
+}
+
+/// Without the bucket of everything, nobody can compute a quantile.
+#[tokio::test]
+async fn the_last_bucket_of_an_area_has_no_bound() {
+    let setup = Setup::new(&[&nobody().await]).await;
+    let page = setup.page().await;
+    let bounds: Vec<_> =
+        page.lines().filter_map(|line| line.strip_prefix("portico_connection_call_seconds_bucket")).collect();
+    assert_eq!(bounds.last(), Some(&"{le=\"+Inf\"} 0"), "{bounds:?}");
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ export function Edit({ of, onClose }: { of: Connection; onClose: () => void }) {
   });
   const refusal = save.error ? asRefusal(save.error) : undefined;
   return (
-    <Dialog open onClose={onClose} title="Change the connection">
+    <Dialog open onClose={onClose} title="Change the connection" keep={name !== of.name || description !== of.description}>
       <Form onSubmit={() => save.mutate()} error={save.error} busy={save.isPending} submit="Save" onCancel={onClose}>
         <Field label="Name" hint="Its tools keep the names that they have." error={refusal?.field("name")}>
           {(control) => <input {...control} required maxLength={80} value={name} onChange={(event) => setName(event.target.value)} autoFocus />}

@@ -5,7 +5,7 @@ import { api, ask, type Schemas } from "../../../api/client";
 import { asRefusal, type Refusal } from "../../../api/problem";
 import { useKeys } from "../../../api/queries";
 import { LIVES } from "../../../ui/lives";
-import { Button, Choice, Dialog, Field, Form, Note, Ticks } from "../../../ui/kit";
+import { Button, Choice, Dialog, ErrorNote, Field, Form, Note, Ticks } from "../../../ui/kit";
 import { keyState } from "../../keys/state";
 import { refresh } from "../refresh";
 import { allowed, CLASSES, classOf, type Connection, isTrifecta, isWithin, type Kind, labelsOf, type MaxClass } from "../words";
@@ -32,6 +32,7 @@ function Consumer({ value, onChange, refusal }: { value: string; onChange: (cons
   const id = value.slice(value.indexOf(":") + 1);
   const chosen = active.find((key) => key.id === id);
   const one = to === "keys" ? "key" : "token";
+  const isNone = keys.data !== undefined && active.length === 0;
   return (
     <>
       <fieldset className="field">
@@ -53,7 +54,7 @@ function Consumer({ value, onChange, refusal }: { value: string; onChange: (cons
       ) : (
         <Field
           label={to === "keys" ? "Key" : "Token"}
-          hint={active.length === 0 && !keys.isPending ? `There is no ${one} yet; make one on the page Keys and tokens.` : `A ${one} below another has no grant of the one above it.`}
+          hint={isNone ? `There is no ${one} yet; make one on the page Keys and tokens.` : to === "keys" && "A key below another one does not share its grants."}
           error={refusal?.field("consumer")}
         >
           {(control) => (
@@ -68,6 +69,7 @@ function Consumer({ value, onChange, refusal }: { value: string; onChange: (cons
           )}
         </Field>
       )}
+      {to !== "app" && <ErrorNote error={keys.error} retry={() => void keys.refetch()} />}
       {chosen && !chosen.scopes.includes(USE_SCOPE) && (
         <Note tone="warn">
           This {one} was made without the scope <code>{USE_SCOPE}</code>, so it can call no action, whatever is granted to it.
@@ -114,7 +116,7 @@ function Actions({ of, value, onChange, refusal }: { of: Kind; value: What; onCh
             onChange={(which) => onChange({ ...value, some: which === "some", actions: [] })}
           />
         }
-        hint={some ? undefined : "Those that are added later too, as far as they are of these sorts."}
+        hint={some ? "Tick at least one." : "Actions that are added later are among them, as far as this allows."}
         error={refusal?.field("actions")}
       />
     </>
@@ -136,6 +138,7 @@ function Warned({ of, grant, onClose }: { of: Connection; grant: Schemas["Grant"
       <Note tone="warn">
         <TrifectaWords who="With all its grants, over all connections, the caller" />
       </Note>
+      <ErrorNote error={revoke.error} />
       <div className="form-actions">
         <Button look="danger" busy={revoke.isPending} onClick={() => revoke.mutate(grant.id)}>
           Revoke it again
@@ -147,6 +150,8 @@ function Warned({ of, grant, onClose }: { of: Connection; grant: Schemas["Grant"
     </Dialog>
   );
 }
+
+const isWarned = ({ warnings }: Schemas["CreatedGrant"]) => warnings.includes("trifecta");
 
 export function GrantForm({ of, kind, onClose }: { of: Connection; kind: Kind; onClose: () => void }) {
   const [consumer, setConsumer] = useState("");
@@ -163,12 +168,12 @@ export function GrantForm({ of, kind, onClose }: { of: Connection; kind: Kind; o
         }),
       );
     },
-    onSuccess: ({ warnings }) => {
+    onSuccess: (made) => {
       refresh();
-      if (!warnings.includes("trifecta")) onClose();
+      if (!isWarned(made)) onClose();
     },
   });
-  if (make.data) return <Warned of={of} grant={make.data.grant} onClose={onClose} />;
+  if (make.data && isWarned(make.data)) return <Warned of={of} grant={make.data.grant} onClose={onClose} />;
   const refusal = make.error ? asRefusal(make.error) : undefined;
   // No action at all would mean every one to the server.
   const isNothing = what.some && what.actions.length === 0;

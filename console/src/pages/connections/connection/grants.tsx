@@ -13,11 +13,18 @@ import { GrantForm } from "./grant-form";
 import { listed } from "./labels";
 import { useRevoke } from "./revoke";
 
-const isOver = ({ expires_at }: Grant) => expires_at !== "" && Date.parse(expires_at) <= Date.now();
+/** So many actions are named; of more, their number is told. */
+const NAMED_MAX = 3;
 
-function stateOf(grant: Grant): "revoked" | "over" | "stands" {
-  if (grant.revoked_at) return "revoked";
-  return isOver(grant) ? "over" : "stands";
+function stateOf({ revoked_at, expires_at }: Grant): "live" | "revoked" | "expired" {
+  if (revoked_at) return "revoked";
+  return expires_at && Date.parse(expires_at) <= Date.now() ? "expired" : "live";
+}
+
+function HowFar({ grant: { actions, max_class } }: { grant: Grant }) {
+  if (actions.length === 0) return classOf(max_class)?.upTo ?? max_class;
+  if (actions.length > NAMED_MAX) return plural(actions.length, "action");
+  return <code>{actions.join(", ")}</code>;
 }
 
 function May({ grant, actions }: { grant: Grant; actions: readonly Action[] }) {
@@ -25,7 +32,7 @@ function May({ grant, actions }: { grant: Grant; actions: readonly Action[] }) {
   const labels = labelsOf(all);
   return (
     <span title={all.map(({ name }) => name).join("\n")}>
-      {grant.actions.length === 0 ? (classOf(grant.max_class)?.upTo ?? grant.max_class) : plural(grant.actions.length, "action")}
+      <HowFar grant={grant} />
       {labels.length > 0 && <span className={isTrifecta(all) ? "warn-text grant-labels" : "quiet grant-labels"}>{listed(labels)}</span>}
     </span>
   );
@@ -42,13 +49,13 @@ export function Grants({ of, kind }: { of: Connection; kind: Kind }) {
   const list = useList(["grants", of.id], (page_token) =>
     ask(
       api.GET("/v1/accounts/orgs/{org_id}/connections/{connection_id}/grants", {
-        params: { path: { org_id: of.account_id, connection_id: of.id }, query: { page_token } },
+        params: { path: { org_id: of.account_id, connection_id: of.id }, query: { page_token, page_size: 200 } },
       }),
     ),
   );
   const all = list.data?.pages.flatMap(({ grants }) => grants) ?? [];
-  const standing = all.filter((grant) => stateOf(grant) === "stands");
-  const shown = ended === "shown" ? all : standing;
+  const live = all.filter((grant) => stateOf(grant) === "live");
+  const shown = ended === "shown" ? all : live;
   const start = () => setParams({ new: "grant" });
   const columns: Column<Grant>[] = [
     {
@@ -65,8 +72,8 @@ export function Grants({ of, kind }: { of: Connection; kind: Kind }) {
     {
       name: "Ends",
       cell: (grant) => {
-        if (grant.revoked_at) return <Badge>revoked</Badge>;
-        return isOver(grant) ? <Badge>over</Badge> : <Time at={grant.expires_at} />;
+        const state = stateOf(grant);
+        return state === "live" ? <Time at={grant.expires_at} /> : <Badge>{state}</Badge>;
       },
     },
     ...(may("admin")
@@ -76,7 +83,7 @@ export function Grants({ of, kind }: { of: Connection; kind: Kind }) {
             bare: true,
             align: "right" as const,
             cell: (grant: Grant) =>
-              stateOf(grant) === "stands" && (
+              stateOf(grant) === "live" && (
                 <Button small look="danger" aria-label={`Revoke the grant to ${consumer(grant.consumer)}`} onClick={() => setAsking(grant)}>
                   Revoke…
                 </Button>
@@ -91,10 +98,10 @@ export function Grants({ of, kind }: { of: Connection; kind: Kind }) {
       flush
       action={
         <>
-          {all.length > standing.length && (
+          {all.length > live.length && (
             <label className="check">
               <input type="checkbox" checked={ended === "shown"} onChange={(event) => setParams({ ended: event.target.checked ? "shown" : undefined })} />
-              Also ended ones
+              Show ended ones too
             </label>
           )}
           {may("admin") && (
@@ -108,12 +115,15 @@ export function Grants({ of, kind }: { of: Connection; kind: Kind }) {
       <ErrorNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending ? (
         <Waiting rows={2} />
-      ) : shown.length === 0 ? (
-        <Empty title="Nobody may use it">
-          <p>A key, a token or an app calls its actions once you grant it. People try them out here without a grant.</p>
-        </Empty>
-      ) : (
+      ) : shown.length > 0 ? (
         <Table label="Grants" columns={columns} items={shown} id={({ id }) => id} />
+      ) : (
+        list.data &&
+        !list.hasNextPage && (
+          <Empty title="Nobody may use it">
+            <p>A key, a token or an app calls its actions once you grant it. People try them out here without a grant.</p>
+          </Empty>
+        )
       )}
       <More list={list} />
       {making === "grant" && may("admin") && <GrantForm of={of} kind={kind} onClose={() => setParams({ new: undefined })} />}
@@ -127,7 +137,7 @@ export function Grants({ of, kind }: { of: Connection; kind: Kind }) {
         error={revoke.error}
       >
         <p>
-          The next call of <strong>{asking && consumer(asking.consumer)}</strong> to {of.name} is refused, and its tools are gone. It was last used{" "}
+          The next call of <strong>{asking && consumer(asking.consumer)}</strong> to {of.name} is refused, and its tools are gone. Last used:{" "}
           <Time at={asking?.last_used_at} />.
         </p>
       </Confirm>

@@ -1,26 +1,25 @@
 /** What the connection was used for, newest first. */
+import { type ReactNode, useState } from "react";
 import { api, ask } from "../../../api/client";
 import { useList } from "../../../api/queries";
 import { clock, milliseconds } from "../../../ui/format";
 import { Badge, Button, Choice, type Column, Empty, ErrorNote, Facts, Id, Json, More, Panel, Section, Table, Time, Waiting } from "../../../ui/kit";
 import { useQueryParams, useSetParams } from "../../../ui/url";
 import { useConsumers } from "../consumers";
-import { type Connection, ERRORS, type Kind, type Use, USE_STATUSES } from "../words";
+import { type Connection, type Kind, titled, type Use, USE_STATUSES, whyNot } from "../words";
 
 /** Calls are no events, so the page looks for them. */
 const LOOK_MS = 5_000;
 
-const STATES: readonly (readonly ["" | Use["status"], string])[] = [
-  ["", "All"],
-  ["ok", "Ok"],
-  ["failed", "Failed"],
-  ["refused", "Refused"],
-];
+const OUTCOMES: [string, string][] = [["", "All"], ...Object.keys(USE_STATUSES).map((status): [string, string] => [status, titled(status)])];
 
 function Outcome({ of }: { of: Use }) {
   const status = USE_STATUSES[of.status];
   return <Badge tone={status?.tone ?? "plain"}>{status?.words ?? of.status}</Badge>;
 }
+
+/** Why no grant was asked for. */
+const WITHOUT_GRANT: Record<string, string> = { person: "none: a person tried it", product: "none: the platform did it" };
 
 const callerOf = ({ caller_kind, caller }: Use) => `${caller_kind}:${caller}`;
 
@@ -30,14 +29,14 @@ function UsePanel({ of, onClose }: { of: Use; onClose: () => void }) {
     <Panel open onClose={onClose} title={of.action}>
       <Facts
         items={[
-          ["Came to", <Outcome key="status" of={of} />],
-          ...(of.error_class ? [["Why", ERRORS[of.error_class] ?? of.error_class] as [string, React.ReactNode]] : []),
+          ["Outcome", <Outcome key="status" of={of} />],
+          ...(of.error_class ? [["Why", whyNot(of.error_class)] as [string, ReactNode]] : []),
           ["Use", <Id key="id" id={of.id} whole />],
           ["When", <Time key="at" at={of.at} />],
           ["Took", milliseconds(of.latency_ms)],
           ["Answered with", of.status_code > 0 ? <code key="code">{of.status_code}</code> : "nothing"],
           ["Called by", <span key="caller">{consumer(callerOf(of))} <Id id={of.caller} /></span>],
-          ["By the grant", of.grant_id ? <Id key="grant" id={of.grant_id} whole /> : "none: a person tried it, or the platform did"],
+          ["By the grant", of.grant_id ? <Id key="grant" id={of.grant_id} whole /> : WITHOUT_GRANT[of.caller_kind] ?? "none"],
           ["Sent by", of.executor === "cloud" ? "this server" : <Id key="executor" id={of.executor} />],
         ]}
       />
@@ -50,9 +49,10 @@ function UsePanel({ of, onClose }: { of: Use; onClose: () => void }) {
 
 export function History({ of, kind }: { of: Connection; kind: Kind }) {
   const { state = "", action, by, open } = useQueryParams();
+  const [last, setLast] = useState<Use>();
   const setParams = useSetParams();
   const consumer = useConsumers();
-  const status = (state || undefined) as Use["status"] | undefined;
+  const status = Object.hasOwn(USE_STATUSES, state) ? (state as Use["status"]) : undefined;
   const filters = { connection_id: of.id, action, status, consumer: by };
   const list = useList(
     ["uses", of.account_id, filters],
@@ -60,9 +60,14 @@ export function History({ of, kind }: { of: Connection; kind: Kind }) {
     { refetchInterval: LOOK_MS },
   );
   const items = list.data?.pages.flatMap(({ uses }) => uses) ?? [];
-  const opened = items.find(({ id }) => id === open);
+  // One that is open stays so when newer ones push it off the list.
+  const opened = [...items, ...(last ? [last] : [])].find(({ id }) => id === open);
   const isFiltered = Boolean(status || action || by);
   const callers = [...new Set([...of.used_by, ...items.map(callerOf), ...(by ? [by] : [])])];
+  const show = (use: Use) => {
+    setLast(use);
+    setParams({ open: use.id }, true);
+  };
   const columns: Column<Use>[] = [
     {
       name: "When",
@@ -73,15 +78,15 @@ export function History({ of, kind }: { of: Connection; kind: Kind }) {
       ),
     },
     { name: "Action", cell: ({ action: name }) => <code className="type">{name}</code> },
-    { name: "Came to", cell: (use) => <Outcome of={use} /> },
-    { name: "Why", cell: ({ error_class }) => (error_class ? (ERRORS[error_class] ?? error_class) : <span className="quiet">–</span>) },
+    { name: "Outcome", cell: (use) => <Outcome of={use} /> },
+    { name: "Why", cell: ({ error_class }) => (error_class ? whyNot(error_class) : <span className="quiet">–</span>) },
     { name: "Called by", cell: (use) => consumer(callerOf(use)) },
     { name: "Took", align: "right", cell: ({ latency_ms }) => milliseconds(latency_ms) },
   ];
   return (
     <Section title="History" flush>
       <div className="bar">
-        <Choice label="Came to" value={(status ?? "") as "" | Use["status"]} options={STATES} onChange={(value) => setParams({ state: value || undefined })} />
+        <Choice label="Outcome" value={status ?? ""} options={OUTCOMES} onChange={(value) => setParams({ state: value || undefined })} />
         <select aria-label="Action" value={action ?? ""} onChange={(event) => setParams({ action: event.target.value || undefined })}>
           <option value="">Every action</option>
           {[...kind.actions.map(({ name }) => name), kind.test_action].map((name) => (
@@ -105,12 +110,14 @@ export function History({ of, kind }: { of: Connection; kind: Kind }) {
       <ErrorNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending ? (
         <Waiting />
-      ) : items.length === 0 ? (
-        <Empty title={isFiltered ? "Nothing fits these filters" : "It was not used yet"}>
-          <p>{isFiltered ? "Take one of them away, or look further back." : "Every call stands here, the refused ones too, for 90 days."}</p>
-        </Empty>
+      ) : items.length > 0 ? (
+        <Table label="History" columns={columns} items={items} id={({ id }) => id} onOpen={show} opened={open} />
       ) : (
-        <Table label="History" columns={columns} items={items} id={({ id }) => id} onOpen={({ id }) => setParams({ open: id }, true)} opened={open} />
+        list.data && (
+          <Empty title={isFiltered ? "Nothing fits these filters" : "It was not used yet"}>
+            <p>{isFiltered ? "Take one of them away." : "Every call stands here, the refused ones too, for 90 days."}</p>
+          </Empty>
+        )
       )}
       <More list={list} />
       {opened && <UsePanel of={opened} onClose={() => setParams({ open: undefined })} />}

@@ -2,6 +2,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { api, ask } from "../../../api/client";
+import { asRefusal } from "../../../api/problem";
 import { useKinds } from "../../../api/queries";
 import { useOrg, useWorkplace } from "../../../app/account";
 import { useMakers } from "../../../app/makers";
@@ -9,7 +10,7 @@ import { Button, ErrorNote, Facts, Id, Note, PageHead, Raw, Section, Time, Waiti
 import { useConsumers } from "../consumers";
 import { refresh } from "../refresh";
 import { LastTest, Status } from "../status";
-import { type Connection, ERRORS, type Kind, MODES, titled } from "../words";
+import { type Connection, type Kind, MODES, OWN_SERVICE, titled, whyNot } from "../words";
 import { Delete } from "./delete";
 import { Edit } from "./edit";
 import { Grants } from "./grants";
@@ -22,6 +23,15 @@ const LOOK_MS = 15_000;
 
 type Asking = "edit" | "reconnect" | null;
 
+function CredentialWords({ of: { kind, set_at } }: { of: Connection["credential"] }) {
+  if (kind === "none") return "none";
+  return (
+    <span>
+      {MODES[kind] ?? kind}, set <Time at={set_at} />
+    </span>
+  );
+}
+
 /** What is known of the connection. */
 function useFacts(of: Connection): [string, ReactNode][] {
   const maker = useMakers();
@@ -30,9 +40,9 @@ function useFacts(of: Connection): [string, ReactNode][] {
   return [
     ["State", <Status key="state" of={of} />],
     ["Id", <Id key="id" id={of.id} whole />],
-    ["Account there", of.label || "not known"],
+    [of.kind === OWN_SERVICE ? "Host" : "Account there", of.label || "not known"],
     ["Last test", <LastTest key="test" of={of} why />],
-    ["Credential", <span key="credential">{MODES[of.credential.kind] ?? "none"}, set <Time at={of.credential.set_at} /></span>],
+    ["Credential", <CredentialWords key="credential" of={of.credential} />],
     ...(of.token_expires_at ? [["Access token ends", <Time key="token" at={of.token_expires_at} />] as [string, ReactNode]] : []),
     ...config.map(([name, value]) => [titled(name), <span key={name} className="mono">{value}</span>] as [string, ReactNode]),
     ...(of.scopes.length > 0 ? [["Scopes there", <span key="scopes" className="mono">{of.scopes.join(" ")}</span>] as [string, ReactNode]] : []),
@@ -72,7 +82,7 @@ function ConnectionPage({ of, kind, onDelete }: { of: Connection; kind: Kind; on
         action={
           may("admin") && (
             <>
-              <Button onClick={() => setAsking("edit")}>Rename</Button>
+              <Button onClick={() => setAsking("edit")}>Change</Button>
               <Button look="primary" busy={test.isPending} onClick={() => test.mutate()}>
                 Test
               </Button>
@@ -96,12 +106,16 @@ function ConnectionPage({ of, kind, onDelete }: { of: Connection; kind: Kind; on
         </Note>
       )}
       <ErrorNote error={test.error ?? pause.error} />
-      {tested &&
-        (tested.last_test_ok ? (
-          <Note tone="good">The test passed: the provider takes the credential{tested.label && `, which is that of ${tested.label}`}.</Note>
-        ) : (
-          <Note tone="bad">The test failed. {ERRORS[tested.last_test_error] ?? tested.last_test_error}</Note>
-        ))}
+      <div className="result" role="status">
+        {tested &&
+          (tested.last_test_ok ? (
+            <Note tone="good">
+              The test passed.{of.kind !== OWN_SERVICE && tested.label && ` The account there is ${tested.label}.`}
+            </Note>
+          ) : (
+            <Note tone="bad">The test failed. {whyNot(tested.last_test_error)}</Note>
+          ))}
+      </div>
       <Section
         title="Connection"
         action={
@@ -150,8 +164,9 @@ function OneConnection({ id: connection }: { id: string }) {
     refetchInterval: LOOK_MS,
   });
   const error = found.error ?? kinds.error;
+  const isGone = deleting !== "begun" && found.error !== null && asRefusal(found.error).status === 404;
   const kind = kinds.data?.find(({ name }) => name === found.data?.kind);
-  if (found.data && kind) {
+  if (found.data && kind && !isGone) {
     return (
       <>
         {deleting === "begun" ? <Waiting rows={6} /> : <ConnectionPage of={found.data} kind={kind} onDelete={() => setDeleting("asked")} />}
@@ -159,6 +174,13 @@ function OneConnection({ id: connection }: { id: string }) {
           <Delete of={found.data} onBegin={() => setDeleting("begun")} onFail={() => setDeleting("asked")} onClose={() => setDeleting(null)} />
         )}
       </>
+    );
+  }
+  if (found.data && kinds.data && !kind) {
+    return (
+      <Note tone="warn" action={<Button onClick={() => void kinds.refetch()}>Load it again</Button>}>
+        The catalogue that was loaded does not know what this connection leads to.
+      </Note>
     );
   }
   if (error) return <ErrorNote error={error} retry={() => void Promise.all([found.refetch(), kinds.refetch()])} />;

@@ -16,6 +16,7 @@ with_a_provider! {
     a_write_that_may_have_arrived_is_no_invitation,
     a_read_is_tried_once_more,
     an_answer_is_scrubbed,
+    a_compressed_answer_is_not_told,
     calls_of_one_connection_are_bounded,
     history_is_filtered,
     a_use_is_on_record_also_when_its_caller_has_gone,
@@ -175,6 +176,22 @@ async fn an_answer_is_scrubbed(place: Place) {
         answer.ok()["result"],
         json!({ "title": "Bearer ***", "headers": { "authorization": "***" } })
     );
+}
+
+async fn a_compressed_answer_is_not_told(place: Place) {
+    let con = granted(&place).await;
+    let packed = |status| {
+        let headers =
+            vec![("content-type", "application/json".to_owned()), ("content-encoding", "gzip".to_owned())];
+        Some(ProviderAnswer::Whole(status, headers, Bytes::from_static(b"\x1f\x8b what it says")))
+    };
+    place.provider.script(ISSUE, packed(200));
+    reason(&place.act(&con, "get_issue", issue()).await, Code::Unavailable, "PROVIDER_FAILED");
+    place.provider.script(ISSUES, packed(201));
+    reason(&place.act(&con, "create_issue", new_issue()).await, Code::FailedPrecondition, "OUTCOME_UNKNOWN");
+    // Of a refusal, the status says enough.
+    place.provider.script(ISSUE, packed(404));
+    reason(&place.act(&con, "get_issue", issue()).await, Code::FailedPrecondition, "PROVIDER_REFUSED");
 }
 
 async fn calls_of_one_connection_are_bounded(place: Place) {
