@@ -94,6 +94,11 @@ impl Pointers {
         Self(Pointer::parse(pointer).into_iter().collect())
     }
 
+    /// Does one of them lead into the body? Headers come or not.
+    pub(crate) fn is_in_body(&self) -> bool {
+        self.0.iter().any(|pointer| matches!(pointer, Pointer::Body(_)))
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -125,13 +125,18 @@ impl Probe {
                 pointers.text(message).unwrap_or_default().chars().take(4 * NAME_MAX).map(plain).collect();
             first(text.trim(), NAME_MAX).to_owned()
         };
+        let external_id = named(&self.external_id);
+        // Whatever answers 200 without saying whose account it is need not be the provider.
+        if external_id.is_empty() && self.external_id.is_in_body() {
+            return Err(TestFailure::Refused(unclear(ErrorClass::Provider4xx, message)));
+        }
         let label = Some(named(&self.label)).filter(|label| !label.is_empty());
         let scopes = self.scopes_header.as_ref().and_then(|name| message.header(name));
         let keep =
             self.keep.iter().filter_map(|(name, at)| Some((name.clone(), at.text(message)?))).collect();
         Ok(TestReading {
             label: label.unwrap_or_else(|| title.to_owned()),
-            external_id: named(&self.external_id),
+            external_id,
             scopes: scopes.map(|scopes| split_scopes(&scopes)),
             keep,
         })
@@ -161,15 +166,18 @@ impl Probe {
             None => true,
         };
         let found = items.into_iter().map(|item| message.part(item)).find(is_it);
-        found.ok_or_else(|| {
-            TestFailure::Refused(Failure {
-                class: ErrorClass::NotFound,
-                status_code: message.status,
-                provider_message: String::new(),
-                retry_after: None,
-                expired: false,
-            })
-        })
+        found.ok_or_else(|| TestFailure::Refused(unclear(ErrorClass::NotFound, message)))
+    }
+}
+
+/// The failure of an answer that is a success, but does not say what it must.
+fn unclear(class: ErrorClass, message: &Message<'_>) -> Failure {
+    Failure {
+        class,
+        status_code: message.status,
+        provider_message: String::new(),
+        retry_after: None,
+        expired: false,
     }
 }
 

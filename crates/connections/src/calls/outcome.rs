@@ -52,6 +52,11 @@ impl CallError {
             ErrorClass::Auth => credential_refused(error_class, status_code),
             ErrorClass::RateLimited => rate_limited(failure.retry_after),
             ErrorClass::Provider5xx if class != Class::Read => outcome_unknown(error_class, status_code),
+            // A success that cannot be read, and says of no error, is no refusal.
+            ErrorClass::Provider4xx if class != Class::Read && is_unclear(failure) => {
+                outcome_unknown(error_class, status_code)
+            }
+            ErrorClass::Redirect if class != Class::Read => redirected(status_code),
             ErrorClass::Provider5xx => provider_failed(failure.retry_after),
             _ => provider_refused(error_class, status_code, &failure.provider_message),
         };
@@ -125,6 +130,19 @@ fn provider_refused(class: ErrorClass, status_code: u16, message: &str) -> Probl
     let message: String = message.chars().take(limits::PROVIDER_MESSAGE_CHARACTERS_MAX).collect();
     let words = "The provider did not do it.";
     let metadata = [class, status, ("provider_message", message)];
+    Problem::failed_precondition("PROVIDER_REFUSED", DOMAIN, words, metadata)
+}
+
+/// Is it a success by its status, which says of no error?
+fn is_unclear(failure: &Failure) -> bool {
+    (200..300).contains(&failure.status_code) && failure.provider_message.is_empty()
+}
+
+/// A write that was answered with another address: many a service says so that it is done.
+fn redirected(status_code: u16) -> Problem {
+    let words = "The provider's answer leads elsewhere. It may have done it: look before you repeat it.";
+    let [class, status] = metadata(ErrorClass::Redirect, status_code);
+    let metadata = [class, status, ("provider_message", String::new())];
     Problem::failed_precondition("PROVIDER_REFUSED", DOMAIN, words, metadata)
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, ready};
+use portico_connectors::Mode;
 use portico_engine::clock::Stopwatch;
 use portico_engine::{Ctx, Engine};
 use portico_kernel::{Problem, Timestamp, hex};
@@ -25,6 +26,8 @@ use crate::events::ConnectionNeedsReconnect;
 use crate::limits;
 use crate::metrics::RefreshOutcome;
 use crate::model::{ErrorClass, is_due, retry_after};
+use crate::provider::Provider;
+use crate::records::config_of;
 use crate::sql::{self, ConnectionRow, CredentialRow, Refreshed};
 
 /// How often a token that was refreshed is tried to be written: the one before it is worth nothing any more.
@@ -247,8 +250,17 @@ impl Calls {
         let issued_at = engine.clock.now();
         let new = Refreshed { sealed: &sealed, issued_at, expires_at: tokens.expires_at };
         self.write(engine, &row, &new).await?;
-        let fresh = sql::credential(&mut engine.db.query(), &row.id).await?;
-        fresh.ok_or(AccessError::Gone)
+        if let Some(fresh) = sql::credential(&mut engine.db.query(), &row.id).await? {
+            return Ok(fresh);
+        }
+        // Nobody has use for what has just come.
+        if opened.mode == Some(Mode::OAuth2)
+            && let Some(Provider::Connector(manifest)) = Provider::of(&connection.kind)
+        {
+            let config = config_of(&connection.config);
+            self.revoke(engine, connection.account_id, manifest, &config, &opened.values).await;
+        }
+        Err(AccessError::Gone)
     }
 
     /// Writes the new token, and does not give up soon: the old one may be worth nothing any more.

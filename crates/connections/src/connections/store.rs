@@ -228,12 +228,19 @@ pub(crate) fn tested(row: &mut ConnectionRow, reading: &TestReading, now: Timest
 
 /// Is the credential of that mode for another account at the provider than the connection? Where another mode's test calls an
 /// account by an id of another sort, nobody can say.
-pub(crate) fn is_other_workspace(row: &ConnectionRow, mode: Option<Mode>, reading: &TestReading) -> bool {
+pub(crate) fn is_other_workspace(
+    row: &ConnectionRow,
+    mode: Option<Mode>,
+    host: &str,
+    reading: &TestReading,
+) -> bool {
     let can_tell = match (Provider::of(&row.kind), mode_of(&row.auth_mode), mode) {
         (Some(Provider::Connector(manifest)), Some(old), Some(new)) => manifest.have_same_test(old, new),
         _ => true,
     };
-    can_tell && !row.external_id.is_empty() && row.external_id != external_id(reading)
+    // Another host may call somebody else by the same id.
+    let is_other = row.external_id != external_id(reading) || row.host != host;
+    can_tell && !row.external_id.is_empty() && is_other
 }
 
 /// The id of the account at the provider, as it is kept.

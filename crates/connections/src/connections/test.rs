@@ -63,7 +63,7 @@ impl Operation for TestConnection {
         if row.credential_id == seen.credential_id && row.config == seen.config {
             let before = row.status;
             match result {
-                Ok(reading) if is_other_workspace(&row, mode_of(&row.auth_mode), &reading) => {
+                Ok(reading) if is_other_workspace(&row, mode_of(&row.auth_mode), &row.host, &reading) => {
                     row.last_test_at = Some(now);
                     row.last_test_ok = false;
                     "other_workspace".clone_into(&mut row.last_test_error);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use portico_connectors::endpoint::Endpoint;
 use portico_connectors::{Executor, Fault, Manifest, Mode, TestReading};
 use portico_engine::clock::Stopwatch;
 use portico_engine::{AccountRef, Ctx, Engine, Operation, Spec};
@@ -164,7 +165,7 @@ impl UpdateConnection {
         } else {
             match (own_secret(&endpoint, None), had_secret) {
                 // Another configuration, the same secret: to the same place alone.
-                (Err(_), true) if label == row.label => None,
+                (Err(_), true) if is_same_place(&old_config, &endpoint) => None,
                 (Err(_), true) => {
                     return Err(Problem::field("secret", "must come with a `base_url` of another host"));
                 }
@@ -230,7 +231,9 @@ impl Connections {
             tested => tested,
         };
         let passed = passed.map_err(|not_passed| not_passed.problem)?;
-        if is_other_workspace(row, passed.opened.mode, &passed.reading) {
+        let mode = passed.opened.mode;
+        let host = host_of(provider, mode.map_or("", Mode::name), &trial.config);
+        if is_other_workspace(row, mode, &host, &passed.reading) {
             return Err(refusals::other_workspace());
         }
         Ok(Some((passed.reading, passed.opened)))
@@ -337,6 +340,15 @@ impl UpdateConnection {
         }
         Ok(row)
     }
+}
+
+/// Does the secret go where it went before? Another port or scheme may be another service, but for plain HTTP that is given up.
+fn is_same_place(old_config: &BTreeMap<String, String>, endpoint: &Endpoint) -> bool {
+    let Ok(old) = Endpoint::new(old_config, Executor::Cloud) else { return false };
+    let (old, new) = (old.base_url(), endpoint.base_url());
+    let has_port = old.port().is_some() || new.port().is_some();
+    let is_secured = old.scheme() == "http" && new.scheme() == "https" && !has_port;
+    old.host_str() == new.host_str() && (old.origin() == new.origin() || is_secured)
 }
 
 /// Why a change cannot be tested with the credential that there is.

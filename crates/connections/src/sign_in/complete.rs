@@ -351,7 +351,7 @@ impl Connections {
         let Renewed { scopes, host, expires_at, opened, reading } = renewed;
         let mode = Mode::OAuth2;
         let row = sql::lock_connection(ctx.tx().await?, account, id).await?;
-        let row = row.filter(|row| !is_other_workspace(row, Some(mode), &reading));
+        let row = row.filter(|row| !is_other_workspace(row, Some(mode), &host, &reading));
         let Some(mut row) = row else { return Ok(None) };
         let Some(provider) = Provider::of(&row.kind) else { return Ok(None) };
         // It may have been changed while the person was at the provider.

@@ -188,8 +188,13 @@ fn a_test_names_the_account() {
         test(200, json_head, r#"{"name":" A\nB s3cret-s3cret ","id":18446744073709551616}"#).unwrap();
     assert_eq!((reading.label.as_str(), reading.external_id.as_str()), ("A B ***", "18446744073709551616"));
     assert_eq!(reading.scopes.unwrap(), ["a", "b", "c", "***"]);
-    let reading = test(200, json!({}), r#"{"name":{},"id":null}"#).unwrap();
-    assert_eq!((reading.label.as_str(), reading.external_id.as_str(), reading.scopes), ("Acme", "", None));
+    let reading = test(200, json!({}), r#"{"name":{},"id":7}"#).unwrap();
+    assert_eq!((reading.label.as_str(), reading.external_id.as_str(), reading.scopes), ("Acme", "7", None));
+    // What does not say whose account it is may be anybody's answer.
+    for body in [r#"{"name":"A","id":null}"#, r#"{"name":"A","id":{}}"#, "{}", "null", "<html>", ""] {
+        let Err(TestFailure::Refused(failure)) = test(200, json!({}), body) else { panic!("{body}") };
+        assert_eq!((failure.class, failure.expired), (ErrorClass::Provider4xx, false), "{body}");
+    }
     let long = json!({ "name": "ä".repeat(1000), "id": "x".repeat(1000) }).to_string();
     let reading = test(200, json!({}), &long).unwrap();
     assert_eq!((reading.label.chars().count(), reading.external_id.len()), (200, 200));

@@ -148,6 +148,11 @@ async fn a_write_that_may_have_arrived_is_no_invitation(place: Place) {
         assert_eq!(place.provider.calls(ISSUES).len(), sent + 1, "it is not sent again");
         assert_eq!(place.uses("").await[0]["status"], "failed");
     }
+    // One that leads elsewhere may be done as well.
+    place.provider.script(ISSUES, Some(ProviderAnswer::Json(303, json!({}))));
+    let moved = place.act(&con, "create_issue", new_issue()).await;
+    assert_eq!(reason(&moved, Code::FailedPrecondition, "PROVIDER_REFUSED")["error_class"], "redirect");
+    assert!(moved.text().contains("It may have done it"), "{}", moved.text());
 }
 
 async fn a_read_is_tried_once_more(place: Place) {

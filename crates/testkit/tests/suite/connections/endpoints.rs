@@ -53,6 +53,9 @@ async fn a_secret_goes_to_another_host_only_by_hand(place: Place) {
     let elsewhere = place.provider.own().replace(Provider::HOST, Provider::OTHER_HOST);
     let moved = json!({ "config": { "base_url": elsewhere } });
     place.patch(&con, moved).await.refused_field("secret");
+    // Another port, or another scheme, is another place too.
+    let other_port = json!({ "config": { "base_url": format!("http://{}:1/own", Provider::HOST) } });
+    place.patch(&con, other_port).await.refused_field("secret");
     let refused = place
         .patch(&con, json!({ "config": { "base_url": "https://elsewhere.example/" }, "secret": "s" }))
         .await;

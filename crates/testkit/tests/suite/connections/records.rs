@@ -110,11 +110,18 @@ async fn a_refused_key_stores_nothing(place: Place) {
     place.provider.script("/gh/user", Some(ProviderAnswer::Json(503, json!({}))));
     let down = place.to("", json!({ "kind": "github", "credentials": { "api_key": GOOD } })).await;
     reason(&down, Code::Unavailable, "PROVIDER_FAILED");
+    // Nor does what answers without saying whose account it is, as a portal on the way would.
+    for body in [json!({}), json!(null), json!({ "login": "x" }), json!({ "login": {}, "id": {} })] {
+        place.provider.script("/gh/user", Some(ProviderAnswer::Json(200, body)));
+        let portal = place.to("", json!({ "kind": "github", "credentials": { "api_key": GOOD } })).await;
+        reason(&portal, Code::FailedPrecondition, "CREDENTIAL_REFUSED");
+    }
     assert_eq!(place.count("connections").await, 0);
     assert_eq!(place.count("connection_credentials").await, 0);
     let uses = place.uses("action=test").await;
     let classes: Vec<_> = uses.iter().map(|used| text(&used["error_class"])).collect();
-    assert_eq!(classes, ["provider_5xx", "auth"]);
+    assert_eq!(classes[..4], ["provider_4xx"; 4]);
+    assert_eq!(classes[4..], ["provider_5xx", "auth"]);
 }
 
 async fn what_does_not_fit_is_named(place: Place) {

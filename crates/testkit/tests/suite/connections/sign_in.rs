@@ -188,6 +188,18 @@ async fn a_workspace_is_connected_once(place: Place) {
     // What is not sent again stays.
     let again = complete(json!({ "connection_id": elsewhere["id"] })).await;
     assert_eq!((&again["id"], &again["config"]), (&elsewhere["id"], &host));
+    // The same id at another host is another workspace, whoever asks for it.
+    let moved = json!({ "connection_id": elsewhere["id"], "config": { "host": "other.acme.test" } });
+    let (begun, _) = place.begin(moved).await;
+    let (state, code) = place.provider.allow(&text(&begun["authorize_url"]));
+    let refused = place.complete(&state, &code).await;
+    assert_eq!(reason(&refused, Code::FailedPrecondition, "SIGN_IN_FAILED")["reason"], "other_workspace");
+    let moved = json!({
+        "config": { "host": "other.acme.test" }, "credentials": { "api_key": "gl-key-canary" },
+    });
+    place.provider.let_in("gl-key-canary");
+    let refused = place.patch(&id(&elsewhere), moved).await;
+    reason(&refused, Code::FailedPrecondition, "OTHER_WORKSPACE");
 }
 
 async fn a_connection_is_signed_in_to_again(place: Place) {
