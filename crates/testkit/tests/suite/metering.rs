@@ -364,6 +364,8 @@ async fn a_write_whose_caller_went_away_is_counted_and_a_read_is_taken_back(app:
     while used(&app).await < before + 5 {
         app.catch_up().await;
     }
+    // Its units may be known before its row is.
+    app.catch_up().await;
     let rows =
         app.get(&format!("/v1/accounts/orgs/{}/requests?rpc=lab.things.create", app.account)).await.ok();
     assert_eq!((&rows["requests"][0]["status"], &rows["requests"][0]["units"]), (&json!(200), &json!("5")));
